@@ -42,6 +42,8 @@ GOALS = {
     "MEM-2048": "a context of 2,048 tokens, with all its logits, in 3 GB",
     "GRADE-QUICK": "grade of a committed set, classes bits, lanes, order, words: 1 s",
     "GRADE": "grade of a committed set on one core: 60 s, 5 minutes for units of whole operations",
+    "EXPLAIN": "diff --explain of 10^4 rows, start to end: 2 s",
+    "EXPLAIN-LARGE": "diff --explain of 10^6 narrow rows: 20 s and 2 GB",
     "GEN-REGISTERS": "random rows with registers: a third of the rate without",
     "MEM-GENERATE": "generating the set of any ready configuration: 1 GB",
     "BUDGET-IMPORT": "import refemu: 0.15 s beyond NumPy, aimed at 0.02 s",

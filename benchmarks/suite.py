@@ -23,6 +23,7 @@ from benchmarks.rows import (
     campaign,
     elementwise,
     exactness,
+    explain,
     formats,
     grades,
     growth,
@@ -61,10 +62,11 @@ MODULES = (
     growth,
     budgets,
     grades,
+    explain,
 )
 THREADED = (threads, campaign)  #: modules whose rows take several threads
 #: of commands, or of kernels that other rows compile
-WARM = (kllm, model, vectors, tools, growth, budgets, grades, *THREADED)
+WARM = (kllm, model, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]

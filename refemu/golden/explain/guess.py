@@ -66,9 +66,9 @@ class Story:
         changes = tuple(each for each in self.guesses if not each.runs)
         return Story((*runs, guess, *changes) if guess.runs else (*runs, *changes, guess))
 
-    def without(self, guess: Guess) -> "Story":
-        """The story with one guess fewer."""
-        return Story(tuple(each for each in self.guesses if each is not guess))
+    def replaced(self, guess: Guess, other: Guess) -> "Story":
+        """The story with another guess in the place of one."""
+        return Story(tuple(other if each is guess else each for each in self.guesses))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from refemu.golden.explain.table import Table, Words
 GAIN = 12  #: bits that a story saves, at least, after the price of the search
 CHANGED = 0.9  #: share of the cells it changes that come out right, at least
 RIGHT = 0.5  #: share of the wrong rows that become wholly right, at least
+LOOKED_AT = 1 << 13  #: lanes of an array that `crooked` looks at, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,18 @@ def score(table: Table, prediction: Prediction) -> Score:
             other = table.changed(name, table.got[name]) != 0
             rows_changed |= (other & prediction.excused[name]).any(axis=1)
     return Score(cost, wrong, changed, right, rows_wrong, rows_changed)
+
+
+def crooked(table: Table, words: Words) -> int:
+    """Wrong bits of a sample of rows that are not wrong in most rows: 0 where all that is left is inverted bits."""
+    count = 0
+    for name, port in table.ports.items():
+        step = max(1, len(table.rows) * port.lanes // LOOKED_AT)
+        unlike = table.unlike(name, words[name])[::step]
+        for bit in range(port.bits):
+            wrong = np.count_nonzero((unlike >> unlike.dtype.type(bit)) & unlike.dtype.type(1), axis=0)
+            count += int(np.minimum(wrong, len(unlike) - wrong).astype(np.int64).sum())
+    return count
 
 
 def cells(table: Table) -> int:

@@ -9,10 +9,11 @@ import numpy as np
 
 from refemu.golden.explain import bits, choosing, running, wiring
 from refemu.golden.explain.guess import Guess, Prediction, Story, bits_of, restricted
-from refemu.golden.explain.scoring import Score, lanes_better, score
+from refemu.golden.explain.scoring import Score, crooked, lanes_better, score
 from refemu.golden.explain.table import Table, Words, screen
 
 DEPTH, WIDTH = 3, 4
+CLOSE = 2  #: stories that put no cell right, but the bits of most cells in order, and so may lead on
 SECONDS = 15.0  #: of processor time, after which no device without a twin is begun
 FINALISTS = 8  #: stories that are held against all rows
 PROMISING = 12  #: slow devices that are tried on the whole sample after the screen
@@ -45,6 +46,7 @@ class Search:
     tried: int = 0
     until: float = field(default_factory=lambda: time.process_time() + SECONDS)  #: for devices without a twin
     scored: list[Scored] = field(default_factory=list)  #: everything that is worth more than nothing
+    single: list[Scored] = field(default_factory=list)  #: every guess alone
     _run: dict[object, tuple[Words, np.ndarray]] = field(default_factory=dict)  #: answers of devices that ran
 
     def run(self) -> list[Scored]:
@@ -53,13 +55,37 @@ class Search:
         beam = [Scored(none, score(self.table, none), 0)]
         nothing = beam[0]
         for _ in range(DEPTH):
-            grown = [scored for place, start in enumerate(beam) for scored in self._grown(start, place == 0)]
-            better = [scored for scored in grown if scored.total < nothing.total]
+            better: list[Scored] = []
+            others: list[Scored] = []
+            for place, start in enumerate(beam):
+                for scored in self._grown(start, place == 0):
+                    self.single += [scored] if not start.story.guesses else []
+                    (better if scored.total < min(start.total, nothing.total) else others).append(scored)
             self.scored += better
             beam = _distinct(self.table, sorted(better, key=_rank))[:WIDTH]
+            beam += self._close(others, nothing)
             if not beam or any(scored.score.perfect for scored in self.scored):
                 break
         return sorted(self.scored, key=_rank)
+
+    def alike(self, scored: Scored) -> Iterator[Scored]:
+        """Stories of several guesses that predict the same, one of them in place of one that is alike alone."""
+        same = fingerprint(self.table, scored.prediction)
+        for guess in scored.story.guesses:
+            for other in self._like(guess):
+                prediction = self.predicted(scored.story.replaced(guess, other))
+                if fingerprint(self.table, prediction) == same:
+                    yield replace(scored, prediction=prediction)
+
+    def _like(self, guess: Guess) -> list[Guess]:
+        """Guesses that alone predict the same as this one."""
+        one = next((each for each in self.single if each.story.guesses[0] is guess), None)
+        if one is None:
+            return []
+        same = (one.score.cost, one.score.changed)
+        near = [each for each in self.single if each is not one and (each.score.cost, each.score.changed) == same]
+        key = fingerprint(self.table, one.prediction) if near else ()
+        return [each.story.guesses[0] for each in near if fingerprint(self.table, each.prediction) == key]
 
     def _grown(self, start: Scored, best: bool) -> Iterator[Scored]:
         """The story of `start` with each further guess; with other arithmetic only of the best story so far."""
@@ -76,7 +102,16 @@ class Search:
             self.tried += len(library)
             grown += self._slow(start, library, price)
         grown += [self._lane(start, price)]
-        yield from (scored for scored in grown if scored is not None and scored.total < start.total)
+        yield from (scored for scored in grown if scored is not None)
+
+    def _close(self, scored: Sequence[Scored], nothing: Scored) -> list[Scored]:
+        """Stories behind which most cells are still wrong, but in the same bits."""
+        before = crooked(self.table, nothing.prediction.words)
+        after = [
+            (crooked(self.table, each.prediction.words), each.story.order, place) for place, each in enumerate(scored)
+        ]
+        near = [scored[place] for count, _, place in sorted(after) if _is_closer(count, before)]
+        return _distinct(self.table, near)[:CLOSE]
 
     def _changes(self, words: Words) -> Iterator[Guess]:
         yield from bits.guesses(self.table, words)
@@ -147,7 +182,8 @@ class Search:
             prediction = search.predicted(start.story.with_(guess))
             after = score(few, prediction)
             better = [change.min() < 0 for change in lanes_better(few, prediction.words, base.words).values()]
-            if after.cost < before.cost or any(better):
+            closer = _is_closer(crooked(few, prediction.words), crooked(few, base.words))
+            if after.cost < before.cost or any(better) or closer:
                 gains.append((after.cost, len(gains), guess))
         return [(cost, guess) for cost, _, guess in sorted(gains, key=lambda gain: gain[:2])[:PROMISING]]
 
@@ -223,6 +259,11 @@ class Search:
         if taken.all():
             return new, taken
         return {name: np.where(taken[:, None], new[name], words[name]) for name in words}, taken
+
+
+def _is_closer(after: int, before: int) -> bool:
+    """Whether far fewer bits are out of order than before."""
+    return 2 * after < before
 
 
 def _again(story: Story, guess: Guess) -> bool:

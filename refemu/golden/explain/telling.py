@@ -10,6 +10,10 @@ MOST = 4  #: places of which a line tells
 
 def lines(verdict: Verdict, where: Where, rows: int, wrong: int) -> Iterator[str]:
     """The verdict, then a line for each explanation, or where the differences lie. rows, wrong: of the set."""
+    if verdict.refusal:
+        yield f"verdict: nothing tried, the unit does not take the stimulus of the set: {verdict.refusal}"
+        yield from _where(where, rows)
+        return
     searched = f"{verdict.hypotheses} hypotheses on {verdict.rows} rows"
     if not verdict.stories:
         yield f"verdict: no explanation among {searched}"

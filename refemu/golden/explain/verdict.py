@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.compare import dut
 from refemu.golden.explain import running
 from refemu.golden.explain import table as tables
@@ -63,6 +64,7 @@ class Verdict:
     stories: tuple[tuple[Explanation, ...], ...] = ()  #: best first; several parts of one that is composed
     rivals: tuple[Story, ...] = field(default=(), repr=False)  #: of the best, those that no row tells apart
     possible: tuple[str, ...] = ()  #: without stories: single guesses that fit, but too few rows differ to say so
+    refusal: str = ""  #: why the unit does not take the stimulus of the set, so that nothing could be tried
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
@@ -115,7 +117,10 @@ class _Counted:
 
 def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
     """What the device did. wrong: bool per row of the set, those in which the device differs; at least one."""
-    table = _table(golden, answer, wrong)
+    try:
+        table = _table(golden, answer, wrong)
+    except (Refused, RefusedType) as refusal:
+        return Verdict(refusal=str(refusal))
     search = Search(table)
     every = search.run()
     nothing = score(table, search.predicted(Story())).cost
@@ -128,7 +133,8 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
         best = min(each.scored.total for each, _ in kept)
         kept = [(each, group) for each, group in kept if each.scored.total <= best + GAIN]
         kept = sorted(kept, key=lambda pair: (-pair[0].share, pair[0].scored.total))
-    stories = tuple(tuple(_explanations(each, group)) for each, group in kept[:MOST])
+    kept = [(each, [*group, *search.alike(group[0])]) for each, group in kept[:MOST]]
+    stories = tuple(tuple(_explanations(each, group)) for each, group in kept)
     rivals = tuple(scored.story for scored in kept[0][1]) if kept else ()
     possible = () if stories else _possible(every)
     return Verdict(search.tried, len(table.rows), verified, stories, rivals, possible)

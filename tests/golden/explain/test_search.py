@@ -47,6 +47,16 @@ def test_a_decision_and_a_mistake_in_one_lane() -> None:
     assert ranked[0].story.guesses[1].lanes == (7,) and ranked[0].score.perfect
 
 
+def test_a_decision_that_puts_no_word_right_alone() -> None:
+    rows, arrays = decided("ovp_encoder", "int4", "the left element is in the high half")
+    arrays["out.pair"] ^= 1  # so every word is wrong, with the decision and without
+    search = Search(made.table(rows, arrays))
+    best = search.run()[0]
+
+    assert [guess.id for guess in best.story.guesses] == ["D-olive-1", "bit_inverted"] and best.score.perfect
+    assert {"nibble_swap"} == {other.story.guesses[0].id for other in search.alike(best)}
+
+
 def test_a_decision_taken_in_one_lane_only() -> None:
     rows, arrays = decided("bfp_aligner", "paper", "rounding is 'half_even'")
     right = made.outputs(rows)

@@ -18,6 +18,11 @@ def test_an_explanation() -> None:
     ]
 
 
+def test_a_set_that_the_unit_does_not_take() -> None:
+    lines = list(telling.lines(Verdict(refusal="unit.x: 7 is too large"), Where(), 100, 9))
+    assert lines[0].endswith("the unit does not take the stimulus of the set: unit.x: 7 is too large")
+
+
 def test_rows_that_were_not_reached_are_said() -> None:
     (line, *_) = telling.lines(Verdict(40, 100, 900, ((PART,),)), Where(), 1000, 20)
     assert (

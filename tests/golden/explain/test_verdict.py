@@ -6,6 +6,7 @@ import pytest
 from refemu.golden.compare import dut
 from refemu.golden.explain import table as tables
 from refemu.golden.explain.verdict import verdict
+from refemu.golden.files.sets import Golden
 from tests.golden.explain import made
 from tests.golden.explain.test_search import decided
 
@@ -32,6 +33,14 @@ def test_equal_predictions_are_one_candidate_decision_first() -> None:
     (part,) = result.explanations
     assert (part.kind, part.id) == ("decision", "D-olive-1")
     assert {"lane_permutation", "nibble_swap"} <= set(part.equivalent) and len(result.rivals) >= 3
+
+
+def test_a_set_that_the_unit_does_not_take_is_said() -> None:
+    rows = made.golden("ovp_encoder", "int4", ("paper",))
+    stale = {name: array.copy() for name, array in rows.arrays.items()}
+    stale["in.value"][...] = 0x7FC00000  # not a number
+    result = verdict(Golden(rows.manifest, stale), dut.Answer(made.outputs(rows), {}), np.ones(rows.rows, np.bool_))
+    assert result.stories == () and "value" in result.refusal
 
 
 def test_nothing_is_said_of_one_wrong_word_but_what_would_fit() -> None:

@@ -1,0 +1,123 @@
+"""What `refemu diff --explain` takes, start-up included: of a decision, of a decision with a bug, of random words."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.commands import process_row
+from benchmarks.pairs import Row
+from refemu import units
+from refemu.golden.compare import dut
+from refemu.golden.explain import running, table
+from refemu.golden.files import npz, sets, store
+from refemu.golden.make import build, generate
+from refemu.units import alternative as other
+from refemu.units.alternative import Device
+from refemu.units.unit import AnyUnit
+
+SMALL, LARGE = 10_000, 1_000_000
+ALLOWED = {SMALL: 2.0, LARGE: 20.0}
+ALLOWED_MB = 2000
+PROCESSES = {SMALL: 3, LARGE: 1}
+#: configurations of which sets of 10^4 rows are made: a step, floats, pairs, registers, whole words of 128 lanes
+STEPS = ("olive_mac-wrap", "fp16_mac-fma", "ovp_encoder-int4", "orizuru-n16", "functional-exp", "bfp_pe-paper")
+#: rows of up to 64 bytes, and twins of 2 M rows a second and more
+NARROW = ("olive_mac-wrap", "fp16_mac-fma", "ovp_encoder-int4", "ovp_decoder-int8", "concat-a4", "fp2half-paper")
+#: a `diff` that must find a difference, and what its process held at most
+CHILD = """import sys
+from refemu.cli.main import main
+code = main(["diff", sys.argv[1], sys.argv[2], "--explain", "--json"])
+print(next((line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")), 0))
+sys.exit(code != 1)"""
+
+
+def rows_of(rows: int, names: tuple[str, ...]) -> list[Row]:
+    """For every set a decision, the decision with a mistake in one lane, and one bit of every fiftieth row."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            place = Path(folder) / name
+            golden = _set(name, rows, place)
+            for what, answers, expected in _devices(golden):
+                path = Path(folder) / f"{name}.npz"
+                npz.write(path, answers)
+                found.append(_row(f"{golden.rows} rows of {name}, {what}", place, path, rows, expected))
+    return found
+
+
+def _row(what: str, golden: Path, path: Path, rows: int, expected: str) -> Row:
+    held = []
+
+    def good(output: str) -> bool:
+        document, _, memory = output.strip().rpartition("\n")
+        held.append(int(memory) * 1.024e-3)
+        return expected in document if expected else '"explanations": []' in document
+
+    id = "EXPLAIN" if rows == SMALL else "EXPLAIN-LARGE"
+    command = [sys.executable, "-c", CHILD, str(golden), str(path)]
+    made = process_row(id, what, ALLOWED[rows], command, good, PROCESSES[rows])
+    return replace(made, peak_mb=max(held, default=0.0), checked=made.checked and max(held) <= ALLOWED_MB)
+
+
+def _set(name: str, rows: int, folder: Path) -> sets.Golden:
+    """Random rows of a unit, at least so many."""
+    text, _, config = name.partition("-")
+    unit: AnyUnit = units.find(text)
+    each = sum(next(iter(case.inputs.values())).shape[0] for case in generate.random_cases(unit, config, 0, 1))
+    blocks = generate.random_cases(unit, config, 0, -(-rows // each))
+    entry = {"function": generate.function_of(unit), "seed": 0, "seeds": -(-rows // each)}
+    manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, twin_from=1)
+    store.replace(folder, sets.render(manifest, arrays))
+    return sets.load(folder)
+
+
+def _devices(golden: sets.Golden) -> Iterator[tuple[str, dict[str, np.ndarray], str]]:
+    """What a device does, its answers, and the id that must be named."""
+    unit: AnyUnit = units.find(golden.manifest["unit"])
+    device, id = _other(unit, golden)
+    answers = _answers(golden, device)
+    yield id, answers, f'"{id}"'
+    name = max(answers, key=lambda name: answers[name][0].size)
+    buggy = answers[name].copy()
+    lane = buggy.reshape(len(buggy), -1)[:, -1:]
+    lane ^= lane.dtype.type(1)
+    yield f"{id} and a bit inverted in one lane", answers | {name: buggy}, f'"{id}"'
+    random = {name: np.array(array) for name, array in _right(golden).items()}
+    flipped = random[name].reshape(-1)
+    flipped[:: 50 * (flipped.size // golden.rows) + 1] ^= 1
+    yield "a bit of every fiftieth row or so", random, ""
+
+
+def _other(unit: AnyUnit, golden: sets.Golden) -> tuple[Device, str]:
+    """The first device with another decision that answers otherwise somewhere."""
+    right = _right(golden)
+    for each in unit.alternatives:
+        device = other.device(unit, unit.config(golden.config), [each])
+        if device is not None and any((right[n] != a).mean() > 0.01 for n, a in _answers(golden, device).items()):
+            return device, each.decision
+    raise LookupError(f"{unit.name} has no alternative that its random rows tell")
+
+
+def _right(golden: sets.Golden) -> dict[str, np.ndarray]:
+    return {name: golden.arrays[name] for name in golden.arrays if name.startswith("out.") and "care" not in name}
+
+
+def _answers(golden: sets.Golden, device: Device) -> dict[str, np.ndarray]:
+    """Of a device to the stimulus of a set."""
+    right = _right(golden)
+    whole = table.whole(golden, dut.Answer(right, {}))
+    words, _ = running.words(whole, [], device)
+    answers = {name: array.copy() for name, array in right.items()}
+    for name, array in answers.items():
+        array[whole.rows] = words[name].reshape(-1, *array.shape[1:])
+    return answers
+
+
+ROWS: dict[str, Callable[[], list[Row]]] = {
+    "EXPLAIN": lambda: rows_of(SMALL, STEPS),
+    "EXPLAIN-LARGE": lambda: rows_of(LARGE, NARROW),
+}
