@@ -22,6 +22,7 @@ UNITS = [f"refemu.units.{paper}.{name}" for name, paper in PAPERS.items()]
 OPEN = {
     **dict.fromkeys(("Stepped", "Clocked", "HarmoniaCore.accept"), "every unit has inputs and registers of its own"),
     "Config.__init__": "parameters of any unit",
+    "Pages.of": "constants of a UnifiedPage by name, which checks them",
     "Prepared.attention": "a scheme reads the cache that it made",
     "PageManagerMachine": "a device is any object with the methods of the golden manager",
 }

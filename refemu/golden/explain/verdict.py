@@ -20,6 +20,7 @@ from refemu.golden.files.sets import Golden
 MOST = 5  #: explanations of which a verdict tells
 PIECE = 1 << 22  #: values that are held against the set at a time
 PACE = 0.15  #: seconds that a readable device takes for all rows of the sample, about
+TICK = 1e-6  #: seconds that a case takes at least: clocks are coarse
 CASES = 16  #: that a sample has at least, where there are so many
 SLOW = 1 << 9  #: the same of a device that has no compiled twin
 SECONDS = 8.0  #: for the rows beyond the sample, of the best story; the verdict says how many it reached
@@ -143,7 +144,7 @@ def verdict(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Verdict:
 def _table(golden: Golden, answer: dut.Answer, wrong: np.ndarray) -> Table:
     """Sample on which also readable devices end in time."""
     table = tables.sample(golden, answer, wrong)
-    limit = max(CASES, int(PACE / running.pace(table)))
+    limit = max(CASES, int(PACE / max(running.pace(table), TICK)))
     return table if len(table.cases) <= limit else tables.sample(golden, answer, wrong, limit)
 
 
