@@ -133,14 +133,19 @@ def table16(name: FunctionName) -> np.ndarray:
     ArithmeticError
         This platform's math library gives another table than the pinned one.
     """
-    function = lookup("fp16 function", name, _FUNCTIONS)
-    inputs = np.arange(1 << 16).astype(np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
-        exact = function(fp16.canonical(inputs).astype(np.float64))
-    words = fp16.bits(fp16.to_f16(exact)).astype("<u2")
+        words = fp16.bits(fp16.to_f16(exact16(name))).astype("<u2")
     _require_pinned(name, words)
     words.flags.writeable = False
     return words
+
+
+def exact16(name: FunctionName) -> np.ndarray:
+    """Values of which `table16` is rounded: float64 (65536,), as the platform's math library gives them."""
+    function = lookup("fp16 function", name, _FUNCTIONS)
+    inputs = np.arange(1 << 16).astype(np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        return function(fp16.canonical(inputs).astype(np.float64))
 
 
 def _require_pinned(name: FunctionName, words: np.ndarray) -> None:

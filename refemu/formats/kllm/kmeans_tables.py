@@ -127,7 +127,7 @@ def _exact(codebook: Codebook) -> np.ndarray:
 def _table(values: np.ndarray, bits: int, table: Precision, thing: str) -> Codebook:
     require_choice(table, PRECISIONS, thing, "table")
     with np.errstate(over="ignore", under="ignore"):
-        stored = fp16.narrow(values) if table == "fp16" else values.astype(np.float32)
+        stored = fp16.to_f16(values) if table == "fp16" else values.astype(np.float32)
     bad = ~np.isfinite(stored)
     if bad.any():
         place = first_index(bad)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refemu.arith.integers import total
 from refemu.golden.explain.guess import Prediction, bits_of
 from refemu.golden.explain.table import Table, Words
 
@@ -63,7 +64,7 @@ def crooked(table: Table, words: Words) -> int:
         unlike = table.unlike(name, words[name])[::step]
         for bit in range(port.bits):
             wrong = np.count_nonzero((unlike >> unlike.dtype.type(bit)) & unlike.dtype.type(1), axis=0)
-            count += int(np.minimum(wrong, len(unlike) - wrong).astype(np.int64).sum())
+            count += int(total(np.minimum(wrong, len(unlike) - wrong)))
     return count
 
 

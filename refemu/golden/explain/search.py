@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from refemu.golden.explain import bits, choosing, running, wiring
+from refemu.golden.explain import arithmetic, bits, choosing, running, wiring
 from refemu.golden.explain.guess import Guess, Prediction, Story, bits_of, restricted
 from refemu.golden.explain.scoring import Score, crooked, lanes_better, score
 from refemu.golden.explain.table import Table, Words, screen
@@ -79,12 +79,12 @@ class Search:
 
     def _like(self, guess: Guess) -> list[Guess]:
         """Guesses that alone predict the same as this one."""
-        one = next((each for each in self.single if each.story.guesses[0] is guess), None)
-        if one is None:
+        alone = next((each for each in self.single if each.story.guesses[0] is guess), None)
+        if alone is None:
             return []
-        same = (one.score.cost, one.score.changed)
-        near = [each for each in self.single if each is not one and (each.score.cost, each.score.changed) == same]
-        key = fingerprint(self.table, one.prediction) if near else ()
+        same = (alone.score.cost, alone.score.changed)
+        near = [each for each in self.single if each is not alone and (each.score.cost, each.score.changed) == same]
+        key = fingerprint(self.table, alone.prediction) if near else ()
         return [each.story.guesses[0] for each in near if fingerprint(self.table, each.prediction) == key]
 
     def _grown(self, start: Scored, best: bool) -> Iterator[Scored]:
@@ -148,7 +148,7 @@ class Search:
     @property
     def _arithmetic(self) -> list[Guess]:
         if "library" not in self.__dict__:
-            self.__dict__["library"] = list(choosing.arithmetic(self.table))
+            self.__dict__["library"] = list(arithmetic.guesses(self.table))
         return list(self.__dict__["library"])
 
     def _has_arithmetic(self, start: Scored) -> bool:

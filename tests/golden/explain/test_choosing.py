@@ -19,10 +19,3 @@ def test_parameters_without_a_decision_are_guesses_too() -> None:
     rows = made.golden("orizuru", "n8")
     guesses = [each for each in choosing.decisions(made.table(rows, made.outputs(rows))) if each.id == "parameter"]
     assert {"k": "4"} in [guess.parameters for guess in guesses]
-
-
-def test_only_arithmetic_that_the_unit_uses() -> None:
-    mac, decoder = made.golden("fp16_mac", "paper"), made.golden("ovp_decoder", "int4")
-    ids = {guess.id for guess in choosing.arithmetic(made.table(mac, made.outputs(mac)))}
-    assert ids >= {"rounding", "flush", "saturate"}
-    assert list(choosing.arithmetic(made.table(decoder, made.outputs(decoder)))) == []
