@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.golden.explain import choosing, running
+from refemu.golden.explain import arithmetic, choosing, running
 from refemu.golden.explain.guess import Guess
 from tests.golden.explain import made
 
@@ -62,7 +62,7 @@ def test_rows_that_a_device_refuses_keep_the_answers_of_the_set() -> None:
 def test_arithmetic_is_put_back(unit: str) -> None:
     rows = made.golden(unit, "paper")
     table = made.table(rows, made.outputs(rows))
-    (truncated,) = (each for each in choosing.arithmetic(table) if each.detail == "right if fp16 results: truncate")
+    (truncated,) = (each for each in arithmetic.guesses(table) if each.detail == "right if fp16 results: truncate")
     device = running.device(table, [truncated])
     assert device is not None
     words, _ = running.words(table, [truncated], device)
