@@ -11,10 +11,10 @@ LIMIT  := 900
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-slow conformance test-pythons arm64 lint bench kernels rtl vectors grades alternatives clean
+.PHONY: help golden test test-long test-slow conformance test-pythons arm64 lint bench kernels rtl vectors grades alternatives clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
-	@echo "make test     install refemu and run its tests   (make test-slow: the exhaustive sweeps too)"
+	@echo "make test     install refemu and run its tests   (make test-long: those that take seconds each; make test-slow: the exhaustive sweeps too)"
 	@echo "make conformance   against outputs of other people's programs, where these are"
 	@echo "make arm64    equal digests on aarch64, emulated   (make test-slow: this and the next, too)"
 	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
@@ -34,15 +34,18 @@ golden:
 	@echo "next: docs/vectors.md says how to read a set; $(BIN)/refemu step ovp_decoder shows a unit event by event; make test"
 
 # hundreds of processes read the compiled sources that the first of them wrote
-test-slow: SLOW = -m "slow or not slow"
+test: MARKS = $(if $(PYTEST),,-m "not slow and not long")
+test-long: MARKS = -m "long and not slow"
+test-slow: MARKS = -m "slow or not slow"
 test-slow: LIMIT = 3600
-test test-slow:
+test-slow: SLOW = yes
+test test-long test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@test -z "$$CI" || $(PYTHON) tools/icarus.py || true
 	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(OUT)/pycache REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} \
-	  $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --timeout $(LIMIT) $(SLOW) $(if $(PYTEST)$(SLOW),$(PYTEST),--ignore tests/conformance)
+	  $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --timeout $(LIMIT) $(MARKS) $(if $(PYTEST)$(SLOW),$(PYTEST),--ignore tests/conformance)
 	@test -z '$(SLOW)' || $(MAKE) --no-print-directory test-pythons arm64
 
 # the folder of their outputs is REFEMU_ORACLE; a machine without it skips the tests and says so, and CI fails

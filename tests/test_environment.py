@@ -143,6 +143,7 @@ def probed(code: Path, tmp_path_factory: pytest.TempPathFactory) -> Probed:
     return shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "variables", [{"NUMBA_DISABLE_JIT": "1"}, pytest.param({}, marks=pytest.mark.slow)], ids=["jit off", "jit on"]
 )
@@ -155,6 +156,7 @@ def test_logits_are_those_of_the_readable_arithmetic(probed: Probed, variables: 
     assert len(readable.hashes) == len(READABLE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "schemes"), OTHERS)
 def test_logits_centroids_and_vectors_are_the_same_bits(name: str, schemes: tuple[str, ...], probed: Probed) -> None:
     skip_without(name)
@@ -177,6 +179,7 @@ def test_cache_cold_and_warm_are_the_same(probed: Probed, code: Path) -> None:
     assert warm.hashes == cold.hashes
 
 
+@pytest.mark.long
 @pytest.mark.model
 @pytest.mark.parametrize(
     "name",

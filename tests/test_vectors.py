@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from refemu import golden, units
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 LARGEST = 1_000_000  #: bytes of one file in git
 
 
+@pytest.mark.long
 def test_every_byte_is_regenerated() -> None:
     report = golden.check(VECTORS)
 

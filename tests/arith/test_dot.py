@@ -29,6 +29,7 @@ def is_refused(order, acc):
 # Against the oracle
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("acc", ACC)
 @given(orders, st.data())

@@ -212,6 +212,7 @@ def assembly() -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_nothing_is_fused_by_the_compiler(kernel, assembly):

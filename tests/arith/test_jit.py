@@ -76,6 +76,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     assert first[3:] == second[3:] and Path(first[3]).parent == tmp_path and first[4] == "''"
 
 
+@pytest.mark.long
 def test_the_command_line_turns_it_on_for_kernels_that_exist(tmp_path):
     code = ENABLE.format(folder=str(tmp_path / "default"))
 
@@ -137,6 +138,7 @@ def test_a_cache_is_private_whatever_the_umask(planted):
     assert modes == {path: 0o700 if path.is_dir() else 0o600 for path in modes}
 
 
+@pytest.mark.long
 @needs_owners
 @pytest.mark.parametrize(("exposed", "mode"), [("", 0o777), ("*/*/*.nbi", 0o620)])
 def test_what_others_can_write_is_not_run(planted, exposed, mode):
@@ -177,6 +179,7 @@ def test_what_others_own_is_not_run(tmp_path):
     assert f"others own or can write {tmp_path} (owner {os.geteuid()}, mode 0" in lines[0]
 
 
+@pytest.mark.long
 def test_the_key_covers_every_kernel_file():
     """numba notices an edit only in the file that defines the kernel it loads."""
     with_kernels = {path for path in jit.PACKAGE.rglob("*.py") if house_rules.defines_a_kernel(path.read_text())}

@@ -105,6 +105,7 @@ def test_what_is_shown_and_listed_needs_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["show OVP_INT8 --json", "list"])
 def test_closed_pipe_is_silent_and_is_not_called_different(words: str) -> None:
     command = [sys.executable, "-m", "refemu", *words.split()]

@@ -163,6 +163,7 @@ CLAIMS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
 def test_a_claim_is_refused_before_it_costs_anything(
     claim: Callable[[good.Samples, Path], tuple[list[str], int, str]], samples: good.Samples, tmp_path: Path

@@ -103,6 +103,7 @@ def faults(reader: str, first: int, count: int, samples: good.Samples, folder: P
             shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", READERS)
 def test_every_damaged_input_is_answered(reader: str, samples: good.Samples, apart: Path) -> None:
     assert list(faults(reader, 0, EACH, samples, apart)) == []

@@ -111,6 +111,7 @@ FILES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("way", FILES)
 def test_files(way: str, step: int, golden: sets.Golden, tmp_path: Path) -> None:
@@ -134,6 +135,7 @@ def parts(golden: sets.Golden) -> Iterator[tuple[slice, int]]:
         yield slice(golden.case(row), row + 1), row
 
 
+@pytest.mark.long
 def test_hold(golden: sets.Golden) -> None:
     """Row by row, so that each verdict is about one flipped bit."""
     answers, wrong = flipped(golden, 1)
@@ -162,6 +164,7 @@ def lines(golden: sets.Golden, answers: Arrays) -> list[bytes]:
     return [stimulus + b" " + answer + b"\n" for stimulus, answer in zip(asked, answered, strict=True)]
 
 
+@pytest.mark.long
 def test_pipe(golden: sets.Golden) -> None:
     answers, wrong = flipped(golden, 1)
     unit, right, sent = units.find(golden.manifest["unit"]), lines(golden, {}), lines(golden, answers)

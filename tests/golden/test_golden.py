@@ -34,6 +34,7 @@ FIRST = {name: next(iter(units.find(name).configs)) for name in units.names()}
 ALL = {name: [*units.find(name).configs] for name in units.names()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "configs",
     [

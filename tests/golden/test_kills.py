@@ -21,6 +21,7 @@ def trials(tmp_path: Path, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "met", "files"),
     [

@@ -98,6 +98,7 @@ def planted(tmp_path: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("index")
 def test_neither_setup_py_nor_a_build_tool_runs(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here" / "pip").mkdir(parents=True)

@@ -48,6 +48,7 @@ def logits(parts: Any) -> bytes:
     return session.append(TEXT[:40]).tobytes() + b"".join(session.append([token]).tobytes() for token in TEXT[40:])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "scheme"), CASES)
 def test_no_bit_depends_on_threads(name: str, scheme: str) -> None:
     """Weights are prepared by as many; the process's number has the same effect as the backend's."""

@@ -33,6 +33,7 @@ def test_text_comes_first_and_something_is_asserted(paper: str) -> None:
     assert sum("assert " in "".join(cell["source"]) for cell in cells(paper)) >= 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("paper", PAPERS)
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::RuntimeWarning", "ignore::ResourceWarning"

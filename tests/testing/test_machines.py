@@ -56,6 +56,7 @@ class Hasty(page_manager.PageManager):
         return super().finish(sequences)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", [Leaking, Stale, Careless, Hasty])
 def test_broken_devices_are_found(broken: type[page_manager.PageManager]) -> None:
     class Machine(PageManagerMachine):

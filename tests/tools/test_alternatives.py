@@ -7,6 +7,7 @@ from tools import alternatives
 from tools.grades import VECTORS
 
 
+@pytest.mark.long
 def test_the_page_lists_every_other_answer_that_a_committed_set_can_meet() -> None:
     listed = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in _escaped(alternatives.lines())}
     offered = set()

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from refemu.arith import dot_jit, float_jit, fp16_jit, fp32, fp32_jit, operands, sums_jit
 from refemu.arith.orders import Sequential, Tree
@@ -55,6 +56,7 @@ def use_everything():
         sums_jit.running32(a, a)
 
 
+@pytest.mark.long
 @needs_jit
 def test_a_kernel_is_compiled_for_one_set_of_types():
     """Twice where float32 and float64, or weights or counters of two widths, are both wanted; a copy thrice."""
@@ -83,6 +85,7 @@ def test_a_kernel_is_compiled_for_one_set_of_types():
     assert {name: count for name, count in counts.items() if count > several.get(name, 1) and name not in scalars} == {}
 
 
+@pytest.mark.long
 def test_every_kernel_is_called_by_a_twin_or_another_kernel():
     kernels = sorted(
         path

@@ -37,6 +37,7 @@ def sides(b: Panels) -> tuple[np.ndarray, np.ndarray]:
     return (none, b.values) if half else (b.values, none)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", [True, False], ids=["half", "wide"])
 @pytest.mark.parametrize("acc", TILES)
 @pytest.mark.parametrize("rows", [1, 4, 19])
@@ -56,6 +57,7 @@ def test_tiles(acc: Any, half: bool, rows: int) -> None:
     assert out.tobytes() == expected.tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", [True, False], ids=["half", "wide"])
 @pytest.mark.parametrize("acc", VECTORS)
 def test_vectors(acc: Any, half: bool) -> None:

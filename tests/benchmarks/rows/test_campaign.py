@@ -45,6 +45,7 @@ def test_the_table_replaces_what_is_between_the_markers() -> None:
         campaign.within("no markers", ["new"])
 
 
+@pytest.mark.long
 def test_rows_of_a_slow_unit_are_fewer() -> None:
     """At least those of one seed, so that there is something to compare."""
     assert campaign.affordable("concat", 10**9, 1e-9) == 128

@@ -55,6 +55,7 @@ def test_a_sample_on_a_midpoint_of_fractions_goes_down(train: Train) -> None:
     assert formats.train([0, 1, 3, 8], bits=1, given=[0, 4]).borders == [[2], [3], [3]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("train", TRAINERS)
 @pytest.mark.parametrize("bits", [1, 3, 4])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -62,6 +62,7 @@ EVERY = [(name, 29 if name.endswith("_REPO") else 3) for name in CONSTANTS]
 EVERY += [pytest.param(name, 1, marks=pytest.mark.slow) for name in CONSTANTS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "step"), EVERY)
 def test_every_fp16_value_beside_every_class_of_partner_encodes_as_the_oracle_says(
     name: str, step: int, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +199,7 @@ def test_a_value_is_divided_by_its_scale_in_float32(encode: Any) -> None:
     assert encode(OVP_INT4, [0.1, 1], 1.0).equals(encode(OVP_INT4, np.float32([0.1, 1]), 1.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize("name", CONSTANTS)
 @given(data=st.data())

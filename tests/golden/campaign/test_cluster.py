@@ -56,6 +56,7 @@ def test_a_web_server_is_no_scheduler(
         server.shutdown()
 
 
+@pytest.mark.long
 def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
     small: plan.RandomRequest,
     whole: tuple[Path, plan.Outcome],
@@ -79,6 +80,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
         assert files(tmp_path / "model") == files(read[0])
 
 
+@pytest.mark.long
 def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

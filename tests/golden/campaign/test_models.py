@@ -14,6 +14,7 @@ from tests.golden.campaign.campaigns import MODEL, files
 from tests.models.schemes.leankv.plain import CHANGES
 
 
+@pytest.mark.long
 def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, plan.Outcome]) -> None:
     folder, outcome = read
     assert outcome.shards == outcome.made == 3
@@ -32,6 +33,7 @@ def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, plan.
         assert one.rows % tokens == 0 and one.rows // tokens >= max(pairs), "every row of every token"
 
 
+@pytest.mark.long
 def test_workers_do_not_show_in_the_bytes_of_a_model(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
     assert plan.run(plan.model_request(40, **MODEL), tmp_path, workers=2) == read[1]
     assert files(tmp_path) == files(read[0])

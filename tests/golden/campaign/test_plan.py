@@ -92,6 +92,7 @@ def test_sets_without_a_manifest_are_made_again_and_files_of_others_stay(
     assert (places[3] / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
     """kill -9 of the whole group, twice, then to the end."""
     code = (
@@ -333,6 +334,7 @@ def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(small: plan.Ra
     assert golden.check(tmp_path / "out").equal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_full_disk(whole: tuple[Path, plan.Outcome], tmp_path: Path, workers: int) -> None:
     """No file may grow beyond 100 kB: writes fail in the middle of a file, as on a full disk."""

@@ -67,6 +67,7 @@ def telling(unit: Unit, alternative: Alternative) -> int:
     return best
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "alternative"), ALTERNATIVES)
 def test_every_alternative_changes_three_rows_of_a_committed_set(unit: Unit, alternative: Alternative) -> None:
     assert (telling(unit, alternative) >= ROWS) != ((unit.name, alternative.decision) in UNTOLD)
@@ -102,6 +103,7 @@ def difference(unit: Unit, alternative: Alternative) -> Difference | None:
     return best and compare(best[0], dut.Answer(best[1], {}), True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "alternative"), NAMED)
 def test_a_device_with_another_decision_is_named(unit: Unit, alternative: Alternative) -> None:
     told = difference(unit, alternative)

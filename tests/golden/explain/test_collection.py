@@ -44,6 +44,7 @@ def required(counts: Counter[str], leads: list[str], least: int) -> None:
     assert counts["right"] >= NAMED * counts.total(), counts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUICK)
 def test_some_structure_and_random_words(name: str) -> None:
     required(

@@ -20,6 +20,7 @@ def convicted(path: Path) -> set[str]:
     return {f"{klass}/{fault.id}" for klass, fault in faults if minimal._is_convicted(fault, answers)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["bfp_accumulator", "orizuru"])
 def test_the_subset_convicts_every_fault_that_the_whole_convicts(name: str, tmp_path: Path) -> None:
     config = next(iter(units.find(name).configs))

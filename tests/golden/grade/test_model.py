@@ -49,6 +49,7 @@ def test_the_changed_module_runs_and_the_right_one_comes_back(name: str) -> None
     assert units.find(name) is right and sys.modules[home.__name__] is home and not hasattr(home, "SEEN")
 
 
+@pytest.mark.long
 def test_mutants_of_a_unit_are_told_or_cannot_run() -> None:
     answers = of_set("bfp_accumulator-paper")
     faults = list(model.faults(answers, sample=40))
@@ -126,6 +127,7 @@ def test_descriptors_flags_and_masks_are_not_changed() -> None:
     assert all(each.line < end for each in places)
 
 
+@pytest.mark.long
 def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     library = {**grading.LIBRARY, "model": partial(model.faults, sample=40)}
     monkeypatch.setattr(grading, "LIBRARY", library)

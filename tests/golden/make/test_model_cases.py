@@ -215,6 +215,7 @@ def test_cases_come_from_the_weights_whose_sha256_they_state(monkeypatch: pytest
     model_cases.forget()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
 def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> None:
     """The whole way and back through `check`, for every unit that the scheme taps; operations of other sizes behind it.

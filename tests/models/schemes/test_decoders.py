@@ -141,6 +141,7 @@ def test_the_bounds_tell_other_layers_apart(changes: dict[str, Any]) -> None:
         check(small("gpt2"), small("gpt2", **changes))
 
 
+@pytest.mark.long
 @EVERY
 def test_the_whole_model_is_as_near_to_float64_as_its_roundings_allow(kind: str) -> None:
     """The bounds of all steps, carried to the logits; of first order, and the worst found is a tenth of it."""

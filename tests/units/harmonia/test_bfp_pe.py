@@ -143,6 +143,7 @@ def oracle_acc(groups: list[dict[str, Any]], preset: str) -> tuple[int, int]:
     return word, flags.fp16_overflow + 2 * flags.fp16_underflow + 4 * flags.invalid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("preset", "partial"), PRESETS)
 @settings(deadline=None, max_examples=40)

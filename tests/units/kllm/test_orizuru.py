@@ -113,6 +113,7 @@ def test_comparisons_follow_the_papers_formula(run: Any, n: int, k: int) -> None
     assert 2 * n - 2 + 2 * k * log_n == run(x, k, min_leaf="compare").comparisons
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("n", "k", "comparisons"), [(8, 2, 22), (576, 3, 1594), (4096, 21, 6646), (11008, 56, 26142)])
 def test_sizes_of_models(run: Any, n: int, k: int, comparisons: int) -> None:

@@ -40,6 +40,7 @@ def committed(name: str, config: str) -> Answers:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("says", ORDERS)
 def test_every_wrong_order_of_attention_is_told_by_the_set_of_many_tokens(says: str) -> None:
     unit = units.find("paged_attention")

@@ -25,6 +25,7 @@ def columns(*events: units.Event) -> list[list[int]]:
     return [list(column) for column in zip(*events, strict=True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("split", SPLITS)
 def test_four_elements_give_every_int8_product(run: Any, split: str) -> None:

@@ -65,6 +65,7 @@ def test_all_bytes_at_all_biases_equal_the_oracle(run: Any, normal: str) -> None
     assert (result.exponent.shape, result.illegal.shape) == ((256, 16, 2), (256, 16))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("outlier", WIDE)
 def test_all_words_at_bias_4_equal_the_oracle(run: Any, outlier: tuple[int, int]) -> None:

@@ -40,6 +40,7 @@ def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
         assert result.equals(twin), block.why
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "name"), INTERPRETED)
 def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> None:
     """Every kernel that the twin reaches, those of formats and of arith included."""

@@ -34,6 +34,7 @@ def values(fmt: Ovp) -> np.ndarray:
     return np.random.default_rng(2).permutation(np.concatenate([near, -near]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_encode_kernels_give_the_same_words_interpreted(fmt: Ovp, plain: dict[str, Any]) -> None:
     x, plan, special = values(fmt), ovp.plan(fmt), ovp.special(fmt)

@@ -105,6 +105,7 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
     assert attention.attend(units, q, whole.held(), 0)[-1:].tobytes() == found[0].tobytes()
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(
     change=st.sampled_from(CHANGES),

@@ -55,6 +55,7 @@ SWEEPS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", SWEEPS)
 def test_every_point_of_a_sweep_is_a_configuration(change: str) -> None:
     """[harmonia §II-C, Fig. 4, Fig. 5]; D-harmonia-32 for the residual stream. Both backends give its bits."""

@@ -167,6 +167,7 @@ def block(model: Any, scheme: str, run: Any, prompt: int = PROMPT, steps: int = 
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_product_of_tiny(scheme: str) -> None:
     """D-harmonia-25, D-harmonia-26: interleaved pairs, heads of 16 channels, offsets frozen for what is decoded."""
@@ -175,6 +176,7 @@ def test_every_product_of_tiny(scheme: str) -> None:
     assert [product for product, equal in found.items() if not equal] == []
 
 
+@pytest.mark.long
 def test_every_product_of_tiny_by_the_readable_core() -> None:
     """D-harmonia-26: a prompt of the window and two more tokens, and a decode step."""
     found = block(models.load("tiny"), "harmonia-kv4", harmonia_core.run, 34, 1)
@@ -189,6 +191,7 @@ def test_a_prompt_shorter_than_the_window_freezes_its_offsets() -> None:
     assert [product for product, equal in found.items() if not equal] == []
 
 
+@pytest.mark.long
 @pytest.mark.model
 @pytest.mark.parametrize("scheme", [pytest.param(SCHEMES[0], marks=pytest.mark.slow), *SCHEMES[1:]])
 def test_every_product_of_smollm2(smollm2: Any, scheme: str) -> None:

@@ -78,6 +78,7 @@ SLOW = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", [pytest.param(text, marks=pytest.mark.slow) if text in SLOW else text for text in SCHEMES]
 )

@@ -367,6 +367,7 @@ def test_repr() -> None:
     assert repr(Taps(prepared().units, 2, Watch())) == "Taps(layer=2)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bias", ["after", "accumulator"])
 def test_fp2half_reads_a_bias_that_the_accumulator_adds(bias: str) -> None:
     """D-harmonia-29: behind FP2Half it is added to what the unit gives."""

@@ -55,6 +55,7 @@ def by_steps(parts: Any, ids: list[int]) -> Any:
     return np.concatenate([session.append([token]) for token in ids]), session.counters
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_step_gives_the_bits_of_the_units(change: str) -> None:
@@ -248,6 +249,7 @@ PLANTED = {
 }  #: what is set to 1: function, argument that it fills, token at which; and the unit whose ports show it first
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_wrong_value_in_a_step_is_shown(fault: str) -> None:

@@ -35,6 +35,7 @@ def tiny(name: str, text: str = "kllm-a4", backend: str = "jit") -> Any:
     return models.prepare(name, text, backend=backend, calibration=TEXT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", SCHEMES)
 def test_logits_equal_plain_python(text: str) -> None:
     """D-kllm-39, D-kllm-40: mean and deviation from counts, sums of the weights, biases behind the products."""

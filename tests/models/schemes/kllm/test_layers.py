@@ -54,6 +54,7 @@ SLOW = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", [pytest.param(text, marks=pytest.mark.slow) if text in SLOW else text for text in SCHEMES]
 )
@@ -68,6 +69,7 @@ def test_logits_equal_plain_python(text: str) -> None:
     assert np.array_equal(run(text, IDS[:4]).view(np.uint32), wanted.view(np.uint32))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

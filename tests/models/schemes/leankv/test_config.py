@@ -41,6 +41,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "choices"), PLAIN.values(), ids=list(PLAIN))
 def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
     """D-leankv-17, D-leankv-19, D-leankv-26, D-leankv-30, D-leankv-32, D-leankv-49, D-leankv-50.

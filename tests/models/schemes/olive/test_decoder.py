@@ -48,6 +48,7 @@ def prepared(text: str = "olive-4", backend: str = "jit") -> Any:
 SLOW = {"olive-4:outliers=false", "olive-8:preset=repo", "olive-4:skip=", "olive-4:n_eight_bit=3"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in TEXTS]
 )

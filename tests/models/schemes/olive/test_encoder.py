@@ -44,6 +44,7 @@ def prepared(text: str = "olive-4", backend: str = "jit") -> Any:
     return models.prepare("tiny-encoder", config, backend=backend, calibration=CALIBRATION)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", NAMES)
 def test_backends_agree_on_tiny_encoder(text: str) -> None:
     jit, numpy = (models.encode("tiny-encoder", IDS, prepared(text, backend)) for backend in ("jit", "numpy"))

@@ -151,6 +151,7 @@ def test_pairs_of_minilm(minilm: Any) -> None:
     assert [round(one["error"], 1) for one in outlier_study.rounding_errors(found)[:4]] == [15.5, 13.9, 9.4, 4.4]
 
 
+@pytest.mark.long
 @pytest.mark.model
 def test_clipping_outliers_hurts_most_on_minilm(minilm: Any) -> None:
     """[olive Fig. 3]: clipping >> pruning victims >= pruning as many normal values, in what embeddings lose."""

@@ -29,6 +29,7 @@ def columns(b: index_matmul_jit.Prepared, scale: np.ndarray) -> Columns:
     return Columns(b.index, b.starts, b.places, b.values, scale, scale.astype(np.float32))
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("outliers", [0, 2])
 @pytest.mark.parametrize("biased", [False, True])
