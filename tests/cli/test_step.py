@@ -102,6 +102,7 @@ def test_without_inputs_every_unit_steps_through_a_case_of_its_paper(
     assert f"\n{name} [" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", units.names())
 def test_every_line_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (60, 80, 160):

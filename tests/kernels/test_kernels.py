@@ -38,6 +38,7 @@ def require(line: run.Line) -> None:
     assert line.good, line.verdict
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("way", "unit", "config"), C_RUNS + SLOW_RUNS)
 def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Path) -> None:
     line = run.held(sets, way, unit, config)

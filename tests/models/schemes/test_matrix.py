@@ -34,6 +34,7 @@ def logits(parts: Any, prompt: int) -> bytes:
     return first + b"".join(session.append([token]).tobytes() for token in TEXT[prompt:])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("scheme", schemes.SCHEMES)
 def test_a_scheme_runs_and_repeats_itself(scheme: str, name: str) -> None:

@@ -127,6 +127,7 @@ PRODUCTS = {
 CASES = [pytest.param(product, id=name) for name, product in PRODUCTS.items()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("product", CASES)
 def test_every_register_after_every_event(product: Product) -> None:
     """[harmonia §IV-A, Fig. 12] D-harmonia-25, D-harmonia-26: order of the steps, words on their way, counters."""

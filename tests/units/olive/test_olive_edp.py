@@ -61,6 +61,7 @@ def operations(draw: st.DrawFn, kind: str) -> Any:
     return draw(pairs), draw(pairs), draw(st.integers(0, 15)), draw(st.integers(0, 15)), draw(c)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("overflow", ["wrap", "saturate"])
 @pytest.mark.parametrize(("a", "b"), OPERANDS, ids=list(TYPES))

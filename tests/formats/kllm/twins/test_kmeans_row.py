@@ -35,6 +35,7 @@ def same(fmt: KMeans, x: np.ndarray) -> None:
     assert found.tensor(fmt.codebook).equals(fmt.encode(x[None]))
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("outliers", [None, TopK(k=0), TopK(k=2), TopK(percent="10"), Thresholds(0.5, -1.5)], ids=str)
 @pytest.mark.parametrize("arith", ARITHS, ids=range(len(ARITHS)))
