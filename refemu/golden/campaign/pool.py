@@ -59,9 +59,12 @@ def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, fai
         running: dict[Future[str], Shard] = {}
         while todo or running:
             while todo and len(running) < AHEAD * workers:
-                shard = todo.pop()
-                with _heard_later():
-                    running[executor.submit(campaign_shards.make, shard, str(folder))] = shard
+                try:
+                    with _heard_later():
+                        running[executor.submit(campaign_shards.make, todo[-1], str(folder))] = todo[-1]
+                except BrokenProcessPool:
+                    return _unfinished(running, done)
+                todo.pop()
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):

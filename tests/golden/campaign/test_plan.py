@@ -1,6 +1,5 @@
 """Campaigns: same bytes for any number of workers, after any interruption; nothing half-written is taken for whole."""
 
-import dataclasses
 import fcntl
 import itertools
 import os
@@ -22,7 +21,8 @@ from refemu.golden.campaign import folder as campaign_folder
 from refemu.golden.campaign import plan, pool
 from refemu.golden.campaign import shards as campaign_shards
 from refemu.golden.campaign.shards import Shard
-from tests.golden.campaign.campaigns import UNITS, Deadly, Rigged, files
+from tests.golden.campaign import deadly
+from tests.golden.campaign.campaigns import UNITS, files
 
 
 def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, plan.Outcome]) -> None:
@@ -309,28 +309,16 @@ def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     """All that was in flight is suspect and made again, alone; nobody else is held responsible."""
-    (tmp_path / "marks").mkdir()
-    told: list[str] = []
-    rigged = Rigged(
-        small,
-        lambda index, one: one if index != 3 else Deadly(**dataclasses.asdict(one), marks=str(tmp_path / "marks")),
-    )
-    assert plan.run(rigged, tmp_path / "out", workers=2, notice=told.append) == whole[1]
+    answer = deadly.campaign(tmp_path / "out", deadly=3, times=1)
+    assert plan.Outcome(**answer["outcome"]) == whole[1]
     assert files(tmp_path / "out") == files(whole[0])
-    assert f"shard {small.shards()[3].name} failed: {pool.LOST}; it is tried once more" in told
-    assert len(told) <= pool.AHEAD * 2
+    assert f"shard {small.shards()[3].name} failed: {pool.LOST}; it is tried once more" in answer["told"]
+    assert len(answer["told"]) <= pool.AHEAD * 2
 
 
 def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(small: plan.RandomRequest, tmp_path: Path) -> None:
-    (tmp_path / "marks").mkdir()
-    rigged = Rigged(
-        small,
-        lambda index, one: (
-            one if index != 2 else Deadly(**dataclasses.asdict(one), marks=str(tmp_path / "marks"), times=9)
-        ),
-    )
-    with pytest.raises(Refused, match=f"shard {small.shards()[2].name} failed twice: a worker died"):
-        plan.run(rigged, tmp_path / "out", workers=2)
+    answer = deadly.campaign(tmp_path / "out", deadly=2, times=9)
+    assert f"shard {small.shards()[2].name} failed twice: a worker died" in answer["refused"]
     assert golden.check(tmp_path / "out").equal
 
 

@@ -1,6 +1,8 @@
 """Shards made here or by processes: each once, tried again where `failed` allows it, the guilty one known."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,3 +78,23 @@ def test_shards_in_flight_with_one_that_kills_its_worker_are_made_once_more(tmp_
         assert sorted(book.done) == sorted([*innocent, *([guilty.name] if times == 1 else [])])
         assert {reason for _, reason in book.failed} == {pool.LOST}
         assert [shard for shard, _ in book.failed].count(guilty.name) == times
+
+
+def test_a_worker_that_dies_while_shards_are_sent_off_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executor refuses the next shard, which was not in flight and so is no suspect."""
+    send, sent = ProcessPoolExecutor.submit, list[str]()
+
+    def submit(executor: ProcessPoolExecutor, make: Callable[..., str], shard: Shard, folder: str) -> Future[str]:
+        sent.append(shard.name)
+        if len(sent) == 2:
+            raise BrokenProcessPool
+        return send(executor, make, shard, folder)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    book = Book()
+    pool.pool(SHARDS, tmp_path, 2, book.finish, book.fail)
+
+    assert sent[1:3] == [SHARDS[1].name] * 2
+    assert sorted(book.done) == [shard.name for shard in SHARDS] and book.failed == []
