@@ -33,7 +33,21 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"refemu {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for build in (_list, _show, _generate, _check, _diff, _explain, _grade, _export, _step, _ppl, _study, _models):
+    for build in (
+        _list,
+        _show,
+        _generate,
+        _check,
+        _diff,
+        _explain,
+        _grade,
+        _export,
+        _step,
+        _machine,
+        _ppl,
+        _study,
+        _models,
+    ):
         build(commands)
     return top
 
@@ -213,6 +227,29 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument("--full", action="store_true", help="every lane of what changed; else wide ports are folded")
     _word(command, "--vcd", "FILE", "also a waveform (GTKWave, Surfer); event names in FILE.events")
+
+
+def _machine(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(
+        commands, "machine", "a block of a model at the ports of the paper's machine: cycles, use, words"
+    )
+    _word(command, "--model", "M", "default tiny", "tiny")
+    _word(
+        command,
+        "--scheme",
+        "S",
+        "NAME or NAME:parameter=value,... of a scheme with a machine; default olive-4",
+        "olive-4",
+    )
+    _count(command, "--layer", "block, from 0; default 0", 0, low=0)
+    _count(command, "--tokens", "of the prompt; default 16", 16)
+    command.add_argument(
+        "--phase",
+        choices=("prompt", "decode"),
+        default="prompt",
+        help="all tokens of the prompt, or the one behind them; default prompt",
+    )
+    _threads(command)
 
 
 def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, get_type_hints
 
-from refemu.arith.checks import RefusedType, lookup
+from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.arith.reading import reading
 from refemu.formats import spelling
 from refemu.models.backend import Backend
@@ -107,6 +107,14 @@ def prepare(
 def taps(config: Scheme) -> tuple[str, ...]:
     """The units whose ports a run under `config` can show, in alphabetical order; none if the scheme taps none."""
     return _function(config, "tapped_by")(config) if hasattr(config, "tapped_by") else ()
+
+
+def machine(config: Scheme) -> Any:
+    """The function that runs a block on the scheme's machine; refuses a scheme without one."""
+    if not hasattr(config, "machine_by"):
+        ready = ", ".join(known for known, scheme in SCHEMES.items() if hasattr(scheme, "machine_by"))
+        raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
+    return _function(config, "machine_by")
 
 
 def _function(config: Scheme, attribute: str) -> Any:

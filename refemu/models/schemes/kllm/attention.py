@@ -37,7 +37,7 @@ def attention(operands: Operands, q: KMeansTensor, cache: IndexCache) -> Attenti
     group = sizes.heads // sizes.kv_heads
     context = np.empty((tokens, sizes.kv_heads, group * sizes.head_dim), np.float32)
     for head in range(sizes.kv_heads):
-        logits, rows, mixed = _kv_head(operands, q, cache, head)
+        logits, rows, mixed = kv_head(operands, q, cache, head)
         context[:, head] = mixed.reshape(tokens, -1)
         if head == 0:
             alone = slice(None, None, group)  # rows of query head 0
@@ -45,9 +45,7 @@ def attention(operands: Operands, q: KMeansTensor, cache: IndexCache) -> Attenti
     return Attention(q, *first, context.reshape(tokens, -1))
 
 
-def _kv_head(
-    operands: Operands, q: KMeansTensor, cache: IndexCache, head: int
-) -> tuple[np.ndarray, Scores, np.ndarray]:
+def kv_head(operands: Operands, q: KMeansTensor, cache: IndexCache, head: int) -> tuple[np.ndarray, Scores, np.ndarray]:
     """Logits, scores and weighted values of the query heads that read one KV head; rows (tokens * group)."""
     sizes, tokens, length = operands.sizes, q.shape[0], len(cache)
     dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads

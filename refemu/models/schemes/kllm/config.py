@@ -33,6 +33,7 @@ class KllmConfig:
     paper: ClassVar[str] = "kllm §III, §V-A"
     prepared_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.kllm.taps:tapped"
+    machine_by: ClassVar[str] = "refemu.models.schemes.kllm.machine.block:machine"
     every_decoder: ClassVar[bool] = True
 
     act_bits: int = 4  #: index of activations, keys and values

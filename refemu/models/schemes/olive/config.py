@@ -27,6 +27,7 @@ class OliveConfig:
     paper: ClassVar[str] = "olive §3.4, §4, §5.2"
     prepared_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.olive.taps:tapped"
+    machine_by: ClassVar[str] = "refemu.models.schemes.olive.machine:machine"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
 

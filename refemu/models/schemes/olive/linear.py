@@ -149,7 +149,7 @@ class Part:
     def set_input(self, frozen: Input) -> None:
         """Use this type and scale from now on."""
         self.input = frozen
-        self._rescale = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
+        self.rescale = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
 
     def __call__(self, x: np.ndarray) -> Product:
         """The product with x (tokens, inputs), float32: three roundings after the exact sum (D-olive-42)."""
@@ -158,7 +158,7 @@ class Part:
         grid = pair_values(self.fmt).take(pairs, axis=0).reshape(len(x), -1)[:, : x.shape[1]]
         exact = self.backend.integer_matmul(grid, self._matrix)
         acc, overflowed = self._reduce(exact, grid)
-        return Product(pairs, exact, overflowed, acc.astype(np.float32) * self._rescale)
+        return Product(pairs, exact, overflowed, acc.astype(np.float32) * self.rescale)
 
     def _reduce(self, exact: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, int]:
         """The sums in 32 bits, and how many of the exact sums leave them."""

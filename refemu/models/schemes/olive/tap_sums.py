@@ -82,7 +82,7 @@ def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
         layer_pass.watch.emit(part.layer, unit, model_case(why, config, tensor, part.layer, inputs, **source))
     kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
     config = sized("olive_edp", {}, **kinds, overflow=part.overflow)
-    if config is not None and _standard(part.fmt, weight.format):
+    if config is not None and standard(part.fmt, weight.format):
         inputs = Later(lambda: _operations(a, b, part, weight))
         layer_pass.watch.emit(part.layer, "olive_edp", model_case(why, config, tensor, part.layer, inputs, **source))
 
@@ -122,7 +122,7 @@ def _tile(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     types = {kind: name for name, kind in mmaovp.TYPES.items()}
     kinds = {f"{side}_type": types[decoder(fmt)["normal"]] for side, fmt in (("a", part.fmt), ("b", weight.format))}
     config = sized("mmaovp", {}, **kinds, overflow=part.overflow)
-    if config is None or not _standard(part.fmt, weight.format):
+    if config is None or not standard(part.fmt, weight.format):
         return
     token = layer_pass.peak[0] // TILE * TILE
     row = int(np.argmax(sums[token : token + TILE].max(axis=0))) // TILE * TILE
@@ -152,7 +152,7 @@ def _instructions(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> d
 def _array(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     """An operation of the systolic array: a tile of the sums, some tokens by some outputs."""
     part = layer_pass.part
-    if not _standard(part.fmt, weight.format) or not layer_pass.watch.wants("olive_systolic"):
+    if not standard(part.fmt, weight.format) or not layer_pass.watch.wants("olive_systolic"):
         return
     kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
     most = next(iter(units.find("olive_systolic").configs.values()))
@@ -216,7 +216,7 @@ def _decodable(*operands: Ovp) -> bool:
     return all(config_of("ovp_decoder", decoder(fmt)) is not None for fmt in operands)
 
 
-def _standard(*operands: Ovp) -> bool:
+def standard(*operands: Ovp) -> bool:
     """Whether the decoders inside the units that take pairs are those of the formats: the published E2M5 is not."""
     return _decodable(*operands) and all(decoder(fmt)["outlier"] in ((2, 1), (4, 3)) for fmt in operands)
 

@@ -56,7 +56,7 @@ def _input(layer_pass: Pass) -> None:
     source = {"first_token": layer_pass.watch.first_token, "tokens": tokens, "linears": list(part.names)}
     rows = {**source, "pairs_per_token": size, "peak_row": layer_pass.peak[0] * size + layer_pass.peak[1]}
     why = f"input of {', '.join(part.names)}"
-    encoder = _encoder_config(part.fmt) if layer_pass.watch.wants("ovp_encoder") else None
+    encoder = encoder_config(part.fmt) if layer_pass.watch.wants("ovp_encoder") else None
     if encoder is not None:
         values = Later(lambda: {"value": _values(layer_pass)})
         case = model_case(why, encoder, tensor, part.layer, values, scale=layer_pass.scale, **rows)
@@ -64,19 +64,26 @@ def _input(layer_pass: Pass) -> None:
     _decoders(layer_pass.watch, why, tensor, part.layer, layer_pass.pairs, part.fmt, rows, source)
 
 
-def _encoder_config(fmt: Ovp) -> str | None:
+def encoder_config(fmt: Ovp) -> str | None:
     """The configuration of `ovp_encoder` that has a format, None if there is none."""
     ready = units.find("ovp_encoder").configs.items()
     return next((name for name, config in ready if formats.find(config["fmt"]) == fmt), None)
 
 
 def _values(layer_pass: Pass) -> np.ndarray:
-    """fl32(x / scale) of every pair as patterns, (rows, 2); beyond float32 the largest, which has the same code."""
-    values = quotient(layer_pass.x, np.asarray(layer_pass.scale), -1)
-    wide = np.zeros((len(values), 2 * layer_pass.pairs.shape[1]), np.float32)
+    """What `ovp_encoder` reads of the whole input."""
+    return patterns(quotient(layer_pass.x, np.asarray(layer_pass.scale), -1), 2 * layer_pass.pairs.shape[1])
+
+
+def patterns(values: np.ndarray, width: int) -> np.ndarray:
+    """float32 (tokens, inputs) as patterns of pairs, (rows, 2); beyond float32 the largest, which has the same code.
+
+    width: of a token with what fills up its last pair.
+    """
+    wide = np.zeros((len(values), width), np.float32)
     wide[:, : values.shape[1]] = values
-    patterns = wide.view(np.uint32).reshape(-1, 2)
-    return patterns & ~np.uint32(MAGNITUDES) | np.minimum(patterns & MAGNITUDES, np.uint32(LARGEST))
+    words = wide.view(np.uint32).reshape(-1, 2)
+    return words & ~np.uint32(MAGNITUDES) | np.minimum(words & MAGNITUDES, np.uint32(LARGEST))
 
 
 def _weight_row(part: Part, weight: Weight, watch: Watch) -> None:

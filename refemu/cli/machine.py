@@ -1,0 +1,44 @@
+"""`refemu machine`: a block of a model at the ports of the paper's machine, beside the scheme."""
+
+import argparse
+from typing import Any
+
+from refemu.cli.output import print_json, print_table, progress
+
+COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every operation of the block; returns 1 if some element differs from the scheme, else 0."""
+    from refemu.models import machine
+
+    with progress() as bar:
+        report = machine.run(
+            arguments.model, arguments.scheme, arguments.layer, arguments.tokens, arguments.phase, progress=bar
+        )
+    if arguments.json:
+        print_json(report.as_json())
+    else:
+        _show(report)
+    return int(report.differing > 0)
+
+
+def _show(report: Any) -> None:
+    step = "the token behind a prompt" if report.phase == "decode" else "a prompt"
+    title = (
+        f"block {report.layer} of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; "
+        f"prepared in {report.prepare_seconds:.1f} s"
+    )
+    rows = [_row(operation) for operation in report.operations]
+    print_table(title, COLUMNS, rows, ("elements", "differing", "cycles"))
+    absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
+    print_table("not on the machine", ("operation", "reason"), absent)
+    print(f"{report.differing} elements differ from the scheme")
+
+
+def _row(operation: Any) -> list[Any]:
+    use = ", ".join(f"{part} {100 * share:.1f} %" for part, share in operation.use.items())
+    words = ", ".join(f"{name} {count}" for name, count in operation.words.items())
+    shape = " x ".join(str(size) for size in operation.shape)
+    sizes = operation.elements, operation.differing, operation.cycles
+    return [operation.name, operation.unit, shape, *sizes, use, words]

@@ -1,0 +1,144 @@
+"""Runs one block of a model under a scheme, and hands what went in and out of its parts to the scheme's machine.
+
+Only the blocks up to the one looked at are prepared: a later block changes nothing before it. A scheme that chooses
+among all layers (`n_eight_bit` of OliVe) is prepared whole.
+"""
+
+import copy
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from refemu import models
+from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.models import schemes, text
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.machine.report import Absent, Operation, Report
+from refemu.models.model import Model
+from refemu.models.runtime import Session
+from refemu.models.schemes.registry import machine as machine_of
+from refemu.models.schemes.scheme import Progress
+
+Phase: TypeAlias = Literal["prompt", "decode"]  #: what is looked at: a whole prompt, or the token behind one
+PHASES: tuple[Phase, ...] = get_args(Phase)
+PARTS = ("linear", "attention", "activation", "activate")  #: methods of a prepared scheme that a block calls
+
+#: machine(prepared, layer, calls) -> operations, and what the scheme keeps to itself
+Machine: TypeAlias = Callable[[Any, int, Sequence["Call"]], tuple[list[Operation], list[Absent]]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a part of the block."""
+
+    part: str  #: one of PARTS
+    inputs: tuple[Any, ...]  #: arguments between the layer and the watch; arrays are copies
+    output: Any  #: a copy
+
+
+def run(
+    model: Model | str,
+    scheme: str,
+    layer: int = 0,
+    tokens: int = 16,
+    phase: Phase = "prompt",
+    backend: str = "jit",
+    progress: Progress | None = None,
+) -> Report:
+    """Run every operation of a block through the ports of the scheme's machine, and compare with the scheme.
+
+    Parameters
+    ----------
+    model : Model or str
+        Decoder, or a name that `models.load` knows.
+    scheme : str
+        `name:parameter=value,...` of a scheme with a machine.
+    layer : int
+        Block, from 0.
+    tokens : int
+        Tokens of the prompt, from the start of the text that refemu ships.
+    phase : {"prompt", "decode"}
+        Look at the prompt, or at the token behind it.
+    backend : str
+        Backend of the scheme; no bit depends on it.
+    progress : callable, optional
+        Called as progress(what, done, total).
+
+    Returns
+    -------
+    Report
+        Operations with cycles, use and words; `differing` is 0 where machine and scheme agree.
+
+    Raises
+    ------
+    Refused
+        The scheme has no machine, the model is an encoder or has no such block, or the context is too short.
+
+    References
+    ----------
+    [olive §4, Fig. 8; kllm §IV-A, Fig. 6]
+    """
+    config = schemes.find(scheme)
+    machine: Machine = machine_of(config)
+    require_choice(phase, PHASES, "machine", "phase")
+    loaded = models.load(model) if isinstance(model, str) else model
+    if isinstance(loaded.config, EncoderConfig):
+        raise Refused(f"machine: {loaded.name} is an encoder; decoders have machines")
+    require_int(layer, 0, loaded.config.blocks - 1, "machine", "layer")
+    require_int(tokens, 1, loaded.config.context - (phase == "decode"), "machine", "tokens")
+    begun = time.perf_counter()
+    prepared = models.prepare(shortened(loaded, config, layer), config, backend, progress=progress)
+    seconds = time.perf_counter() - begun
+    ids = loaded.tokenizer.encode(text.default())
+    operations, absent = machine(prepared, layer, recorded(prepared, layer, ids, tokens, phase))
+    spec = schemes.text(config)
+    return Report(loaded.name, spec, layer, phase, tokens, seconds, tuple(operations), tuple(absent))
+
+
+def shortened(model: Model, config: Any, layer: int) -> Model:
+    """The model without the blocks behind `layer`; whole where the scheme's options speak of these."""
+    if getattr(config, "n_eight_bit", 0) or any(
+        name.startswith("blk.") for field in ("eight_bit", "skip") for name in getattr(config, field, ())
+    ):
+        return model
+    return dataclasses.replace(model, config=dataclasses.replace(model.config, blocks=layer + 1))
+
+
+def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: Phase) -> list[Call]:
+    """What the parts of a block took and gave for a prompt of the first `tokens` ids, or for the token behind it."""
+    calls: list[Call] = []
+    watched = copy.copy(prepared)
+    for part in PARTS:
+        if hasattr(prepared, part):
+            setattr(watched, part, _recorder(part, getattr(prepared, part), layer, calls))
+    session = Session(watched)
+    session.append(ids[:tokens], last=True)
+    if phase == "decode":
+        calls.clear()
+        session.append(ids[tokens : tokens + 1], last=True)
+    return calls
+
+
+def _recorder(part: str, function: Any, layer: int, calls: list[Call]) -> Callable[..., Any]:
+    """`function`, which keeps the calls for the block `layer` in `calls`."""
+
+    def recording(at: int, *arguments: Any) -> Any:
+        output = function(at, *arguments)
+        if at == layer:
+            inputs = tuple(_copied(argument) for argument in arguments[:-1])
+            calls.append(Call(part, inputs, _copied(output)))
+        return output
+
+    return recording
+
+
+def _copied(value: Any) -> Any:
+    """Arrays as they are now; a cache stays itself, since nothing is appended behind the calls that are kept."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list | tuple) and all(isinstance(part, np.ndarray) for part in value):
+        return [part.copy() for part in value]
+    return value

@@ -1,0 +1,128 @@
+"""KLLM's chip on a block: every quantization, norm, product, softmax and function of it at the ports of a unit.
+
+Paper: [kllm §III-A, §IV-A, Fig. 6]. Operands come from the scheme; every operation is given what the scheme's own
+operation before it answered, so that a difference stays where it arises. Decision: D-kllm-31 (cycles of the lanes).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.models.machine.report import Absent, Operation
+from refemu.models.machine.runner import Call
+from refemu.models.schemes.kllm.machine.attention import attention
+from refemu.models.schemes.kllm.machine.ports import Ports
+from refemu.models.schemes.kllm.machine.products import weighted
+from refemu.models.schemes.kllm.machine.steps import encoded, gated, normed
+from refemu.models.schemes.kllm.tensors import INPUTS
+
+OUTSIDE = {
+    "rotate": "rotary positions are computed in fp16 (D-kllm-34)",
+    "add": "the residual sum is computed in fp16 (D-kllm-36)",
+}
+STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
+
+
+def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
+    """Operations of a block on the chip, and what stays outside.
+
+    Parameters
+    ----------
+    prepared : Kllm
+        Decoder under a KLLM scheme.
+    layer : int
+        Block.
+    calls : sequence of Call
+        What its parts took and gave.
+
+    Returns
+    -------
+    operations, absent : list
+        In the order of the block.
+
+    Raises
+    ------
+    Refused
+        The configuration's datapath is not that of the paper, or the block has a LayerNorm or biases.
+    """
+    _require(prepared)
+    ports = Ports(prepared.operands, layer)
+    operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
+    absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in OUTSIDE.items()]
+    if ports.static:
+        absent += [Absent(f"blk.{layer}.{name}.outliers", STATIC) for name in ports.static]
+    return operations, absent
+
+
+def _require(prepared: Any) -> None:
+    """Refuse what the ports of the units do not take."""
+    operands = getattr(prepared, "operands", None)
+    if operands is None:
+        raise Refused("machine: the chip multiplies indices, and quantizer=rtn has none")
+    config, sizes = operands.config, operands.sizes
+    plain = operands.arith == KllmArith() and config.norm == "delayed" and config.gamma == "weights"
+    if not plain or config.score_scale != "fold" or config.function_table != "token":
+        raise Refused(
+            "machine: the chip has the paper's datapath: preset=paper, norm=delayed, gamma=weights, score_scale=fold, "
+            "function_table=token"
+        )
+    if sizes.norm != "rms" or sizes.bias or not sizes.gated:
+        raise Refused(
+            f"machine: {prepared.name} has LayerNorms, biases or no gate; the chip's ports take none of these"
+        )
+
+
+def _call(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation]:
+    if call.part == "linear":
+        names, x = call.inputs
+        yield from _linear(ports, names, x, call.output)
+    elif call.part == "attention":
+        yield from _attention(prepared, ports, call, calls)
+    else:
+        gate, up = call.inputs
+        yield from gated(ports, gate, up, call.output)
+
+
+def _linear(ports: Ports, names: Sequence[str], x: np.ndarray, outputs: Sequence[np.ndarray]) -> Iterator[Operation]:
+    """The activation, its norm, and a product with every weight."""
+    tensor = INPUTS[tuple(names)]
+    a = ports.encode(tensor, x)
+    yield from encoded(ports, tensor, x, a)
+    norm = None
+    if ports.operands.delayed(tensor):
+        norm = ports.norm(a)
+    for name, output in zip(names, outputs, strict=True):
+        weight = ports.operands.weights[ports.full(f"w{name}")]
+        scale, centroids = a.scale, np.broadcast_to(weight.codebook.values, (len(x), weight.codebook.values.size))
+        if norm is not None:
+            operation, scale, centroids = normed(ports, tensor, name, a, weight, norm)
+            yield operation
+        yield weighted(ports, name, (a, scale), (weight, centroids), output)
+
+
+def _attention(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation]:
+    """q, k and v, then the attention over all that the cache holds."""
+    q, cache = call.inputs
+    before = next(other for other in calls if other.part == "linear" and tuple(other.inputs[0]) == ("q", "k", "v"))
+    tokens, start = len(q), len(cache) - len(q)
+    keys = before.output[1].reshape(tokens, -1, ports.operands.sizes.head_dim)
+    if ports.operands.sizes.positions == "rotary":
+        keys = prepared.rotate(keys, start)
+    flat = {"q": q.reshape(tokens, -1), "k": keys.reshape(tokens, -1), "v": before.output[2]}
+    queries = ports.encode("q", flat["q"])
+    tensors = {"q": queries, "k": _last(cache.k, len(cache), tokens), "v": _last(cache.v, len(cache), tokens)}
+    for name, tensor in tensors.items():
+        yield from encoded(ports, name, flat[name], tensor)
+    yield from attention(ports, queries, cache, call.output)
+
+
+def _last(side: Any, length: int, count: int) -> KMeansTensor:
+    """The last `count` tokens of one side of a cache, as it holds them."""
+    whole = side.tensor(length)
+    first = length - count
+    words = whole.outlier[int(np.count_nonzero(whole.mask[:first])) :]
+    return KMeansTensor(whole.codebook, whole.index[first:], whole.scale[first:], whole.mask[first:], words)

@@ -1,0 +1,52 @@
+"""The ports of KLLM's units, with arrays shaped for them, for the operations of one block."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu import units
+from refemu.formats.kllm.kmeans_outliers import TopK
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.models.schemes.kllm.operands import Operands
+from refemu.units.kllm.index_matmul import Norm
+from refemu.units.unit import Config
+
+
+class Ports:
+    """Units at their ports, and the scheme's operands, of one block."""
+
+    def __init__(self, operands: Operands, layer: int) -> None:
+        """operands: those of the scheme. layer: block."""
+        self.operands: Operands = operands
+        self.layer: int = layer
+        self.static: list[str] = []  #: activations whose outliers no unit searched
+
+    def __repr__(self) -> str:
+        return f"Ports(layer={self.layer})"
+
+    def full(self, name: str) -> str:
+        """Name of a tensor of the block."""
+        return f"blk.{self.layer}.{name}"
+
+    def encode(self, tensor: str, x: np.ndarray) -> KMeansTensor:
+        """The scheme's indices of an activation, float32 (tokens, size)."""
+        return self.operands.encode(self.full(tensor), x)
+
+    def norm(self, a: KMeansTensor) -> Norm:
+        """The scheme's root mean squares."""
+        return self.operands.units.norm(a, self.operands.sizes.rms_eps)
+
+    def outliers(self, tensor: str, size: int) -> int:
+        """Outliers of each side that Orizuru pops; 0 where it has nothing to do."""
+        limits = self.operands.formats[self.full(tensor)].outliers
+        return limits.count(size) if isinstance(limits, TopK) else 0
+
+    def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+        """Answer of a unit's twin to arrays (cases, lanes); a port of one lane takes (cases,)."""
+        device = units.find(unit)
+        single = {port.name for port in device.ports(Config(**config)).inputs if port.lanes == 1}
+        shaped = {
+            name: array[:, 0] if name in single and np.ndim(array) == 2 else array for name, array in inputs.items()
+        }
+        return device.evaluate(config, shaped)

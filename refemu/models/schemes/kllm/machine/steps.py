@@ -1,0 +1,178 @@
+"""The operations of KLLM's chip that are no products: quantization, norm, function and the product of indices.
+
+Paper: [kllm §III-A, §III-B1, §III-C, §IV-C].
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kmeans_tables import cartesian, squares
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.models.machine.report import Operation, differences
+from refemu.models.schemes.kllm.cache import outlier_words
+from refemu.models.schemes.kllm.machine.ports import Ports
+from refemu.units.kllm.index_matmul import Norm
+
+
+def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterator[Operation]:
+    """Outliers and scale of every token by Orizuru, then the indices of its inliers by the Clustering Unit.
+
+    x: float32 (tokens, size). a: the scheme's answer.
+    """
+    words, k = fp16.bits(fp16.to_f16(x)), ports.outliers(tensor, x.shape[1])
+    if k:
+        yield _sorted(ports, tensor, words, a, k)
+    else:
+        ports.static.append(tensor)
+    yield _clustered(ports, tensor, words, a)
+
+
+def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: int) -> Operation:
+    """Orizuru's masks; the scale is the larger magnitude of its roots, 1 where both are 0."""
+    config = {"n": words.shape[1], "k": k, "min_leaf": "not_max", "total_order": False}
+    answer = ports.evaluate("orizuru", config, {"x": words})
+    roots = np.maximum(answer.root_max & np.uint16(0x7FFF), answer.root_min & np.uint16(0x7FFF))
+    scale = np.where(roots == 0, np.uint16(0x3C00), roots)
+    differing = differences(answer.outlier_mask.astype(np.bool_), a.mask) + differences(scale, a.scale)
+    return Operation(
+        f"{ports.full(tensor)}.outliers",
+        "orizuru",
+        config,
+        words.shape,
+        a.mask.size + a.scale.size,
+        differing,
+        answer.cycles,
+        words={"values": words.size, "outliers": a.outlier.size},
+    )
+
+
+def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) -> Operation:
+    """The indices, token by token: the last pass of a token may be partial."""
+    config = {"bits": a.bits, "preset": ports.operands.config.preset}
+    differing = cycles = 0
+    for token, inliers in enumerate(~a.mask):
+        size = int(np.count_nonzero(inliers))
+        inputs = {
+            "x": words[token, inliers],
+            "scale": np.full(size, a.scale[token]),
+            "codebook": np.broadcast_to(a.codebook.values, (size, a.codebook.values.size)),
+        }
+        answer = ports.evaluate("clustering", config, inputs)
+        differing += differences(answer.index.astype(a.index.dtype), a.index[token, inliers])
+        cycles += answer.cycles
+    size = a.mask.size - a.outlier.size
+    moved = {"values": size, "indices": size}
+    return Operation(f"{ports.full(tensor)}.index", "clustering", config, a.shape, size, differing, cycles, words=moved)
+
+
+def normed(
+    ports: Ports, tensor: str, name: str, a: KMeansTensor, weight: KMeansTensor, norm: Norm
+) -> tuple[Operation, np.ndarray, np.ndarray]:
+    """The delayed norm, and what it divides for the product with `weight`: scales (tokens,), centroids (tokens, 2^n).
+
+    norm: the scheme's root mean squares.
+    """
+    sizes = ports.operands.sizes
+    config = {
+        "n": a.length,
+        "bits": a.bits,
+        "weight_bits": weight.bits,
+        "norm": sizes.norm,
+        "eps": float(sizes.rms_eps),
+        "preset": ports.operands.config.preset,
+    }
+    tokens = a.shape[0]
+    inputs = {
+        "q": a.index,
+        "mask": a.mask.astype(np.uint8),
+        "x": outlier_words(a),
+        "scale": a.scale,
+        "squares": np.broadcast_to(squares(a.codebook).values, (tokens, 1 << a.bits)),
+        "weights": np.broadcast_to(weight.codebook.values, (tokens, 1 << weight.bits)),
+    }
+    answer = ports.evaluate("index_norm", config, inputs)
+    due = np.asarray(norm.divisor, np.float32).view(np.uint32)
+    operation = Operation(
+        f"{ports.full(tensor)}.norm.{name}",
+        "index_norm",
+        config,
+        a.shape,
+        tokens,
+        differences(answer.rms, due),
+        0,
+        words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
+    )
+    return operation, answer.folded, answer.divided.reshape(tokens, -1)
+
+
+def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:
+    """Both operands, the function's table of every token, and the product of indices, read as FP16 (D-kllm-16)."""
+    g, u = ports.encode("gate", gate), ports.encode("up", up)
+    yield from encoded(ports, "gate", gate, g)
+    yield from encoded(ports, "up", up, u)
+    due = ports.operands.units.function(g, ports.operands.sizes.activation, "token", None)
+    operation, function = _function(ports, g, due)
+    yield operation
+    yield _product(ports, function, u, output)
+
+
+def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operation, KMeansTensor]:
+    """A table for every token; outliers go through the same table of fp16 words, as many lanes as a token has."""
+    config = {"function": ports.operands.sizes.activation, "bits": g.bits, "mode": "token"}
+    counts = np.count_nonzero(g.mask, axis=1)
+    entries, values, start = [], [], 0
+    for token, count in enumerate(counts.tolist()):
+        inputs = {"codebook": g.codebook.values[None], "scale": g.scale[token : token + 1]}
+        if count:
+            inputs["outlier"] = g.outlier[None, start : start + count]
+        answer = ports.evaluate("index_function", {**config, "outliers": count}, inputs)
+        entries.append(answer.entries.reshape(1, -1))
+        values.append(answer.value.reshape(-1) if count else g.outlier[:0])
+        start += count
+    table, apart = np.concatenate(entries), np.concatenate(values)
+    ones = np.full(g.scale.shape, 0x3C00, np.uint16)
+    function = KMeansTensor(Codebook(g.bits, table), g.index, ones, g.mask, apart)
+    differing = differences(table, np.broadcast_to(due.codebook.values, table.shape)) + differences(apart, due.outlier)
+    operation = Operation(
+        ports.full("gate.function"),
+        "index_function",
+        {**config, "outliers": int(counts.max(initial=0))},
+        g.shape,
+        table.size + apart.size,
+        differing,
+        0,
+        words={"entries": table.size, "outliers": apart.size},
+    )
+    return operation, function
+
+
+def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.ndarray) -> Operation:
+    """The product of indices; its values are those of the joint codebook times up's scale, rounded once."""
+    config = {"a_bits": function.bits, "b_bits": u.bits}
+    inputs = {
+        "a": function.index,
+        "b": u.index,
+        "a_mask": function.mask.astype(np.uint8),
+        "b_mask": u.mask.astype(np.uint8),
+        "a_value": fp16.bits(function.dequantized()),
+        "b_value": fp16.bits(u.dequantized()),
+    }
+    answer = ports.evaluate("index_product", config, {name: array.reshape(-1) for name, array in inputs.items()})
+    q, mask, apart = (getattr(answer, name).reshape(u.shape) for name in ("q", "mask", "outlier"))
+    table = cartesian(function.codebook, u.codebook).centroids.astype(np.float64)
+    picked = np.take_along_axis(table.reshape(-1, table.shape[-1]), q.astype(np.intp), axis=1)
+    inside = fp16.round16_of_f64(picked * u.scales.astype(np.float64)[:, None])
+    values = np.where(mask.astype(np.bool_), fp16.values(apart), fp16.to_f16(inside)).view(np.uint16)
+    return Operation(
+        ports.full("down_in.product"),
+        "index_product",
+        config,
+        u.shape,
+        u.index.size,
+        differences(values, fp16.bits(fp16.to_f16(output))),
+        0,
+        words={"indices": 2 * u.index.size, "products": u.index.size},
+    )

@@ -1,0 +1,149 @@
+"""OliVe's machine on a block: inputs through the pair encoder, linear layers through the systolic array.
+
+Paper: [olive §3.4, §4.3, Fig. 8]. Everything else of a block stays in fp16 outside the machine (D-olive-32). Results
+are compared before and after the rescale: the 32-bit sums, and what the scheme rounds to fp16 behind them (D-olive-42).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu import units
+from refemu.formats.olive.ovp import quotient
+from refemu.models.machine.report import Absent, Operation, differences
+from refemu.models.machine.runner import Call
+from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
+from refemu.models.schemes.olive.tap_sums import bias, decoder, standard
+from refemu.models.schemes.olive.taps import encoder_config, patterns
+
+ARRAY = {"rows": 64, "cols": 64}  #: 4-bit elements [olive §4.3, Tbl. 11]
+OUTSIDE = {
+    "norm": "norms are computed in fp16 (D-olive-32)",
+    "rotate": "rotary positions are computed in fp16 (D-olive-32)",
+    "attention": "the products with keys and values, and the softmax, are computed in fp16 (D-olive-32)",
+    "activation": "the activation is computed in fp16 (D-olive-32)",
+    "add": "the residual sum is computed in fp16 (D-olive-32)",
+}
+
+
+def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
+    """Operations of the block's linear layers, and what stays outside.
+
+    Parameters
+    ----------
+    prepared : Olive
+        Decoder under an OliVe scheme.
+    layer : int
+        Block.
+    calls : sequence of Call
+        What its parts took and gave.
+
+    Returns
+    -------
+    operations, absent : list
+        In the order of the block.
+    """
+    operations: list[Operation] = []
+    absent: list[Absent] = []
+    for call in calls:
+        if call.part != "linear":
+            continue
+        names, x = call.inputs
+        outputs = dict(zip((f"blk.{layer}.{name}" for name in names), call.output, strict=True))
+        for part in prepared.group(layer, names):
+            reason = _refusal(part)
+            if reason:
+                absent += [Absent(name, reason) for name in part.names]
+            else:
+                operations += _part(prepared, part, x, outputs)
+    return operations, absent + [Absent(f"blk.{layer}.{name}", reason) for name, reason in _outside(prepared).items()]
+
+
+def _outside(prepared: Any) -> dict[str, str]:
+    rotary = prepared.model.positions == "rotary"
+    return {name: reason for name, reason in OUTSIDE.items() if rotary or name != "rotate"}
+
+
+def _refusal(part: Part | Plain) -> str:
+    """The reason why a part is not on the machine; nothing where it is."""
+    if isinstance(part, Plain):
+        return "the layer is not quantized, or only its weights are (D-olive-32, D-olive-41)"
+    if not standard(part.fmt, *(weight.format for weight in part.weights)):
+        return "the array's decoders read E2M1 and E4M3 outliers (D-olive-4)"
+    return ""
+
+
+def _part(prepared: Any, part: Part, x: np.ndarray, outputs: dict[str, np.ndarray]) -> Iterator[Operation]:
+    """The encoder, then a product for every linear layer."""
+    product = part(x)
+    yield _encoded(part, x, product)
+    for name, weight in zip(part.names, part.weights, strict=True):
+        yield _multiplied(prepared, part, weight, product, part.columns[name], outputs[name])
+
+
+def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
+    """The pairs of the input."""
+    assert part.input is not None
+    name, unit = encoder_config(part.fmt), units.find("ovp_encoder")
+    assert name is not None
+    values = patterns(quotient(x, np.asarray(part.input.scale), -1), 2 * product.pairs.shape[1])
+    answer = unit.evaluate(unit.configs[name], {"value": values})
+    return Operation(
+        f"{part.names[0]}.input",
+        unit.name,
+        dict(unit.configs[name]),
+        x.shape,
+        product.pairs.size,
+        differences(answer.pair, product.pairs.reshape(-1).astype(answer.pair.dtype)),
+        0,
+        words={"values": x.size, "pairs": product.pairs.size},
+    )
+
+
+def _multiplied(
+    prepared: Any, part: Part, weight: Weight, product: Product, columns: slice, output: np.ndarray
+) -> Operation:
+    """A linear layer on the array: its sums, and its outputs behind the rescale, beside the scheme's."""
+    unit = units.find("olive_systolic")
+    pairs = weight.pairs()
+    (tokens, half), count = product.pairs.shape, len(pairs)
+    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    config = {**ARRAY, **kinds, "m": tokens, "n": count, "k": 2 * half, "overflow": str(part.overflow)}
+    inputs = {
+        "a_pairs": product.pairs.reshape(1, -1),
+        "b_pairs": pairs.reshape(1, -1),
+        "bias_a": np.array([bias(part.fmt)], np.uint8),
+        "bias_b": np.array([bias(weight.format)], np.uint8),
+    }
+    answer: Any = unit.evaluate(config, inputs)
+    sums = answer.d.reshape(tokens, count)
+    rescaled = sums.astype(np.float32) * part.rescale[columns]  # fl32(fl32(acc) * fl32(s_a * s_w)) (D-olive-42)
+    before = rescaled.view(np.uint32) != product.outputs[:, columns].view(np.uint32)
+    after = prepared.finish([weight.name], rescaled).view(np.uint32) != output.view(np.uint32)
+    array = unit.unit_class(**config)
+    return Operation(
+        weight.name,
+        unit.name,
+        config,
+        (tokens, count, 2 * half),
+        sums.size,
+        int(np.count_nonzero(before | after)),
+        answer.cycles,
+        _use(array, answer),
+        {"activations": _west(array, half), "weights": answer.decodes - _west(array, half), "sums": sums.size},
+    )
+
+
+def _use(array: Any, answer: Any) -> dict[str, float]:
+    """Shares of the element-cycles with a product, and of the decoder-cycles with a pair."""
+    elements = array.grid[0] * array.grid[1]
+    return {
+        "elements": answer.macs / (answer.cycles * elements),
+        "decoders": answer.decodes / (answer.cycles * array.decoders),
+    }
+
+
+def _west(array: Any, half: int) -> int:
+    """Pairs of A that the west border decodes: each row once for every tile across."""
+    return int(array.m * array.tiles[1] * half)

@@ -1,0 +1,43 @@
+"""`refemu machine` prints every operation, the same in JSON, and ends with 1 where an element differs."""
+
+import json
+
+import pytest
+
+from refemu.cli import main
+from tests.models.machine import wrong
+
+WORDS = ["machine", "--model", "tiny", "--scheme", "olive-4", "--layer", "1", "--tokens", "4"]
+
+
+def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert main(WORDS) == 0
+    shown = capsys.readouterr().out
+
+    for operation in report["operations"]:
+        assert f"{operation['name']} " in shown
+        assert str(operation["cycles"]) in shown
+    assert "0 elements differ from the scheme" in shown
+    assert "D-olive-32" in shown
+    assert (report["tokens"], report["phase"], report["layer"]) == (4, "prompt", 1)
+
+
+def test_a_decode_step_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--phase", "decode", "--json"]) == 0
+
+    shapes = [operation["shape"] for operation in json.loads(capsys.readouterr().out)["operations"]]
+    assert {shape[0] for shape in shapes} == {1}
+
+
+def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong.answers(monkeypatch, "olive_systolic", "d")
+
+    assert main(WORDS) == 1
+    assert "7 elements differ from the scheme" in capsys.readouterr().out
+
+
+def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--scheme", "fp16"]) == 2
+    assert "scheme fp16 has no machine; those of olive-4, olive-8, kllm-a4" in capsys.readouterr().err

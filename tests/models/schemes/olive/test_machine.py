@@ -1,0 +1,91 @@
+"""OliVe's machine: no element differs from the scheme, and a wrong unit is noticed where it works."""
+
+import numpy as np
+import pytest
+
+from refemu import models
+from refemu.models import machine
+from refemu.models.machine import Operation, Phase
+from refemu.models.schemes.olive import machine as olive_machine
+from tests.models.machine import wrong
+
+LINEARS = ["q", "k", "v", "o", "gate", "up", "down"]
+
+
+@pytest.mark.parametrize("phase", machine.PHASES)
+@pytest.mark.parametrize("layer", [0, 1, 2])
+@pytest.mark.parametrize("scheme", ["olive-4", "olive-8", "olive-4:eight_bit=down", "olive-4:overflow=saturate"])
+def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
+    report = machine.run("tiny", scheme, layer, 16, phase)
+
+    products = [operation for operation in report.operations if operation.unit == "olive_systolic"]
+    assert [operation.name for operation in products] == [f"blk.{layer}.{name}" for name in LINEARS]
+    assert report.differing == 0
+    for operation in products:
+        tokens, outputs, _ = operation.shape
+        assert operation.elements == tokens * outputs
+        assert tokens == (16 if phase == "prompt" else 1)
+        assert operation.cycles > 0 and 0 < operation.use["elements"] < 1
+
+
+@pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
+def test_biases_come_behind_the_machine(model: str) -> None:
+    report = machine.run(model, "olive-4", 0, 4, "decode")
+
+    assert report.differing == 0
+    assert not [entry for entry in report.not_on_the_machine if entry.name == "blk.0.rotate"]
+
+
+@pytest.mark.parametrize(("unit", "port"), [("olive_systolic", "d"), ("ovp_encoder", "pair")])
+def test_a_wrong_lane_is_noticed(unit: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong.answers(monkeypatch, unit, port)
+
+    report = machine.run("tiny", "olive-4", 0, 4)
+
+    assert {operation.unit for operation in report.operations if operation.differing} == {unit}
+    assert all(operation.differing == 1 for operation in report.operations if operation.unit == unit)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("olive-4:act_bits=none", "D-olive-41"),
+        ("olive-4:skip=down", "D-olive-32"),
+        ("olive-8:preset=repo", "E4M3"),
+    ],
+)
+def test_layers_that_are_not_on_the_machine_are_named(spec: str, reason: str) -> None:
+    report = machine.run("tiny", spec, 0, 4)
+
+    assert [entry for entry in report.not_on_the_machine if entry.name == "blk.0.down" and reason in entry.reason]
+    assert "blk.0.down" not in [operation.name for operation in report.operations]
+
+
+def test_cycles_are_those_of_the_tiles() -> None:
+    """Three tiles of 64 columns: 64 inputs, skew of 126, drain of 64 [D-olive-39]."""
+    up = _named(machine.run("tiny", "olive-4", 0, 16).operations, "blk.0.up")
+
+    assert up.shape == (16, 96, 64)
+    assert up.cycles == 2 * (64 + 64 + 64 - 2 + 64)
+    assert up.words == {"activations": 2 * 16 * 32, "weights": 96 * 32, "sums": 16 * 96}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
+def test_smollm2_is_equal(scheme: str) -> None:
+    """Blocks 0 and 15, a prompt and the step behind it, of one preparation."""
+    from refemu.models import schemes, text
+    from refemu.models.machine import runner
+
+    model = models.load("smollm2-135m")
+    prepared = models.prepare(runner.shortened(model, schemes.find(scheme), 15), scheme)
+    ids = model.tokenizer.encode(text.default())
+    for layer in (0, 15):
+        for phase in machine.PHASES:
+            operations, _ = olive_machine.machine(prepared, layer, runner.recorded(prepared, layer, ids, 16, phase))
+            assert [operation.unit for operation in operations].count("olive_systolic") == 7
+            assert not np.any([operation.differing for operation in operations])
+
+
+def _named(operations: tuple[Operation, ...], name: str) -> Operation:
+    return next(operation for operation in operations if operation.name == name)
