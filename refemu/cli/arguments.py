@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
         _export,
         _step,
         _machine,
+        _cost,
         _ppl,
         _study,
         _models,
@@ -233,15 +234,19 @@ def _machine(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(
         commands, "machine", "a block of a model at the ports of the paper's machine: cycles, use, words"
     )
-    _word(command, "--model", "M", "default tiny", "tiny")
-    _word(
-        command,
-        "--scheme",
-        "S",
-        "NAME or NAME:parameter=value,... of a scheme with a machine; default olive-4",
-        "olive-4",
-    )
+    _on_machine(command)
     _count(command, "--layer", "block, from 0; default 0", 0, low=0)
+
+
+def _cost(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(commands, "cost", "what a whole run costs on the paper's machine, by layer and kind of work")
+    _on_machine(command)
+
+
+def _on_machine(command: _Parser) -> None:
+    _word(command, "--model", "M", "default tiny", "tiny")
+    help = "NAME or NAME:parameter=value,... of a scheme with a machine; default olive-4"
+    _word(command, "--scheme", "S", help, "olive-4")
     _count(command, "--tokens", "of the prompt; default 16", 16)
     command.add_argument(
         "--phase",

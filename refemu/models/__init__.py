@@ -150,6 +150,7 @@ def run(
     backend: str | Backend = "jit",
     taps: Tap | None = None,
     calibration: CalibrationTokens | None = None,
+    costs: bool = False,
 ) -> Run:
     """Compute the logits of every position of a list of tokens, read from position 0.
 
@@ -167,6 +168,8 @@ def run(
         Called as taps(layer, unit, case) with the values at the ports of the scheme's units.
     calibration : sequence of int, optional
         As for `prepare`.
+    costs : bool
+        Count what the scheme's machine would do as well: "blk.3.linear.cycles" and so on, the counts of `refemu cost`.
 
     Returns
     -------
@@ -176,12 +179,19 @@ def run(
     Raises
     ------
     Refused
-        The list is empty, an id outside the vocabulary, the context too short, or the model an encoder.
+        The list is empty, an id outside the vocabulary, the context too short, the model an encoder, or there is no
+        machine whose costs could be counted.
     """
     prepared = _prepared(model, scheme, backend, calibration, EncoderConfig, "is an encoder; use models.encode")
-    current = Session(prepared, taps)
+    if not costs:
+        current = Session(prepared, taps)
+        return Run(current.append(token_ids), current.counters, prepared.config)
+    from refemu.models.machine.cost import Meter
+
+    meter = Meter(prepared)
+    current = Session(meter.watched(), taps)
     logits = current.append(token_ids)
-    return Run(logits, current.counters, prepared.config)
+    return Run(logits, {**current.counters, **meter.counters}, prepared.config)
 
 
 def encode(

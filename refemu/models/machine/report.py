@@ -11,6 +11,33 @@ from refemu.arith.integers import total
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What some work costs; counts of zero may be left out of `macs` and `words`."""
+
+    macs: Mapping[str, int] = field(default_factory=dict)  #: by mode: operand types, or part of the datapath
+    index_operations: int = 0  #: positions whose indices are counted or concatenated
+    comparisons: int = 0
+    conversions: int = 0  #: values that get another format
+    words: Mapping[str, int] = field(default_factory=dict)  #: moved: "weights", "activations", "kv"
+    cycles: int = 0  #: of the machine; 0 where the paper gives none
+
+    def __add__(self, other: "Cost") -> "Cost":
+        """The cost of both, one after the other."""
+        return Cost(
+            _joined(self.macs, other.macs),
+            self.index_operations + other.index_operations,
+            self.comparisons + other.comparisons,
+            self.conversions + other.conversions,
+            _joined(self.words, other.words),
+            self.cycles + other.cycles,
+        )
+
+
+def _joined(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
+
+
+@dataclass(frozen=True)
 class Operation:
     """One operation of a block at the ports of a unit."""
 
@@ -23,6 +50,8 @@ class Operation:
     cycles: int  #: clock cycles; 0 where the paper gives the unit no timing
     use: Mapping[str, float] = field(default_factory=dict)  #: part -> share of its cycles in which it worked, 0 to 1
     words: Mapping[str, int] = field(default_factory=dict)  #: port or buffer -> words moved
+    kind: str = ""  #: of work, as in `Cost` tables: "quantize", "linear", ...
+    cost: Cost = field(default_factory=Cost)  #: what the unit counted
 
 
 @dataclass(frozen=True)
@@ -66,7 +95,23 @@ class Report:
             Fields by name.
         """
         plain: dict[str, Any] = dataclasses.asdict(self)
+        for operation in plain["operations"]:
+            del operation["kind"], operation["cost"]
         return plain
+
+    @property
+    def costs(self) -> dict[str, Cost]:
+        """Cost by kind of work, of all operations.
+
+        Returns
+        -------
+        dict of str to Cost
+            What the units counted.
+        """
+        costs: dict[str, Cost] = {}
+        for operation in self.operations:
+            costs[operation.kind] = costs.get(operation.kind, Cost()) + operation.cost
+        return costs
 
 
 def differences(answer: np.ndarray, due: np.ndarray) -> int:

@@ -24,7 +24,8 @@ from refemu.models.schemes.scheme import Progress
 
 Phase: TypeAlias = Literal["prompt", "decode"]  #: what is looked at: a whole prompt, or the token behind one
 PHASES: tuple[Phase, ...] = get_args(Phase)
-PARTS = ("linear", "attention", "activation", "activate")  #: methods of a prepared scheme that a block calls
+PARTS = ("linear", "attention", "activation", "activate", "head")  #: methods of a prepared scheme that take a watch
+HEAD_LAYER = -1  #: number of the layer that the head stands for
 
 #: machine(prepared, layer, calls) -> operations, and what the scheme keeps to itself
 Machine: TypeAlias = Callable[[Any, int, Sequence["Call"]], tuple[list[Operation], list[Absent]]]
@@ -35,8 +36,8 @@ class Call:
     """One call of a part of the block."""
 
     part: str  #: one of PARTS
-    inputs: tuple[Any, ...]  #: arguments between the layer and the watch; arrays are copies
-    output: Any  #: a copy
+    inputs: tuple[Any, ...]  #: arguments between the layer and the watch
+    output: Any
 
 
 def run(
@@ -110,11 +111,12 @@ def shortened(model: Model, config: Any, layer: int) -> Model:
 def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: Phase) -> list[Call]:
     """What the parts of a block took and gave for a prompt of the first `tokens` ids, or for the token behind it."""
     calls: list[Call] = []
-    watched = copy.copy(prepared)
-    for part in PARTS:
-        if hasattr(prepared, part):
-            setattr(watched, part, _recorder(part, getattr(prepared, part), layer, calls))
-    session = Session(watched)
+
+    def keep(at: int, call: Call) -> None:
+        if at == layer:
+            calls.append(dataclasses.replace(call, inputs=_copied(call.inputs), output=_copied(call.output)))
+
+    session = Session(observed(prepared, keep))
     session.append(ids[:tokens], last=True)
     if phase == "decode":
         calls.clear()
@@ -122,23 +124,31 @@ def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: 
     return calls
 
 
-def _recorder(part: str, function: Any, layer: int, calls: list[Call]) -> Callable[..., Any]:
-    """`function`, which keeps the calls for the block `layer` in `calls`."""
+def observed(prepared: Any, see: Callable[[int, Call], object]) -> Any:
+    """The prepared model, which calls see(layer, call) behind every call of a part; the head is layer -1."""
+    watched = copy.copy(prepared)
 
-    def recording(at: int, *arguments: Any) -> Any:
-        output = function(at, *arguments)
-        if at == layer:
-            inputs = tuple(_copied(argument) for argument in arguments[:-1])
-            calls.append(Call(part, inputs, _copied(output)))
-        return output
+    def observing(part: str) -> Callable[..., Any]:
+        function = getattr(prepared, part)
 
-    return recording
+        def call(*arguments: Any) -> Any:
+            output = function(*arguments)
+            layer, inputs = (HEAD_LAYER, arguments[:-1]) if part == "head" else (arguments[0], arguments[1:-1])
+            see(layer, Call(part, inputs, output))
+            return output
+
+        return call
+
+    for part in PARTS:
+        if hasattr(prepared, part):
+            setattr(watched, part, observing(part))
+    return watched
 
 
 def _copied(value: Any) -> Any:
     """Arrays as they are now; a cache stays itself, since nothing is appended behind the calls that are kept."""
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, list | tuple) and all(isinstance(part, np.ndarray) for part in value):
-        return [part.copy() for part in value]
+    if isinstance(value, list | tuple):
+        return tuple(_copied(part) for part in value)
     return value

@@ -111,10 +111,19 @@ def taps(config: Scheme) -> tuple[str, ...]:
 
 def machine(config: Scheme) -> Any:
     """The function that runs a block on the scheme's machine; refuses a scheme without one."""
-    if not hasattr(config, "machine_by"):
-        ready = ", ".join(known for known, scheme in SCHEMES.items() if hasattr(scheme, "machine_by"))
+    return _of_machine(config, "machine_by")
+
+
+def costs(config: Scheme) -> Any:
+    """The function that gives the cost of a call on the scheme's machine; refuses a scheme without one."""
+    return _of_machine(config, "costed_by")
+
+
+def _of_machine(config: Scheme, attribute: str) -> Any:
+    if not hasattr(config, attribute):
+        ready = ", ".join(known for known, scheme in SCHEMES.items() if hasattr(scheme, attribute))
         raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
-    return _function(config, "machine_by")
+    return _function(config, attribute)
 
 
 def _function(config: Scheme, attribute: str) -> Any:

@@ -240,7 +240,7 @@ class Scheme(Protocol):
     a `ModelConfig` can describe, not only Llama-like ones. `two_phases` is true if a prompt is not computed like the
     tokens after it. `tapped_by` names a function, as `prepared_by` does, that takes the configuration and returns the
     names of the units whose ports a run can show. `machine_by` names a `refemu.models.machine.runner.Machine`, which
-    carries a block through the ports of the paper's units.
+    carries a block through the ports of the paper's units, `costed_by` a `refemu.models.machine.cost.Costs`.
     """
 
     paper: ClassVar[str]  #: "olive §3.4", or where else the scheme is defined

@@ -34,6 +34,7 @@ class KllmConfig:
     prepared_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.kllm.taps:tapped"
     machine_by: ClassVar[str] = "refemu.models.schemes.kllm.machine.block:machine"
+    costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
     every_decoder: ClassVar[bool] = True
 
     act_bits: int = 4  #: index of activations, keys and values

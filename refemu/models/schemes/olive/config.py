@@ -28,6 +28,7 @@ class OliveConfig:
     prepared_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.olive.taps:tapped"
     machine_by: ClassVar[str] = "refemu.models.schemes.olive.machine:machine"
+    costed_by: ClassVar[str] = "refemu.models.schemes.olive.cost:costs"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
 

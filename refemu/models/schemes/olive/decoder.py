@@ -60,7 +60,7 @@ class Olive(OliveLayers, Fp16):
     def _prepare_head(self, model: Model) -> Part | Plain:
         return self._prepare_group(model, HEAD_LAYER, ("embed" if self.model.tied_head else "head",))[0]
 
-    def _head_parts(self) -> Sequence[Part | Plain]:
+    def head_parts(self) -> Sequence[Part | Plain]:
         return [self._head]
 
 

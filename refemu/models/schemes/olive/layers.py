@@ -67,7 +67,7 @@ class OliveLayers(Fp16Layers):
 
     def parts(self) -> list[Part]:
         """Every quantized part in model order."""
-        groups = [*self._linears.values(), self._head_parts()]
+        groups = [*self._linears.values(), self.head_parts()]
         return [part for group in groups for part in group if isinstance(part, Part)]
 
     def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
@@ -75,7 +75,7 @@ class OliveLayers(Fp16Layers):
         parts: Sequence[Part | Plain] = self._linears[layer, tuple(names)]
         return parts
 
-    def _head_parts(self) -> Sequence[Part | Plain]:
+    def head_parts(self) -> Sequence[Part | Plain]:
         """The output matrix, where there is one."""
         return ()
 

@@ -4,14 +4,14 @@ Paper: [olive §3.4, §4.3, Fig. 8]. Everything else of a block stays in fp16 ou
 are compared before and after the rescale: the 32-bit sums, and what the scheme rounds to fp16 behind them (D-olive-42).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from refemu import units
 from refemu.formats.olive.ovp import quotient
-from refemu.models.machine.report import Absent, Operation, differences
+from refemu.models.machine.report import Absent, Cost, Operation, differences
 from refemu.models.machine.runner import Call
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, decoder, standard
@@ -52,7 +52,7 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
         names, x = call.inputs
         outputs = dict(zip((f"blk.{layer}.{name}" for name in names), call.output, strict=True))
         for part in prepared.group(layer, names):
-            reason = _refusal(part)
+            reason = refusal(part)
             if reason:
                 absent += [Absent(name, reason) for name in part.names]
             else:
@@ -65,7 +65,7 @@ def _outside(prepared: Any) -> dict[str, str]:
     return {name: reason for name, reason in OUTSIDE.items() if rotary or name != "rotate"}
 
 
-def _refusal(part: Part | Plain) -> str:
+def refusal(part: Part | Plain) -> str:
     """The reason why a part is not on the machine; nothing where it is."""
     if isinstance(part, Plain):
         return "the layer is not quantized, or only its weights are (D-olive-32, D-olive-41)"
@@ -98,7 +98,16 @@ def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
         differences(answer.pair, product.pairs.reshape(-1).astype(answer.pair.dtype)),
         0,
         words={"values": x.size, "pairs": product.pairs.size},
+        kind="quantize",
+        cost=Cost(conversions=2 * answer.pair.size),
     )
+
+
+def array_config(part: Part, weight: Weight, tokens: int) -> dict[str, Any]:
+    """Configuration of the array for a linear layer."""
+    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    outputs, half = weight.pairs().shape
+    return {**ARRAY, **kinds, "m": tokens, "n": outputs, "k": 2 * half, "overflow": str(part.overflow)}
 
 
 def _multiplied(
@@ -108,8 +117,7 @@ def _multiplied(
     unit = units.find("olive_systolic")
     pairs = weight.pairs()
     (tokens, half), count = product.pairs.shape, len(pairs)
-    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
-    config = {**ARRAY, **kinds, "m": tokens, "n": count, "k": 2 * half, "overflow": str(part.overflow)}
+    config = array_config(part, weight, tokens)
     inputs = {
         "a_pairs": product.pairs.reshape(1, -1),
         "b_pairs": pairs.reshape(1, -1),
@@ -122,6 +130,8 @@ def _multiplied(
     before = rescaled.view(np.uint32) != product.outputs[:, columns].view(np.uint32)
     after = prepared.finish([weight.name], rescaled).view(np.uint32) != output.view(np.uint32)
     array = unit.unit_class(**config)
+    west = _west(array, half)
+    moved = {"activations": west, "weights": answer.decodes - west}
     return Operation(
         weight.name,
         unit.name,
@@ -131,8 +141,15 @@ def _multiplied(
         int(np.count_nonzero(before | after)),
         answer.cycles,
         _use(array, answer),
-        {"activations": _west(array, half), "weights": answer.decodes - _west(array, half), "sums": sums.size},
+        {**moved, "sums": sums.size},
+        "linear",
+        Cost({mode(config): answer.macs}, words=moved, cycles=answer.cycles),
     )
+
+
+def mode(config: Mapping[str, Any]) -> str:
+    """Mode of the array's products: both operand types."""
+    return f"{config['a']} x {config['b']}"
 
 
 def _use(array: Any, answer: Any) -> dict[str, float]:

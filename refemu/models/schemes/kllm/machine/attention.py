@@ -4,7 +4,7 @@ A row is a query head of a token; the query heads that read one KV head stand be
 to its own token; units whose lanes are the keys are configured for every number of keys.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.kllm.attention import kv_head
 from refemu.models.schemes.kllm.cache import IndexCache, cut, outlier_words
 from refemu.models.schemes.kllm.machine.ports import Ports
+from refemu.models.schemes.kllm.machine.products import counted
 from refemu.units.kllm.index_matmul import Scores
+from refemu.units.kllm.kllm_chip import ChipSizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,8 @@ def _logits(ports: Ports, head: Head) -> Operation:
     inputs = _side("a", q, row) | _side("b", k, key) | {"products": np.broadcast_to(table, (row.size, table.size))}
     answer = ports.evaluate("index_matmul", config, inputs)
     due = fp16.bits(head.logits)[row, key]
+    left_out = np.count_nonzero(inputs["a_mask"] | inputs["b_mask"], axis=1)
+    cycles = lane_cycles([left_out[row == at] for at in range(len(head.seen))], [q.length] * len(head.seen), table.size)
     return _operation(
         ports,
         head,
@@ -89,9 +93,22 @@ def _logits(ports: Ports, head: Head) -> Operation:
         (len(head.seen), len(key), q.length),
         elements=due.size,
         differing=differences(answer.y, due),
-        cycles=0,
+        cycles=cycles,
         words={"queries": q.index.size, "keys": row.size * q.length, "logits": due.size},
+        kind="attention",
+        cost=counted(answer, {"activations": q.index.size, "kv": row.size * q.length}, cycles),
     )
+
+
+def lane_cycles(left_out: Sequence[np.ndarray], lengths: Sequence[int], entries: int) -> int:
+    """Cycles of the chip for a product row by row (D-kllm-31).
+
+    left_out: of each row, the positions that its columns leave out of the counts. lengths: of the columns of each row.
+    """
+    chip, cycles = ChipSizes(), 0
+    for columns, length in zip(left_out, lengths, strict=True):
+        cycles += chip.cycles(length, len(columns), entries, int(columns.max(initial=0)))
+    return cycles
 
 
 def _preset(ports: Ports) -> Any:
@@ -119,6 +136,7 @@ def _softmax(ports: Ports, head: Head) -> Operation:
         differing += differences(answer.y.reshape(due.shape), due)
         elements, cycles = elements + due.size, cycles + answer.cycles
     more = {"elements": elements, "differing": differing, "cycles": cycles, "words": {"logits": elements}}
+    more |= {"kind": "attention", "cost": Cost(cycles=cycles)}
     widest = {**config, "t": int(head.seen.max())}
     return _operation(ports, head, "softmax", "functional", widest, head.logits.shape, **more)
 
@@ -136,13 +154,15 @@ def _quantized(ports: Ports, head: Head) -> Operation:
         differing += differences(answer.scale, head.scores.scale[rows].view(np.uint16))
         elements += due.size + rows.size
     more = {"elements": elements, "differing": differing, "cycles": 0, "words": {"scores": elements}}
+    more |= {"kind": "attention", "cost": Cost(conversions=elements - len(head.seen))}
     widest = {**config, "t": int(head.seen.max())}
     return _operation(ports, head, "scores", "score_quantizer", widest, head.logits.shape, **more)
 
 
 def _mixed(ports: Ports, head: Head, output: np.ndarray) -> Operation:
     """Integer x K-Means over the keys that a row sees. output: the scheme's, fp16 values (rows, dim)."""
-    differing = moved = 0
+    differing = moved = cycles = 0
+    cost = Cost()
     v, dim = head.values, head.values.shape[1]
     config = {"a_bits": ports.operands.config.integer_bits, "b_bits": v.bits, "integer": True, "preset": _preset(ports)}
     due = fp16.bits(fp16.to_f16(output))
@@ -159,8 +179,13 @@ def _mixed(ports: Ports, head: Head, output: np.ndarray) -> Operation:
         }
         answer = ports.evaluate("index_matmul", {**config, "k": count}, inputs)
         differing += differences(answer.y, due[row, column])
-        moved += row.size * count
-    more = {"elements": due.size, "differing": differing, "cycles": 0, "words": {"values": moved, "context": due.size}}
+        left_out = np.count_nonzero(v.mask[:count], axis=0)
+        spent = lane_cycles([left_out] * rows.size, [count] * rows.size, 1 << v.bits)
+        cost += counted(answer, {"activations": rows.size * count, "kv": row.size * count}, spent)
+        moved, cycles = moved + row.size * count, cycles + spent
+    words = {"values": moved, "context": due.size}
+    more = {"elements": due.size, "differing": differing, "cycles": cycles, "words": words}
+    more |= {"kind": "attention", "cost": cost}
     widest = {**config, "k": int(head.seen.max())}
     shape = (len(head.seen), dim, int(head.seen.max()))
     return _operation(ports, head, "context", "index_matmul", widest, shape, **more)

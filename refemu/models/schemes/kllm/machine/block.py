@@ -49,7 +49,7 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
     Refused
         The configuration's datapath is not that of the paper, or the block has a LayerNorm or biases.
     """
-    _require(prepared)
+    require(prepared)
     ports = Ports(prepared.operands, layer)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
     absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in OUTSIDE.items()]
@@ -58,11 +58,11 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
     return operations, absent
 
 
-def _require(prepared: Any) -> None:
+def require(prepared: Any) -> None:
     """Refuse what the ports of the units do not take."""
     operands = getattr(prepared, "operands", None)
     if operands is None:
-        raise Refused("machine: the chip multiplies indices, and quantizer=rtn has none")
+        raise Refused("machine: KLLM's chip multiplies indices, and quantizer=rtn has none")
     config, sizes = operands.config, operands.sizes
     plain = operands.arith == KllmArith() and config.norm == "delayed" and config.gamma == "weights"
     if not plain or config.score_scale != "fold" or config.function_table != "token":
@@ -95,11 +95,11 @@ def _linear(ports: Ports, names: Sequence[str], x: np.ndarray, outputs: Sequence
     norm = None
     if ports.operands.delayed(tensor):
         norm = ports.norm(a)
-    for name, output in zip(names, outputs, strict=True):
+    for place, (name, output) in enumerate(zip(names, outputs, strict=True)):
         weight = ports.operands.weights[ports.full(f"w{name}")]
         scale, centroids = a.scale, np.broadcast_to(weight.codebook.values, (len(x), weight.codebook.values.size))
         if norm is not None:
-            operation, scale, centroids = normed(ports, tensor, name, a, weight, norm)
+            operation, scale, centroids = normed(ports, tensor, name, a, weight, norm, place == 0)
             yield operation
         yield weighted(ports, name, (a, scale), (weight, centroids), output)
 

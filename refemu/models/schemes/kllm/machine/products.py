@@ -7,7 +7,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.units.kllm.kllm_chip import ChipSizes
@@ -42,6 +42,7 @@ def weighted(
     }
     answer = ports.evaluate("kllm_chip", config, inputs)
     due = fp16.bits(fp16.to_f16(output))
+    moved = {"weights": tokens * n * k, "activations": tokens * k}
     return Operation(
         ports.full(name),
         "kllm_chip",
@@ -51,8 +52,16 @@ def weighted(
         differences(answer.y.reshape(due.shape), due),
         answer.cycles,
         _use(answer, ChipSizes()),
-        {"weights": tokens * n * k, "activations": tokens * k, "outputs": due.size},
+        {**moved, "outputs": due.size},
+        "linear",
+        counted(answer, moved, answer.cycles),
     )
+
+
+def counted(answer: Any, words: dict[str, int], cycles: int) -> Cost:
+    """Cost of a product by the counters of its unit."""
+    macs = {"reduce": answer.macs_reduce, "sparse": answer.macs_sparse}
+    return Cost(macs, answer.indices, words=words, cycles=cycles)
 
 
 def _use(answer: Any, chip: ChipSizes) -> dict[str, float]:

@@ -11,7 +11,7 @@ from refemu.arith import fp16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.units.kllm.index_matmul import Norm
@@ -46,6 +46,8 @@ def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: in
         differing,
         answer.cycles,
         words={"values": words.size, "outliers": a.outlier.size},
+        kind="quantize",
+        cost=Cost(comparisons=answer.comparisons, cycles=answer.cycles),
     )
 
 
@@ -65,15 +67,26 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
         cycles += answer.cycles
     size = a.mask.size - a.outlier.size
     moved = {"values": size, "indices": size}
-    return Operation(f"{ports.full(tensor)}.index", "clustering", config, a.shape, size, differing, cycles, words=moved)
+    return Operation(
+        f"{ports.full(tensor)}.index",
+        "clustering",
+        config,
+        a.shape,
+        size,
+        differing,
+        cycles,
+        words=moved,
+        kind="quantize",
+        cost=Cost(conversions=size, cycles=cycles),
+    )
 
 
 def normed(
-    ports: Ports, tensor: str, name: str, a: KMeansTensor, weight: KMeansTensor, norm: Norm
+    ports: Ports, tensor: str, name: str, a: KMeansTensor, weight: KMeansTensor, norm: Norm, first: bool
 ) -> tuple[Operation, np.ndarray, np.ndarray]:
     """The delayed norm, and what it divides for the product with `weight`: scales (tokens,), centroids (tokens, 2^n).
 
-    norm: the scheme's root mean squares.
+    norm: the scheme's root mean squares. first: of the weights that read `a`; the others have its statistics divided.
     """
     sizes = ports.operands.sizes
     config = {
@@ -104,6 +117,8 @@ def normed(
         differences(answer.rms, due),
         0,
         words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
+        kind="norm",
+        cost=Cost({"norm": answer.macs}, index_operations=answer.indices) if first else Cost(),
     )
     return operation, answer.folded, answer.divided.reshape(tokens, -1)
 
@@ -123,7 +138,7 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
     """A table for every token; outliers go through the same table of fp16 words, as many lanes as a token has."""
     config = {"function": ports.operands.sizes.activation, "bits": g.bits, "mode": "token"}
     counts = np.count_nonzero(g.mask, axis=1)
-    entries, values, start = [], [], 0
+    entries, values, start, evaluations = [], [], 0, 0
     for token, count in enumerate(counts.tolist()):
         inputs = {"codebook": g.codebook.values[None], "scale": g.scale[token : token + 1]}
         if count:
@@ -131,7 +146,7 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
         answer = ports.evaluate("index_function", {**config, "outliers": count}, inputs)
         entries.append(answer.entries.reshape(1, -1))
         values.append(answer.value.reshape(-1) if count else g.outlier[:0])
-        start += count
+        start, evaluations = start + count, evaluations + answer.evaluations
     table, apart = np.concatenate(entries), np.concatenate(values)
     ones = np.full(g.scale.shape, 0x3C00, np.uint16)
     function = KMeansTensor(Codebook(g.bits, table), g.index, ones, g.mask, apart)
@@ -145,6 +160,8 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
         differing,
         0,
         words={"entries": table.size, "outliers": apart.size},
+        kind="activation",
+        cost=Cost(conversions=evaluations),
     )
     return operation, function
 
@@ -175,4 +192,6 @@ def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.n
         differences(values, fp16.bits(fp16.to_f16(output))),
         0,
         words={"indices": 2 * u.index.size, "products": u.index.size},
+        kind="activation",
+        cost=Cost({"sparse": answer.products_sparse}, index_operations=answer.concats),
     )

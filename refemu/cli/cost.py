@@ -1,0 +1,46 @@
+"""`refemu cost`: what a run of a model costs on the paper's machine, by layer and kind of work."""
+
+import argparse
+from typing import Any
+
+from refemu.cli.output import print_json, print_table, progress
+
+COLUMNS = (
+    "layer",
+    "kind",
+    "MACs",
+    "index operations",
+    "comparisons",
+    "conversions",
+    "weights",
+    "activations",
+    "kv",
+    "cycles",
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the costs; returns 0."""
+    from refemu.models import machine
+
+    with progress() as bar:
+        report = machine.cost(arguments.model, arguments.scheme, arguments.tokens, arguments.phase, progress=bar)
+    if arguments.json:
+        print_json(report.as_json())
+    else:
+        _show(report)
+    return 0
+
+
+def _show(report: Any) -> None:
+    step = "the token behind a prompt" if report.phase == "decode" else "a prompt"
+    title = f"cost of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; words are those moved"
+    print_table(title, COLUMNS, [_row(row) for row in report.layers], COLUMNS[3:])
+
+
+def _row(row: Any) -> list[Any]:
+    cost = row.cost
+    macs = ", ".join(f"{mode} {count}" for mode, count in cost.macs.items())
+    words = [cost.words.get(name, 0) for name in ("weights", "activations", "kv")]
+    counts = [cost.index_operations, cost.comparisons, cost.conversions]
+    return ["head" if row.layer < 0 else row.layer, row.kind, macs, *counts, *words, cost.cycles]

@@ -1,0 +1,74 @@
+"""Cost of a run on OliVe's machine, from sizes alone: pairs that are encoded, tiles of the array, fp16 elsewhere.
+
+Paper: [olive §3.4, §4.3, Tbl. 11]. Decisions: D-olive-32 (attention and what is not quantized stay in fp16, without
+cycles), D-olive-39 (cycles of a tile).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from refemu.models.machine.report import Cost
+from refemu.models.machine.runner import Call
+from refemu.models.schemes.olive.linear import Part, Plain
+from refemu.models.schemes.olive.machine import array_config, mode, refusal
+from refemu.units.olive.olive_systolic import OliveSystolic
+
+FP16 = "fp16"  #: mode of products outside the machine
+
+
+def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
+    """Cost of one call of a part, by kind of work.
+
+    Parameters
+    ----------
+    prepared : Olive
+        Decoder under an OliVe scheme.
+    layer : int
+        Block; -1 is the head.
+    call : Call
+        What the part took.
+
+    Yields
+    ------
+    kind, cost : str and Cost
+        "quantize", "linear" and "attention".
+    """
+    if call.part == "linear":
+        names, x = call.inputs
+        for part in prepared.group(layer, names):
+            yield from _part(part, x)
+    elif call.part == "head":
+        yield from _part(prepared.head_parts()[0], *call.inputs)
+    elif call.part == "attention":
+        yield "attention", _attention(prepared.model, *call.inputs)
+
+
+def _part(part: Part | Plain, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
+    """Linear layers that read one input."""
+    if isinstance(part, Plain) or refusal(part):
+        yield "linear", _outside(part, x)
+        return
+    yield "quantize", Cost(conversions=x.size + x.shape[0] * (x.shape[1] % 2))
+    for weight in part.weights:
+        config = array_config(part, weight, len(x))
+        array, half = OliveSystolic(**config), config["k"] // 2
+        down, across = array.tiles
+        macs = {mode(config): array.m * array.n * array.k}
+        words = {"activations": array.m * across * half, "weights": array.n * down * half}
+        yield "linear", Cost(macs, words=words, cycles=down * across * array.tile_cycles)
+
+
+def _outside(part: Part | Plain, x: np.ndarray) -> Cost:
+    """Products in fp16, or of pairs that the array does not read: no cycles; a weight is read once."""
+    outputs = max(columns.stop for columns in part.columns.values())
+    return Cost({FP16: x.size * outputs}, words={"activations": x.size, "weights": x.shape[1] * outputs})
+
+
+def _attention(sizes: Any, q: np.ndarray, cache: Any) -> Cost:
+    """Both products of every head; a token reads the keys and values up to its own, once for a KV head."""
+    tokens, length = len(q), len(cache)
+    pairs = tokens * length - tokens * (tokens - 1) // 2  # tokens x keys that they see
+    macs = 2 * pairs * sizes.heads * sizes.head_dim
+    return Cost({FP16: macs}, words={"activations": q.size, "kv": 2 * pairs * sizes.kv_heads * sizes.head_dim})

@@ -1,0 +1,38 @@
+"""`refemu cost` prints a row for every layer and kind of work, and the same in JSON."""
+
+import json
+
+import pytest
+
+from refemu.cli import main
+
+WORDS = ["cost", "--model", "tiny", "--scheme", "kllm-a4", "--tokens", "4"]
+KEYS = ["comparisons", "conversions", "cycles", "index_operations", "kind", "layer", "macs", "words"]
+
+
+def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert main(WORDS) == 0
+    shown = capsys.readouterr().out
+
+    assert (report["model"], report["scheme"], report["tokens"]) == ("tiny", "kllm-a4", 4)
+    for row in report["layers"]:
+        assert sorted(row) == KEYS
+        assert sorted(row["words"]) == ["activations", "kv", "weights"]
+        assert str(row["cycles"]) in shown and row["kind"] in shown
+    kinds = [row["kind"] for row in report["layers"] if row["layer"] == 0]
+    assert kinds == ["quantize", "norm", "linear", "attention", "activation"]
+
+
+def test_a_decode_step_costs_less(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = []
+    for phase in ("prompt", "decode"):
+        assert main([*WORDS, "--phase", phase, "--json"]) == 0
+        totals.append(json.loads(capsys.readouterr().out)["layers"][2]["macs"]["reduce"])
+    assert totals[0] == 4 * totals[1]
+
+
+def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--scheme", "leankv"]) == 2
+    assert "scheme leankv has no machine" in capsys.readouterr().err

@@ -1,0 +1,31 @@
+"""Costs of OliVe's machine: what is not on it is fp16 without cycles."""
+
+import pytest
+
+from refemu.models import machine
+
+
+@pytest.mark.parametrize("spec", ["olive-4:act_bits=none", "olive-4:skip=down+lm_head"])
+def test_layers_outside_the_machine_have_macs_and_no_cycles(spec: str) -> None:
+    plain = machine.cost("tiny", spec, 4).layers
+    usual = machine.cost("tiny", "olive-4", 4).layers
+
+    linear = {row.layer: row.cost for row in plain if row.kind == "linear"}
+    whole = {row.layer: row.cost for row in usual if row.kind == "linear"}
+    for layer, cost in linear.items():
+        assert "fp16" in cost.macs
+        assert cost.cycles < whole[layer].cycles or layer < 0
+        assert _total(cost.macs) == _total(whole[layer].macs)
+
+
+def test_the_head_is_on_the_machine_where_it_is_quantized() -> None:
+    rows = machine.cost("tiny", "olive-4:skip=none", 4).layers
+
+    head = {row.kind: row.cost for row in rows if row.layer < 0}
+    assert head["linear"].cycles > 0 and "fp16" not in head["linear"].macs
+    assert head["quantize"].conversions == 64
+
+
+def _total(macs: object) -> int:
+    assert isinstance(macs, dict)
+    return int(sum(macs.values()))
