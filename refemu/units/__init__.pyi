@@ -523,7 +523,7 @@ class _MmaovpResult(Result):
     cycles: int
 
 class _MmaovpRun(Protocol):
-    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpResult: ...
+    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpResult: ...
 
 class _MmaovpUnit(Unit[refemu.units.olive.mmaovp.State, _MmaovpResult]):
     run: _MmaovpRun
@@ -550,7 +550,7 @@ class _MmaovpClockedResult(Result):
     cycles: int
 
 class _MmaovpClockedRun(Protocol):
-    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpClockedResult: ...
+    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpClockedResult: ...
 
 class _MmaovpClockedUnit(Unit[refemu.units.olive.mmaovp_clocked.State, _MmaovpClockedResult]):
     run: _MmaovpClockedRun
@@ -577,7 +577,7 @@ class _OliveEdpResult(Result):
     illegal_operations: int
 
 class _OliveEdpRun(Protocol):
-    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpResult: ...
+    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., b: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpResult: ...
 
 class _OliveEdpUnit(Unit[refemu.units.olive.olive_edp.State, _OliveEdpResult]):
     run: _OliveEdpRun
@@ -608,7 +608,7 @@ class _OliveEdpClockedResult(Result):
     illegal_operations: int
 
 class _OliveEdpClockedRun(Protocol):
-    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpClockedResult: ...
+    def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., b: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpClockedResult: ...
 
 class _OliveEdpClockedUnit(Unit[refemu.units.olive.olive_edp_clocked.State, _OliveEdpClockedResult]):
     run: _OliveEdpClockedRun
@@ -664,7 +664,7 @@ class _OliveSystolicResult(Result):
     overflows: int
 
 class _OliveSystolicRun(Protocol):
-    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, *, rows: int = ..., cols: int = ..., m: int = ..., n: int = ..., k: int = ..., a: Literal['int4', 'flint4', 'int8'] = ..., b: Literal['int4', 'flint4', 'int8'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveSystolicResult: ...
+    def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, *, rows: int = ..., cols: int = ..., m: int = ..., n: int = ..., k: int = ..., a: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., b: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveSystolicResult: ...
 
 class _OliveSystolicUnit(Unit[refemu.units.olive.olive_systolic.State, _OliveSystolicResult]):
     run: _OliveSystolicRun

@@ -1,7 +1,8 @@
 """The instruction mmaovp: D = A x B + C on a tile of pairs, m8n8k32 for 4-bit and m8n8k16 for 8-bit types.
 
-Paper: [olive §4.6]. Composed of olive_edp. Decisions: D-olive-21 (operands of the instruction, unsigned biases),
-D-olive-33 (a result that leaves 32 bits), D-olive-34 (one reduction per dot product operation).
+Paper: [olive §4.6]. Composed of olive_edp. Decisions: D-olive-14 (8-bit outliers), D-olive-21 (operands of the
+instruction, unsigned biases), D-olive-33 (a result that leaves 32 bits), D-olive-34 (one reduction per dot product
+operation).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,8 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import RefusedType, require_choice, require_range
 from refemu.arith.records import parameters, plain_fields
 from refemu.units.olive.cases import mmaovp as mmaovp_cases
-from refemu.units.olive.olive_edp import DotProductUnit, require_types
+from refemu.units.olive.olive_edp import DotProductUnit, Operand, require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
-from refemu.units.olive.ovp_decoder import Normal
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
@@ -38,9 +38,10 @@ __all__ = [
 ]
 
 
-Type = Literal["ovpi4", "ovpf4", "ovpi8"]  #: Type of an operand of the instruction
-#: the normal values of each operand type
-TYPES: dict[Type, Normal] = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8"}
+Type = Literal["ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"]  #: Type of an operand of the instruction
+#: what the dot product units call each type; "repo": with the outliers of the published code (D-olive-14)
+TYPES: dict[Type, Operand] = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8", "ovpi8_repo": "int8_repo"}
+WIDE: tuple[Type, ...] = ("ovpi8", "ovpi8_repo")  #: types of 8-bit codes
 ROWS = COLUMNS = 8  #: Rows and columns of the tile of D
 CHUNKS = 2  #: Dot product operations that one element of D needs
 EDPS = 16  #: Dot product units of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
@@ -89,7 +90,7 @@ class MmaOvp(Stepped[State]):
 
         Parameters
         ----------
-        a_type, b_type : {"ovpi4", "ovpf4", "ovpi8"}
+        a_type, b_type : {"ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"}
             Types of A and B, of one width.
         overflow : {"wrap", "saturate"}
             Rule for a result that leaves 32 bits (D-olive-33).
@@ -99,7 +100,7 @@ class MmaOvp(Stepped[State]):
         Refused
             A type is unknown, or the widths differ.
         """
-        self.a_type, self.b_type = require_types(self.name, TYPES, "ovpi8", a_type=a_type, b_type=b_type)
+        self.a_type, self.b_type = require_types(self.name, TYPES, WIDE, a_type=a_type, b_type=b_type)
         self.overflow = require_overflow(overflow, self.name)
         self._edp = DotProductUnit(TYPES[self.a_type], TYPES[self.b_type], self.overflow)
         self.chunk: int = self._edp.n // 2  #: pairs of one operation
@@ -276,7 +277,7 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
-    bits, lanes = (16, 64) if config["a_type"] == "ovpi8" else (8, 128)
+    bits, lanes = (16, 64) if config["a_type"] in WIDE else (8, 128)
     operands = [
         Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{TYPES[config[f'{name}_type']]}", meaning=meaning)
         for name, meaning in (("a", "pairs of A, row by row"), ("b", "pairs of B, column by column"))

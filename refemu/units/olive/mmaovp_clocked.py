@@ -56,7 +56,7 @@ class ClockedMmaOvp(EventPerEdge[State]):
 
         Parameters
         ----------
-        a_type, b_type : {"ovpi4", "ovpf4", "ovpi8"}
+        a_type, b_type : {"ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"}
             Types of A and B, of one width.
         overflow : {"wrap", "saturate"}
             Rule for a result that leaves 32 bits.

@@ -1,12 +1,12 @@
 """The dot product unit of a tensor core with pair decoders: 16 products of 4-bit pairs, or 8 of 8-bit pairs.
 
 Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP). Composed of ovp_decoder. Decisions: D-olive-33 (a result that leaves 32
-bits), D-olive-34 (width of the adder tree), D-olive-35 (a shifter per product).
+bits), D-olive-34 (width of the adder tree), D-olive-35 (a shifter per product), D-olive-14 (8-bit outliers).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.units.olive.cases import olive_edp as olive_edp_cases
@@ -16,11 +16,16 @@ from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-__all__ = ["EVENTS", "OUTLIER", "TYPES", "UNIT", "DotProductUnit", "State", "run"]
+__all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
 
 
-#: the outlier format beside the normal values of each operand type
-OUTLIER: dict[Normal, Outlier] = {kind: known[0] for kind, known in OUTLIERS.items()}
+Operand = Literal["int4", "flint4", "int8", "int8_repo"]  #: Type of an operand; "repo": of the published code
+#: normal values and outlier format of each type: the paper's, and E2M5 beside int8 in the published code (D-olive-14)
+OPERANDS: dict[Operand, tuple[Normal, Outlier]] = {
+    **{kind: (kind, known[0]) for kind, known in OUTLIERS.items()},
+    "int8_repo": ("int8", OUTLIERS["int8"][1]),
+}
+WIDE: tuple[Operand, ...] = ("int8", "int8_repo")  #: types of 8-bit codes
 EVENTS = ("decode", "multiply", "shift", "reduce")  #: Events of an operation, in order
 
 HALF = 1 << 31  #: of the range of 32 bits
@@ -75,10 +80,10 @@ class State:
 T = TypeVar("T", bound=str)
 
 
-def require_types(unit: str, known: Iterable[T], wide: T, **operands: T) -> tuple[T, ...]:
-    """The types of operands, by name of their argument; refuses an unknown one, and `wide` beside a narrow one."""
+def require_types(unit: str, known: Iterable[T], wide: Sequence[T], **operands: T) -> tuple[T, ...]:
+    """The types of operands, by name of their argument; refuses an unknown one, and a `wide` beside a narrow one."""
     kinds = tuple(require_choice(kind, known, unit, name) for name, kind in operands.items())
-    if len({kind == wide for kind in kinds}) > 1:
+    if len({kind in wide for kind in kinds}) > 1:
         raise Refused(f"{unit}: {' and '.join(operands)} must have one width, got {' and '.join(kinds)}")
     return kinds
 
@@ -92,15 +97,15 @@ class DotProductUnit(Stepped[State]):
     """
 
     name = "olive_edp"
-    a: Normal
-    b: Normal
+    a: Operand
+    b: Operand
 
-    def __init__(self, a: Normal = "int4", b: Normal = "int4", overflow: OverflowMode = "wrap") -> None:
+    def __init__(self, a: Operand = "int4", b: Operand = "int4", overflow: OverflowMode = "wrap") -> None:
         """Configure the unit: 16 products of 4-bit operands, or 8 of 8-bit ones.
 
         Parameters
         ----------
-        a, b : {"int4", "flint4", "int8"}
+        a, b : {"int4", "flint4", "int8", "int8_repo"}
             Types of the operands, of one width.
         overflow : {"wrap", "saturate"}
             Rule for a result that leaves 32 bits (D-olive-33).
@@ -110,10 +115,10 @@ class DotProductUnit(Stepped[State]):
         Refused
             A type is unknown, or the widths differ.
         """
-        self.a, self.b = require_types(self.name, OUTLIER, "int8", a=a, b=b)
+        self.a, self.b = require_types(self.name, OPERANDS, WIDE, a=a, b=b)
         self.overflow = require_overflow(overflow, self.name)
-        self.n = 8 if a == "int8" else 16  #: products of an operation
-        self.decoders: tuple[OvpDecoder, ...] = tuple(OvpDecoder(kind, OUTLIER[kind]) for kind in (self.a, self.b))
+        self.n = 8 if a in WIDE else 16  #: products of an operation
+        self.decoders: tuple[OvpDecoder, ...] = tuple(OvpDecoder(*OPERANDS[kind]) for kind in (self.a, self.b))
         self.ports: Ports = ports({"a": self.a, "b": self.b})
         self.state: State = self.reset(State)
 
@@ -234,7 +239,7 @@ class DotProductUnit(Stepped[State]):
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
-    bits, lanes = (16, 4) if config["a"] == "int8" else (8, 8)
+    bits, lanes = (16, 4) if config["a"] in WIDE else (8, 8)
     operands = [
         Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{config[name]}", meaning=f"pairs of operand {name}")
         for name in ("a", "b")
@@ -253,7 +258,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
 
 def _registers(config: Mapping[str, Any]) -> tuple[Port, ...]:
     """What the events decode, multiply and shift leave."""
-    wide = config["a"] == "int8"
+    wide = config["a"] in WIDE
     width, exponent, n = (8, 5, 8) if wide else (4, 4, 16)
     elements = [
         port
@@ -273,7 +278,7 @@ def _registers(config: Mapping[str, Any]) -> tuple[Port, ...]:
 
 
 #: types of the operands in the ready configurations
-TYPES: dict[str, tuple[Normal, Normal]] = {
+TYPES: dict[str, tuple[Operand, Operand]] = {
     "int4_int4": ("int4", "int4"),
     "int4_flint4": ("int4", "flint4"),
     "flint4_int4": ("flint4", "int4"),

@@ -12,9 +12,8 @@ from refemu.units import clocked
 from refemu.units.clocked import EventPerEdge
 from refemu.units.olive import olive_edp
 from refemu.units.olive.cases import olive_edp_clocked as olive_edp_clocked_cases
-from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
+from refemu.units.olive.olive_edp import EVENTS, DotProductUnit, Operand
 from refemu.units.olive.olive_mac import OverflowMode
-from refemu.units.olive.ovp_decoder import Normal
 from refemu.units.ports import Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import Config, RunFunction, Unit
@@ -46,12 +45,12 @@ class ClockedDotProductUnit(EventPerEdge[State]):
     events = EVENTS
     inner: DotProductUnit
 
-    def __init__(self, a: Normal = "int4", b: Normal = "int4", overflow: OverflowMode = "wrap") -> None:
+    def __init__(self, a: Operand = "int4", b: Operand = "int4", overflow: OverflowMode = "wrap") -> None:
         """Configure the unit: 16 products of 4-bit operands, or 8 of 8-bit ones.
 
         Parameters
         ----------
-        a, b : {"int4", "flint4", "int8"}
+        a, b : {"int4", "flint4", "int8", "int8_repo"}
             Types of the operands, of one width.
         overflow : {"wrap", "saturate"}
             Rule for a result that leaves 32 bits (D-olive-33).

@@ -5,8 +5,8 @@ column at the north border, K in order. Composed of ovp_decoder. An element of t
 exponent-integer pairs to its accumulator and reduces the sum to 32 bits as olive_mac does. With 8-bit types an element
 of the grid stands for four 4-bit elements; their partial products and the extra adder are modelled in olive_pe8 alone.
 
-Decisions: D-olive-33 (an accumulator that leaves 32 bits), D-olive-38 (a decoder gives two elements, one a cycle),
-D-olive-39 (skew and drain).
+Decisions: D-olive-14 (8-bit outliers), D-olive-33 (an accumulator that leaves 32 bits), D-olive-38 (a decoder gives two
+elements, one a cycle), D-olive-39 (skew and drain).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from refemu.arith.checks import Refused, plain
 from refemu.units.olive.cases import olive_systolic as olive_systolic_cases
-from refemu.units.olive.olive_edp import OUTLIER, require_types
+from refemu.units.olive.olive_edp import OPERANDS, WIDE, require_types
+from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
-from refemu.units.olive.ovp_decoder import Normal, OvpDecoder
+from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
@@ -92,8 +93,8 @@ class OliveSystolic(Stepped[State]):
     """
 
     name = "olive_systolic"
-    a: Normal
-    b: Normal
+    a: OperandType
+    b: OperandType
 
     def __init__(
         self,
@@ -102,8 +103,8 @@ class OliveSystolic(Stepped[State]):
         m: int = 64,
         n: int = 64,
         k: int = 64,
-        a: Normal = "int4",
-        b: Normal = "int4",
+        a: OperandType = "int4",
+        b: OperandType = "int4",
         overflow: OverflowMode = "wrap",
     ) -> None:
         """Configure the array and the product.
@@ -114,7 +115,7 @@ class OliveSystolic(Stepped[State]):
             Rows and columns of 4-bit elements; 8-bit types use quads of them, half as many either way.
         m, n, k : int
             Sizes of the product: A is m x k, B is k x n; k is even.
-        a, b : {"int4", "flint4", "int8"}
+        a, b : {"int4", "flint4", "int8", "int8_repo"}
             Types of the operands, of one width.
         overflow : {"wrap", "saturate"}
             Rule for an accumulator that leaves 32 bits (D-olive-33).
@@ -124,14 +125,14 @@ class OliveSystolic(Stepped[State]):
         Refused
             A size is out of range or odd where it must be even, a type is unknown, or the widths differ.
         """
-        self.a, self.b = require_types(self.name, OUTLIER, "int8", a=a, b=b)
+        self.a, self.b = require_types(self.name, OPERANDS, WIDE, a=a, b=b)
         self.overflow = require_overflow(overflow, self.name)
         self.rows: int = plain(rows)
         self.cols: int = plain(cols)
         self.m: int = plain(m)
         self.n: int = plain(n)
         self.k: int = plain(k)
-        quad = 2 if a == "int8" else 1
+        quad = 2 if a in WIDE else 1
         if min(rows, cols) < 1 or rows % quad or cols % quad:
             raise Refused(f"{self.name}: rows and cols must be at least 1, and even for int8, got {rows}, {cols}")
         if min(m, n) < 1 or k < 2 or k % 2:
@@ -140,7 +141,7 @@ class OliveSystolic(Stepped[State]):
         self.grid: tuple[int, int] = self.rows // quad, self.cols // quad
         self.pes: int = self.rows * self.cols  #: 4-bit elements
         self.decoders: int = self.grid[0] + self.grid[1]  #: on the borders [olive §4.3]
-        self._decoders = [OvpDecoder(kind, OUTLIER[kind]) for kind in (self.a, self.b)]
+        self._decoders = [OvpDecoder(*OPERANDS[kind]) for kind in (self.a, self.b)]
         self.ports: Ports = ports({name: getattr(self, name) for name in ("m", "n", "k", "a", "b")})
         lines, columns = self.grid
         pes, west, north = (IDLE,) * (lines * columns), (NOTHING,) * lines, (NOTHING,) * columns
@@ -258,7 +259,7 @@ class OliveSystolic(Stepped[State]):
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
-    bits, (m, n, k) = 16 if config["a"] == "int8" else 8, (config[name] for name in "mnk")
+    bits, (m, n, k) = 16 if config["a"] in WIDE else 8, (config[name] for name in "mnk")
     return Ports(
         inputs=(
             Port("a_pairs", bits, m * k // 2, encoding=f"ovp_{config['a']}", meaning="pairs of A, by rows"),

@@ -10,20 +10,27 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import mmaovp
 from refemu.units.olive.mmaovp import COUNTERS, EDPS, PRODUCTS, TYPES, UNIT, Gpu, MmaOvp, fragments
-from refemu.units.olive.olive_edp import OUTLIER, DotProductUnit
+from refemu.units.olive.olive_edp import DotProductUnit
 from tests.arith.strategies import codes
 from tests.oracles.bits import signed
-from tests.oracles.olive import units
+from tests.units.olive.operands import decoded as of_pair
 
 IMPLEMENTATIONS = [pytest.param(mmaovp.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
 HIGH, LOW = 2**31 - 1, -(2**31)
-OPERANDS = [("ovpi4", "ovpi4"), ("ovpi4", "ovpf4"), ("ovpf4", "ovpi4"), ("ovpf4", "ovpf4"), ("ovpi8", "ovpi8")]
+OPERANDS = [
+    ("ovpi4", "ovpi4"),
+    ("ovpi4", "ovpf4"),
+    ("ovpf4", "ovpi4"),
+    ("ovpf4", "ovpf4"),
+    ("ovpi8", "ovpi8"),
+    ("ovpi8_repo", "ovpi8"),
+]
 
 
 @st.composite
 def tiles(draw: st.DrawFn, kind: str) -> np.ndarray:
     """Pairs of 8 rows, a quarter of them with a victim."""
-    width, lanes = (8, 64) if kind == "ovpi8" else (4, 128)
+    width, lanes = (8, 64) if kind.startswith("ovpi8") else (4, 128)
     pairs, place = draw(codes(lanes, 2 * width)), draw(codes(lanes, 3))
     mark = np.where(place & 1, 1 << (width - 1), 1 << (2 * width - 1))
     keep = np.where(mark > 1 << width, (1 << width) - 1, ((1 << width) - 1) << width)
@@ -33,7 +40,7 @@ def tiles(draw: st.DrawFn, kind: str) -> np.ndarray:
 def rows(pairs: np.ndarray, bias: int, kind: str) -> list[list[int]]:
     """Integers of 8 rows, by the oracle."""
     name = TYPES[kind]
-    decoded = [units.ovp_decoder(int(pair), bias, name, OUTLIER[name]) for pair in pairs]
+    decoded = [of_pair(pair, bias, name) for pair in pairs]
     values = [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)]
     return [values[i * len(values) // 8 : (i + 1) * len(values) // 8] for i in range(8)]
 

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import olive_edp
-from refemu.units.olive.olive_edp import EVENTS, OUTLIER, TYPES, DotProductUnit
+from refemu.units.olive.olive_edp import EVENTS, TYPES, DotProductUnit
 from tests.oracles.bits import signed
-from tests.oracles.olive import units
+from tests.units.olive.operands import decoded as of_pair
 
 IMPLEMENTATIONS = [pytest.param(olive_edp.run, id="unit"), pytest.param(olive_edp.UNIT.run_jit, id="twin")]
 HIGH, LOW = 2**31 - 1, -(2**31)
-OPERANDS = list(TYPES.values())
+OPERANDS = [*TYPES.values(), ("int8_repo", "int8_repo"), ("int8", "int8_repo")]
 
 
 def elements(pairs: Any, bias: int, kind: str) -> tuple[list[int], bool]:
     """Integers of a row of pairs, and whether one is illegal, by the oracle."""
-    decoded = [units.ovp_decoder(int(pair), bias, kind, OUTLIER[kind]) for pair in pairs]
+    decoded = [of_pair(pair, bias, kind) for pair in pairs]
     return [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)], any(
         bad for *_, bad in decoded
     )
@@ -54,8 +54,8 @@ def test_worked_example(run: Any) -> None:
 
 @st.composite
 def operations(draw: st.DrawFn, kind: str) -> Any:
-    lanes, top = (4, 0xFFFF) if kind == "int8" else (8, 0xFF)
-    special = [0x80, 0x8000, 0x8040, 0xC080, 0x80FF] if kind == "int8" else [0x08, 0x80, 0x87, 0xF8]
+    lanes, top = (4, 0xFFFF) if kind.startswith("int8") else (8, 0xFF)
+    special = [0x80, 0x8000, 0x8040, 0xC080, 0x80FF] if kind.startswith("int8") else [0x08, 0x80, 0x87, 0xF8]
     pairs = st.lists(st.one_of(st.sampled_from(special), st.integers(0, top)), min_size=lanes, max_size=lanes)
     c = st.one_of(st.sampled_from([0, HIGH, LOW]), st.integers(LOW, HIGH))
     return draw(pairs), draw(pairs), draw(st.integers(0, 15)), draw(st.integers(0, 15)), draw(c)
@@ -64,7 +64,7 @@ def operations(draw: st.DrawFn, kind: str) -> Any:
 @pytest.mark.long
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("overflow", ["wrap", "saturate"])
-@pytest.mark.parametrize(("a", "b"), OPERANDS, ids=list(TYPES))
+@pytest.mark.parametrize(("a", "b"), OPERANDS, ids="_".join)
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_operations_equal_the_oracle(run: Any, overflow: str, a: str, b: str, data: st.DataObject) -> None:

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.units.olive import olive_edp_clocked
-from refemu.units.olive.olive_edp import OUTLIER, TYPES
+from refemu.units.olive.olive_edp import TYPES
 from refemu.units.olive.olive_edp_clocked import UNIT, ClockedDotProductUnit, State
 from tests.oracles import clocked
 from tests.oracles.olive import units
 from tests.units.clocked_rows import assert_rows, reset
+from tests.units.olive.operands import KINDS
 
 IMPLEMENTATIONS = [pytest.param(olive_edp_clocked.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
 HIGH, LOW = 2**31 - 1, -(2**31)
@@ -22,8 +23,8 @@ HIGH, LOW = 2**31 - 1, -(2**31)
 @st.composite
 def edges(draw: st.DrawFn, kind: str) -> Any:
     """Start and operands of one row; outliers, illegal pairs and the ends of 32 bits are frequent."""
-    lanes, top = (4, 0xFFFF) if kind == "int8" else (8, 0xFF)
-    special = [0x80, 0x8000, 0x8040, 0xC080, 0x80FF] if kind == "int8" else [0x08, 0x80, 0x87, 0xF8]
+    lanes, top = (4, 0xFFFF) if kind.startswith("int8") else (8, 0xFF)
+    special = [0x80, 0x8000, 0x8040, 0xC080, 0x80FF] if kind.startswith("int8") else [0x08, 0x80, 0x87, 0xF8]
     pairs = st.lists(st.one_of(st.sampled_from(special), st.integers(0, top)), min_size=lanes, max_size=lanes)
     c = st.one_of(st.sampled_from([0, HIGH, LOW]), st.integers(LOW, HIGH))
     bias = st.integers(0, 15)
@@ -32,16 +33,17 @@ def edges(draw: st.DrawFn, kind: str) -> Any:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("overflow", ["wrap", "saturate"])
-@pytest.mark.parametrize(("a", "b"), TYPES.values(), ids=list(TYPES))
+@pytest.mark.parametrize(("a", "b"), [*TYPES.values(), ("int8_repo", "int8_repo")], ids="_".join)
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_rows_equal_the_oracle(run: Any, overflow: str, a: str, b: str, data: st.DataObject) -> None:
     rows = data.draw(st.lists(edges(a), min_size=1, max_size=14))
     config = {"a": a, "b": b, "overflow": overflow}
+    normals, outliers = zip(*(KINDS[kind] for kind in (a, b)), strict=True)
     columns = [np.array(column) for column in zip(*((start, *operands) for start, operands in rows), strict=True)]
     expected = clocked.rows(
         rows,
-        lambda operands: units.edp_events(operands, (a, b), (OUTLIER[a], OUTLIER[b]), overflow),
+        lambda operands: units.edp_events(operands, normals, outliers, overflow),
         reset(UNIT, config),
     )
 

@@ -9,28 +9,34 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import mmaovp, olive_systolic
-from refemu.units.olive.olive_edp import OUTLIER
 from refemu.units.olive.olive_systolic import COUNTERS, UNIT, OliveSystolic
 from tests.arith.strategies import codes
 from tests.oracles.bits import signed
-from tests.oracles.olive import units
+from tests.units.olive.operands import decoded as of_pair
 
 IMPLEMENTATIONS = [pytest.param(olive_systolic.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
 HIGH, LOW = 2**31 - 1, -(2**31)
-OPERANDS = [("int4", "int4"), ("int4", "flint4"), ("flint4", "int4"), ("flint4", "flint4"), ("int8", "int8")]
+OPERANDS = [
+    ("int4", "int4"),
+    ("int4", "flint4"),
+    ("flint4", "int4"),
+    ("flint4", "flint4"),
+    ("int8", "int8"),
+    ("int8_repo", "int8_repo"),
+]
 
 
 @st.composite
 def pairs(draw: st.DrawFn, kind: str, count: int) -> np.ndarray:
     """Any pairs, a quarter of them with a victim at the left."""
-    width = 8 if kind == "int8" else 4
+    width = 8 if kind.startswith("int8") else 4
     words, place = draw(codes(count, 2 * width)), draw(codes(count, 2))
     return np.where(place == 3, words >> width << width | 1 << (width - 1), words)
 
 
 def lines(words: np.ndarray, bias: int, kind: str, count: int) -> list[list[int]]:
     """Integers of `count` rows of pairs, by the oracle."""
-    decoded = [units.ovp_decoder(int(word), bias, kind, OUTLIER[kind]) for word in words]
+    decoded = [of_pair(word, bias, kind) for word in words]
     values = [i * 2**e for exponents, integers, _ in decoded for e, i in zip(exponents, integers, strict=True)]
     return [values[i * len(values) // count : (i + 1) * len(values) // count] for i in range(count)]
 
@@ -58,13 +64,13 @@ def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
     run: Any, overflow: str, a: str, b: str, size: Any, data: st.DataObject, biases: Any
 ) -> None:
     """[olive §4.3]; D-olive-39: cycles = tiles * (K + 2 rows + cols - 2), decodes and products as stated."""
-    quad, (rows, cols, m, n, half) = 2 if a == "int8" else 1, size
+    quad, (rows, cols, m, n, half) = 2 if a.startswith("int8") else 1, size
     left, right = data.draw(pairs(a, m * half)), data.draw(pairs(b, n * half))
     config = {"rows": rows * quad, "cols": cols * quad, "m": m, "n": n, "k": 2 * half, "a": a, "b": b}
     ports = [side if side.size > 1 else side[0] for side in (left, right)]
     result = run(*ports, *biases, **config, overflow=overflow)
     illegal = any(
-        units.ovp_decoder(int(word), bias, kind, OUTLIER[kind])[2]
+        of_pair(word, bias, kind)[2]
         for words, bias, kind in ((left, biases[0], a), (right, biases[1], b))
         for word in words
     )

@@ -14,7 +14,7 @@ from refemu.formats.olive.ovp import quotient
 from refemu.models.machine.report import Absent, Cost, Operation, differences
 from refemu.models.machine.runner import Call
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
-from refemu.models.schemes.olive.tap_sums import bias, decoder, standard
+from refemu.models.schemes.olive.tap_sums import bias, operand, standard
 from refemu.models.schemes.olive.taps import encoder_config, patterns
 
 ARRAY = {"rows": 64, "cols": 64}  #: 4-bit elements [olive §4.3, Tbl. 11]
@@ -70,7 +70,7 @@ def refusal(part: Part | Plain) -> str:
     if isinstance(part, Plain):
         return "the layer is not quantized, or only its weights are (D-olive-32, D-olive-41)"
     if not standard(part.fmt, *(weight.format for weight in part.weights)):
-        return "the array's decoders read E2M1 and E4M3 outliers (D-olive-4)"
+        return "no decoder of the array reads these outliers (D-olive-14)"
     return ""
 
 
@@ -105,7 +105,7 @@ def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
 
 def array_config(part: Part, weight: Weight, tokens: int) -> dict[str, Any]:
     """Configuration of the array for a linear layer."""
-    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    kinds = {"a": operand(part.fmt), "b": operand(weight.format)}
     outputs, half = weight.pairs().shape
     return {**ARRAY, **kinds, "m": tokens, "n": outputs, "k": 2 * half, "overflow": str(part.overflow)}
 

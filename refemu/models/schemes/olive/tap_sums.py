@@ -20,6 +20,7 @@ from refemu.formats.olive.ovp import Ovp
 from refemu.models.schemes.olive.linear import TERMS, Part, Weight, pair_values
 from refemu.models.taps import Later, Watch, config_of, model_case, sized
 from refemu.units.olive import ovp_decoder
+from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import ACC_BITS
 
 TILE = 8  #: rows and columns of the tile of `mmaovp`
@@ -80,7 +81,7 @@ def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     if config is not None and _decodable(part.fmt, weight.format):
         inputs = Later(lambda: _events(names, (a, part.fmt), (b, weight.format)))
         layer_pass.watch.emit(part.layer, unit, model_case(why, config, tensor, part.layer, inputs, **source))
-    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    kinds = {"a": operand(part.fmt), "b": operand(weight.format)}
     config = sized("olive_edp", {}, **kinds, overflow=part.overflow)
     if config is not None and standard(part.fmt, weight.format):
         inputs = Later(lambda: _operations(a, b, part, weight))
@@ -120,7 +121,7 @@ def _tile(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
 
     part = layer_pass.part
     types = {kind: name for name, kind in mmaovp.TYPES.items()}
-    kinds = {f"{side}_type": types[decoder(fmt)["normal"]] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    kinds = {f"{side}_type": types[operand(fmt)] for side, fmt in (("a", part.fmt), ("b", weight.format))}
     config = sized("mmaovp", {}, **kinds, overflow=part.overflow)
     if config is None or not standard(part.fmt, weight.format):
         return
@@ -154,7 +155,7 @@ def _array(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     part = layer_pass.part
     if not standard(part.fmt, weight.format) or not layer_pass.watch.wants("olive_systolic"):
         return
-    kinds = {side: decoder(fmt)["normal"] for side, fmt in (("a", part.fmt), ("b", weight.format))}
+    kinds = {"a": operand(part.fmt), "b": operand(weight.format)}
     most = next(iter(units.find("olive_systolic").configs.values()))
     m, n = min(most["m"], len(sums)), min(most["n"], sums.shape[1])
     k = 2 * layer_pass.pairs.shape[1]
@@ -216,9 +217,15 @@ def _decodable(*operands: Ovp) -> bool:
     return all(config_of("ovp_decoder", decoder(fmt)) is not None for fmt in operands)
 
 
+def operand(fmt: Ovp) -> Any:
+    """Type of an operand of the units that take pairs, one of `OPERANDS`; None where none reads the format."""
+    known = decoder(fmt)["normal"], decoder(fmt)["outlier"]
+    return next((kind for kind, formats in OPERANDS.items() if formats == known), None)
+
+
 def standard(*operands: Ovp) -> bool:
-    """Whether the decoders inside the units that take pairs are those of the formats: the published E2M5 is not."""
-    return _decodable(*operands) and all(decoder(fmt)["outlier"] in ((2, 1), (4, 3)) for fmt in operands)
+    """Whether the units that take pairs have decoders for the formats."""
+    return _decodable(*operands) and all(operand(fmt) for fmt in operands)
 
 
 @lru_cache(maxsize=8)

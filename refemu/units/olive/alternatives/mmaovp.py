@@ -4,6 +4,7 @@ from typing import Any
 
 from refemu.units.alternative import Alternative, choices
 from refemu.units.olive.alternatives import olive_edp
+from refemu.units.olive.alternatives.pairs import OTHER_OUTLIERS
 from refemu.units.olive.mmaovp import MmaOvp, State
 from refemu.units.olive.olive_edp import DotProductUnit
 
@@ -27,6 +28,7 @@ def _with(kind: type[DotProductUnit]) -> type[MmaOvp]:
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
+    OTHER_OUTLIERS,
     Alternative("D-olive-21", "the first bias is that of B", variant=SwappedBiases),
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     *(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from refemu.units.alternative import Alternative, choices
-from refemu.units.olive.alternatives.pairs import DECODERS, exchanged
+from refemu.units.olive.alternatives.pairs import DECODERS, OTHER_OUTLIERS, exchanged
 from refemu.units.olive.olive_edp import DotProductUnit, State
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.ovp_decoder import OvpDecoder
@@ -63,6 +63,7 @@ def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
+    OTHER_OUTLIERS,
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     Alternative("D-olive-34", "every addition of the tree is reduced to 32 bits", variant=Chain),
     Alternative("D-olive-34", "the products are added one by one to c, in 32 bits", variant=ChainFromC),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from refemu.units.alternative import Alternative, choices
-from refemu.units.olive.alternatives.pairs import DECODERS, exchanged
+from refemu.units.olive.alternatives.pairs import DECODERS, OTHER_OUTLIERS, exchanged
 from refemu.units.olive.olive_systolic import OliveSystolic
 from refemu.units.olive.ovp_decoder import OvpDecoder
 
@@ -18,6 +18,7 @@ def _with(kind: type[OvpDecoder]) -> type[OliveSystolic]:
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
+    OTHER_OUTLIERS,
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     *(Alternative(decision, says, variant=_with(kind)) for decision, says, kind in DECODERS),
 )

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from refemu.units.alternative import Alternative
+from refemu.units.config import Config
 from refemu.units.olive.alternatives import ovp_decoder
 from refemu.units.olive.ovp_decoder import OvpDecoder
 
@@ -12,6 +14,22 @@ DECODERS: tuple[tuple[str, str, type[OvpDecoder]], ...] = (
     ("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", ovp_decoder.TwoIdentifiers),
     ("D-olive-20", "an outlier's exponent beyond its port saturates", ovp_decoder.Saturating),
 )
+
+
+def other_outliers(config: Config) -> Config:
+    """8-bit operands with the outliers of the other preset: E2M5 for E4M3, or back."""
+    return Config(**{name: _other(value) for name, value in config.items()})
+
+
+def _other(value: Any) -> Any:
+    """The other operand type, where the value of a parameter is one of 8 bits."""
+    if not isinstance(value, str) or ("i8" not in value and "int8" not in value):
+        return value
+    return value.removesuffix("_repo") if value.endswith("_repo") else f"{value}_repo"
+
+
+#: of every unit whose decoders are of the operands' types
+OTHER_OUTLIERS = Alternative("D-olive-14", "8-bit outliers have the other format, E2M5 for E4M3", other_outliers)
 
 
 def exchanged(decoders: Any, kind: type[OvpDecoder]) -> list[OvpDecoder]:

@@ -19,7 +19,7 @@ HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     ports = find("mmaovp").ports(config).inputs
-    lanes, wide = ports[0].lanes, config["a_type"] == "ovpi8"
+    lanes, wide = ports[0].lanes, config["a_type"].startswith("ovpi8")
     biases = outlier_biases(ports)
     outlier, ones = (0x8040, 0x0101) if wide else (0x85, 0x11)
     if kind == "paper":
@@ -52,7 +52,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         border = np.where(np.arange(lanes) % 2 == 0, 0x4080 if wide else 0x58, outlier)[None]  # V-O, O-V, V-O, ...
         why = "outliers on both sides of every pair border"
         yield Cases(kind, why, _inputs(border, border, *biases, np.zeros((1, 64), np.int64)))
-        minus = {"ovpi4": 0x0F, "ovpf4": 0x09, "ovpi8": 0xFF}[config["b_type"]]
+        minus = {"ovpi4": 0x0F, "ovpf4": 0x09, "ovpi8": 0xFF, "ovpi8_repo": 0xFF}[config["b_type"]]
         c = np.resize([[HIGH, LOW], [LOW, HIGH]], (4, 64))
         why = "1 and -1 in two neighbouring pairs: a sum in order from C on leaves 32 bits and comes back"
         yield Cases(kind, why, _inputs(*_there_and_back(lanes, 1, 1, minus), *biases, c), "D-olive-34")

@@ -41,7 +41,7 @@ def _decided(whole: list[Cases]) -> list[Mapping[str, np.ndarray]]:
 
 def _tiles(config: Config) -> dict[str, np.ndarray]:
     """A tile whose every element leaves 32 bits, and one of two biases, an illegal pair and outliers at its head."""
-    wide = config["a_type"] == "ovpi8"
+    wide = config["a_type"].startswith("ovpi8")
     drawn = next(mmaovp_cases.cases(config, "random", 0))
     tiles = {name: array[:2].copy() for name, array in drawn.inputs.items()}
     for name in ("a_pairs", "b_pairs"):

@@ -23,14 +23,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     ports = find("olive_edp").ports(config).inputs
     biases = outlier_biases(ports)
     if kind == "paper":
-        first = 0x8040 if config["a"] == "int8" else 0x85
+        first = 0x8040 if config["a"].startswith("int8") else 0x85
         why = "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4"
-        yield _cases(kind, why, ports, [(first, 0xFD05 if config["a"] == "int8" else 0xD5, 0)], biases)
+        yield _cases(kind, why, ports, [(first, 0xFD05 if config["a"].startswith("int8") else 0xD5, 0)], biases)
     if kind == "edge":
         yield from _edge(config, ports, biases)
     if kind == "random":
         yield from _random(ports, biases, seed)
-    if kind == "exhaustive" and config["a"] != "int8":
+    if kind == "exhaustive" and not config["a"].startswith("int8"):
         yield _sweep(biases)
 
 
@@ -42,8 +42,8 @@ def outlier_biases(ports: tuple[Port, ...]) -> tuple[int, int]:
 
 
 def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> Iterator[Cases]:
-    wide = config["a"] == "int8"
-    plus, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF}[config["b"]]
+    wide = config["a"].startswith("int8")
+    plus, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF, "int8_repo": 0xFF}[config["b"]]
     ends = [(plus, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (plus, minus)]
     yield _cases("edge", "one step below, to and over either end of 32 bits", ports, ends, biases, "D-olive-33")
     why = "1 and -1 in two neighbouring pairs: a sum in order from c on leaves 32 bits and comes back"

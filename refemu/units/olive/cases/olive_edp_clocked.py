@@ -33,7 +33,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _sided(config: Config) -> Cases:
     """Operations that set and clear each bit of the registers of every lane."""
-    wide = config["a"] == "int8"
+    wide = config["a"].startswith("int8")
     operations = olive_edp_cases.sided(4 if wide else 8, wide)
     why = "outliers on either side of all pairs, back to back: every bit of exponents, integers, products and shifts"
     return Cases("edge", why, edges(operations, [in_turn(range(len(operations["c"])), EVENTS)]))
@@ -41,11 +41,11 @@ def _sided(config: Config) -> Cases:
 
 def _mixed(config: Config) -> dict[str, np.ndarray]:
     """Outliers and normal values side by side, so that products of one operation have several shifts."""
-    small, large, outlier = (0x0102, 0x7F7F, 0x8011) if config["a"] == "int8" else (0x12, 0x77, 0x83)
-    pairs = np.full((2, 2, 4 if config["a"] == "int8" else 8), small)
+    small, large, outlier = (0x0102, 0x7F7F, 0x8011) if config["a"].startswith("int8") else (0x12, 0x77, 0x83)
+    pairs = np.full((2, 2, 4 if config["a"].startswith("int8") else 8), small)
     pairs[:, :, 1] = large
     pairs[0, :, 0] = pairs[1, :, -1] = outlier
-    biases = np.array([15, 13] if config["a"] == "int8" else [13, 12])
+    biases = np.array([15, 13] if config["a"].startswith("int8") else [13, 12])
     return {"a_pairs": pairs[0], "b_pairs": pairs[1], "bias_a": biases, "bias_b": biases[::-1], "c": np.array([-5, 9])}
 
 

@@ -17,7 +17,7 @@ from refemu.units.unit import Cases, Config, Kind
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     ports = find("olive_systolic").ports(config).inputs
-    wide, biases = config["a"] == "int8", outlier_biases(ports)
+    wide, biases = config["a"].startswith("int8"), outlier_biases(ports)
     outlier, ones, top = (0x8040, 0x0101, 0x8040) if wide else (0x85, 0x11, 0x87)
     lanes = ports[0].lanes, ports[1].lanes
     if kind == "paper":
@@ -63,7 +63,7 @@ def _each_element(config: Config, lanes: tuple[int, int], top: int) -> dict[str,
     for row, (i, j) in enumerate(places):
         a[row, i * pairs : (i + 1) * pairs] = top
         b[row, j * pairs : (j + 1) * pairs] = top
-    bias = 15 if config["a"] == "int8" else 12
+    bias = 15 if config["a"].startswith("int8") else 12
     return _inputs(a, b, bias, bias)
 
 

@@ -9,8 +9,7 @@ import functools
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.olive.olive_edp import OUTLIER
-from refemu.units.olive.ovp_decoder import Normal
+from refemu.units.olive.olive_edp import OPERANDS, WIDE, Operand
 from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 EXACT = 1 << 62  # a sum of products is smaller: 64 bits hold it, and c beside it
@@ -18,14 +17,14 @@ MASK = 0x7FFFFFFF  # the left value of an entry; bit 31 marks an illegal pair, a
 
 
 @functools.cache
-def table(kind: Normal) -> np.ndarray:
+def table(kind: Operand) -> np.ndarray:
     """Entries that `decode` reads for operands of `kind`: int64 (16 biases, entries).
 
-    4-bit codes: an entry per word, the values of 31 and 32 bits. int8: an entry per code, then the same beside an
-    identifier, 2 * value + whether the pair is illegal.
+    4-bit codes: an entry per word, the values of 31 and 32 bits. 8-bit codes: an entry per code, then the same beside
+    an identifier, 2 * value + whether the pair is illegal.
     """
     bias = np.arange(16)[:, None]
-    if kind == "int8":
+    if kind in WIDE:
         codes = np.arange(256)
         words = np.concatenate([codes, codes | 0x8000])  # beside 0, and beside the identifier
         value, illegal = _decoded(kind, words, bias)
@@ -34,19 +33,20 @@ def table(kind: Normal) -> np.ndarray:
     return np.ascontiguousarray(value[..., 1] << 32 | illegal << 31 | value[..., 0] & MASK)
 
 
-def _decoded(kind: Normal, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    decoded = ovp_decoder_jit.run(words, bias, normal=kind, outlier=OUTLIER[kind])
+def _decoded(kind: Operand, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    normal, outlier = OPERANDS[kind]
+    decoded = ovp_decoder_jit.run(words, bias, normal=normal, outlier=outlier)
     return decoded.base_int.astype(np.int64) << decoded.exponent.astype(np.int64), decoded.illegal.astype(np.int64)
 
 
 @functools.cache
-def largest(kind: Normal) -> np.ndarray:
+def largest(kind: Operand) -> np.ndarray:
     """int64 (16,): the largest magnitude under each bias."""
-    words = np.arange(256) if kind != "int8" else np.concatenate([np.arange(256), np.arange(256) | 0x8000])
+    words = np.arange(256) if kind not in WIDE else np.concatenate([np.arange(256), np.arange(256) | 0x8000])
     return np.abs(_decoded(kind, words, np.arange(16)[:, None])[0]).max(axis=(1, 2))
 
 
-def fits(a: Normal, bias_a: np.ndarray, b: Normal, bias_b: np.ndarray, products: int) -> bool:
+def fits(a: Operand, bias_a: np.ndarray, b: Operand, bias_b: np.ndarray, products: int) -> bool:
     """Whether 32 bits hold every value of both operands, and 64 bits every sum of so many products."""
     if bias_a.size == 0:
         return True

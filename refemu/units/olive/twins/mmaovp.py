@@ -13,7 +13,7 @@ from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
 from refemu.units.olive.kernels.pairs import decode, dot, fits, reduce, table
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, UNIT, MmaOvp
-from refemu.units.olive.olive_edp import OUTLIER
+from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 MASK = 0xFFFFFFFF
@@ -33,7 +33,7 @@ def run(core: MmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         overflows = _multiply_by_tables(*words, *biases, *tables, c, saturate, d, overflow, bad)
     else:
         decoded = [
-            ovp_decoder_jit.run(array, bias[:, None, None], normal=kind, outlier=OUTLIER[kind])
+            ovp_decoder_jit.run(array, bias[:, None, None], normal=OPERANDS[kind][0], outlier=OPERANDS[kind][1])
             for array, bias, kind in zip(words, biases, kinds, strict=True)
         ]
         elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]
@@ -89,7 +89,7 @@ def _multiply(a_exp, a_int, b_exp, b_int, c, saturate, d, overflow):  # type: ig
                     for k in range(a_exp.shape[3]):
                         product = np.int64(a_int[tile, i, chunk, k]) * np.int64(b_int[tile, j, chunk, k])
                         shift = np.int64(a_exp[tile, i, chunk, k]) + np.int64(b_exp[tile, j, chunk, k])
-                        # |product| <= 2^14, and <= 15^2 where shift >= 32, as both are outliers: both words fit.
+                        # |product| <= 2^14, and <= 63^2 where shift >= 32, as both are outliers: both words fit.
                         beyond = np.int64(shift >= 32)
                         low += (product << min(shift, 31)) * (1 - beyond)
                         high += (product << max(shift - 32, 0)) * beyond

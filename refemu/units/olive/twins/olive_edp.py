@@ -9,8 +9,7 @@ import numpy as np
 
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
-from refemu.units.olive.olive_edp import OUTLIER, UNIT, DotProductUnit
-from refemu.units.olive.ovp_decoder import Normal
+from refemu.units.olive.olive_edp import OPERANDS, UNIT, DotProductUnit, Operand
 from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 MASK = 0xFFFFFFFF
@@ -32,10 +31,11 @@ def run(device: DotProductUnit, inputs: Arrays, outputs: Arrays) -> Sequence[int
 
 
 def _decoded(
-    kind: Normal, pairs: np.ndarray, bias: np.ndarray, exponent: np.ndarray, integer: np.ndarray
+    kind: Operand, pairs: np.ndarray, bias: np.ndarray, exponent: np.ndarray, integer: np.ndarray
 ) -> np.ndarray:
     """Fill the elements of one operand, from pairs (rows, pairs); returns which rows hold an illegal pair."""
-    decoded = ovp_decoder_jit.run(pairs, bias[:, None], normal=kind, outlier=OUTLIER[kind])
+    normal, outlier = OPERANDS[kind]
+    decoded = ovp_decoder_jit.run(pairs, bias[:, None], normal=normal, outlier=outlier)
     exponent[:], integer[:] = (array.reshape(exponent.shape) for array in (decoded.exponent, decoded.base_int))
     return np.asarray(np.any(decoded.illegal, axis=-1))
 
@@ -50,7 +50,7 @@ def _dot(  # type: ignore[no-untyped-def]
         for k in range(a_exp.shape[1]):
             product = np.int64(a_int[i, k]) * np.int64(b_int[i, k])
             shift = np.int64(a_exp[i, k]) + np.int64(b_exp[i, k])
-            # |product| <= 2^14, and <= 15^2 where shift >= 32, as both are outliers: all words stay below 2^50.
+            # |product| <= 2^14, and <= 63^2 where shift >= 32, as both are outliers: all words stay below 2^50.
             beyond = np.int64(shift >= 32)
             term = (product << min(shift, 31)) * (1 - beyond)
             word = ((term + (1 << 31)) & MASK) - (1 << 31)

@@ -14,7 +14,9 @@ LINEARS = ["q", "k", "v", "o", "gate", "up", "down"]
 
 @pytest.mark.parametrize("phase", machine.PHASES)
 @pytest.mark.parametrize("layer", [0, 1, 2])
-@pytest.mark.parametrize("scheme", ["olive-4", "olive-8", "olive-4:eight_bit=down", "olive-4:overflow=saturate"])
+@pytest.mark.parametrize(
+    "scheme", ["olive-4", "olive-8", "olive-4:eight_bit=down", "olive-4:overflow=saturate", "olive-8:preset=repo"]
+)
 def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
     report = machine.run("tiny", scheme, layer, 16, phase)
 
@@ -51,7 +53,6 @@ def test_a_wrong_lane_is_noticed(unit: str, port: str, monkeypatch: pytest.Monke
     [
         ("olive-4:act_bits=none", "D-olive-41"),
         ("olive-4:skip=down", "D-olive-32"),
-        ("olive-8:preset=repo", "E4M3"),
     ],
 )
 def test_layers_that_are_not_on_the_machine_are_named(spec: str, reason: str) -> None:
