@@ -67,6 +67,7 @@ PAPERS = {
     "olive_mac": "olive",
     "olive_pe8": "olive",
     "olive_systolic": "olive",
+    "olive_systolic_clocked": "olive",
     "orizuru": "kllm",
     "orizuru_clocked": "kllm",
     "outlier_decoder": "olive",

@@ -58,6 +58,8 @@ import refemu.units.olive.olive_edp_clocked
 import refemu.units.olive.olive_mac
 import refemu.units.olive.olive_pe8
 import refemu.units.olive.olive_systolic
+import refemu.units.olive.olive_systolic_clocked.registers
+import refemu.units.olive.olive_systolic_clocked.unit
 import refemu.units.olive.outlier_decoder
 import refemu.units.olive.ovp_decoder
 import refemu.units.olive.ovp_encoder
@@ -97,6 +99,7 @@ from refemu.units.olive import olive_edp_clocked as olive_edp_clocked
 from refemu.units.olive import olive_mac as olive_mac
 from refemu.units.olive import olive_pe8 as olive_pe8
 from refemu.units.olive import olive_systolic as olive_systolic
+from refemu.units.olive import olive_systolic_clocked as olive_systolic_clocked
 from refemu.units.kllm import orizuru as orizuru
 from refemu.units.kllm import orizuru_clocked as orizuru_clocked
 from refemu.units.olive import outlier_decoder as outlier_decoder
@@ -672,6 +675,44 @@ class _OliveSystolicUnit(Unit[refemu.units.olive.olive_systolic.State, _OliveSys
     @cached_property
     def run_jit(self) -> _OliveSystolicRun: ...
 
+class _OliveSystolicClockedResult(Result):
+    south: numpy.ndarray
+    south_overflow: numpy.ndarray
+    illegal: numpy.ndarray
+    mode: numpy.ndarray
+    west_held_valid: numpy.ndarray
+    west_held_exponent: numpy.ndarray
+    west_held_integer: numpy.ndarray
+    north_held_valid: numpy.ndarray
+    north_held_exponent: numpy.ndarray
+    north_held_integer: numpy.ndarray
+    a_valid: numpy.ndarray
+    a_exponent: numpy.ndarray
+    a_integer: numpy.ndarray
+    b_valid: numpy.ndarray
+    b_exponent: numpy.ndarray
+    b_integer: numpy.ndarray
+    partial: numpy.ndarray
+    acc: numpy.ndarray
+    acc_overflow: numpy.ndarray
+    cycles: int
+    compute_cycles: int
+    drain_cycles: int
+    decodes: int
+    decoder_idle: int
+    macs: int
+    idle: int
+    overflows: int
+
+class _OliveSystolicClockedRun(Protocol):
+    def __call__(self, wide: ArrayLike, drain: ArrayLike, west: ArrayLike, west_valid: ArrayLike, north: ArrayLike, north_valid: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, *, rows: int = ..., cols: int = ..., a: Literal['int4', 'flint4'] = ..., b: Literal['int4', 'flint4'] = ..., eight: Literal['int8', 'int8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ..., split: Literal['twos_complement', 'sign_magnitude'] = ...) -> _OliveSystolicClockedResult: ...
+
+class _OliveSystolicClockedUnit(Unit[refemu.units.olive.olive_systolic_clocked.registers.State, _OliveSystolicClockedResult]):
+    run: _OliveSystolicClockedRun
+    unit_class: type[refemu.units.olive.olive_systolic_clocked.unit.OliveSystolicClocked]
+    @cached_property
+    def run_jit(self) -> _OliveSystolicClockedRun: ...
+
 class _OrizuruRun(Protocol):
     def __call__(self, x: ArrayLike, *, n: int, k: int = ..., total_order: bool = ..., min_leaf: Literal['not_max', 'compare'] = ...) -> refemu.units.kllm.orizuru.unit.Result: ...
 
@@ -959,6 +1000,8 @@ def find(name: Literal["olive_mac"]) -> _OliveMacUnit: ...
 def find(name: Literal["olive_pe8"]) -> _OlivePe8Unit: ...
 @overload
 def find(name: Literal["olive_systolic"]) -> _OliveSystolicUnit: ...
+@overload
+def find(name: Literal["olive_systolic_clocked"]) -> _OliveSystolicClockedUnit: ...
 @overload
 def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...
 @overload

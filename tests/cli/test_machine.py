@@ -32,10 +32,10 @@ def test_a_decode_step_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong.answers(monkeypatch, "olive_systolic", "d")
+    wrong.answers(monkeypatch, "ovp_encoder", "pair")
 
     assert main(WORDS) == 1
-    assert "7 elements differ from the scheme" in capsys.readouterr().out
+    assert "4 elements differ from the scheme" in capsys.readouterr().out
 
 
 def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ Decision: D-olive-33 (an accumulator that leaves 32 bits).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from refemu.arith.checks import require_choice, require_int
@@ -136,27 +136,26 @@ class OliveMac(Clocked[State]):
         return self._open(*self.accept(load, acc_in, a_exp, a_int, b_exp, b_int))
 
     def _open(self, load: int, acc_in: int, a_exp: int, a_int: int, b_exp: int, b_int: int) -> State:
-        before = self.latched(load, acc_in, a_exp, a_int, b_exp, b_int)
-        self.state = self._load(before) if load else self._multiply(before)
+        changed = self._load(acc_in) if load else self._multiply(a_exp, a_int, b_exp, b_int)
+        self.state = self.latched(load, acc_in, a_exp, a_int, b_exp, b_int, **changed)
         return self.state
 
-    def _load(self, before: State) -> State:
-        return replace(before, event="load", shift=0, product=0, acc=before.acc_in, overflow=0)
+    def _load(self, acc_in: int) -> dict[str, Any]:
+        return {"event": "load", "shift": 0, "product": 0, "acc": acc_in, "overflow": 0}
 
-    def _multiply(self, before: State) -> State:
+    def _multiply(self, a_exp: int, a_int: int, b_exp: int, b_int: int) -> dict[str, Any]:
         """<a, b> x <c, d> = <a + c, b d> [olive §4.4], added to the accumulator."""
-        shift, product = before.a_exp + before.b_exp, before.a_int * before.b_int
+        before, shift, product = self.state, a_exp + b_exp, a_int * b_int
         acc, overflow = reduce(before.acc + (product << shift), self.overflow)
-        return replace(
-            before,
-            event="mac",
-            shift=shift,
-            product=product,
-            acc=acc,
-            overflow=overflow,
-            macs=before.macs + 1,
-            overflows=before.overflows + overflow,
-        )
+        return {
+            "event": "mac",
+            "shift": shift,
+            "product": product,
+            "acc": acc,
+            "overflow": overflow,
+            "macs": before.macs + 1,
+            "overflows": before.overflows + overflow,
+        }
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

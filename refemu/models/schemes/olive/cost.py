@@ -12,7 +12,8 @@ import numpy as np
 from refemu.models.machine.report import Cost
 from refemu.models.machine.runner import Call
 from refemu.models.schemes.olive.linear import Part, Plain
-from refemu.models.schemes.olive.machine import array_config, mode, refusal
+from refemu.models.schemes.olive.machine import ARRAY, mode, refusal
+from refemu.models.schemes.olive.tap_sums import operand
 from refemu.units.olive.olive_systolic import OliveSystolic
 
 FP16 = "fp16"  #: mode of products outside the machine
@@ -52,11 +53,12 @@ def _part(part: Part | Plain, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
         return
     yield "quantize", Cost(conversions=x.size + x.shape[0] * (x.shape[1] % 2))
     for weight in part.weights:
-        config = array_config(part, weight, len(x))
-        array, half = OliveSystolic(**config), config["k"] // 2
+        outputs, half = weight.pairs().shape
+        types = operand(part.fmt), operand(weight.format)
+        array = OliveSystolic(ARRAY["rows"], ARRAY["cols"], len(x), outputs, 2 * half, *types)
         down, across = array.tiles
-        macs = {mode(config): array.m * array.n * array.k}
         words = {"activations": array.m * across * half, "weights": array.n * down * half}
+        macs = {mode(part, weight): array.m * array.n * array.k}
         yield "linear", Cost(macs, words=words, cycles=down * across * array.tile_cycles)
 
 

@@ -4,7 +4,7 @@ Paper: [olive §3.4, §4.3, Fig. 8]. Everything else of a block stays in fp16 ou
 are compared before and after the rescale: the 32-bit sums, and what the scheme rounds to fp16 behind them (D-olive-42).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from refemu.models.machine.runner import Call
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, operand, standard
 from refemu.models.schemes.olive.taps import encoder_config, patterns
+from refemu.units.olive.olive_systolic_clocked import multiply
 
 ARRAY = {"rows": 64, "cols": 64}  #: 4-bit elements [olive §4.3, Tbl. 11]
 OUTSIDE = {
@@ -103,64 +104,45 @@ def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
     )
 
 
-def array_config(part: Part, weight: Weight, tokens: int) -> dict[str, Any]:
-    """Configuration of the array for a linear layer."""
+def array_config(part: Part, weight: Weight) -> dict[str, Any]:
+    """Parameters of the array for a linear layer; types of the other width stay at their defaults."""
     kinds = {"a": operand(part.fmt), "b": operand(weight.format)}
-    outputs, half = weight.pairs().shape
-    return {**ARRAY, **kinds, "m": tokens, "n": outputs, "k": 2 * half, "overflow": str(part.overflow)}
+    if weight.format.width == 8:
+        kinds = {"eight": kinds["a"]}
+    return {**ARRAY, **kinds, "overflow": str(part.overflow)}
 
 
 def _multiplied(
     prepared: Any, part: Part, weight: Weight, product: Product, columns: slice, output: np.ndarray
 ) -> Operation:
     """A linear layer on the array: its sums, and its outputs behind the rescale, beside the scheme's."""
-    unit = units.find("olive_systolic")
-    pairs = weight.pairs()
-    (tokens, half), count = product.pairs.shape, len(pairs)
-    config = array_config(part, weight, tokens)
-    inputs = {
-        "a_pairs": product.pairs.reshape(1, -1),
-        "b_pairs": pairs.reshape(1, -1),
-        "bias_a": np.array([bias(part.fmt)], np.uint8),
-        "bias_b": np.array([bias(weight.format)], np.uint8),
-    }
-    answer: Any = unit.evaluate(config, inputs)
-    sums = answer.d.reshape(tokens, count)
-    rescaled = sums.astype(np.float32) * part.rescale[columns]  # fl32(fl32(acc) * fl32(s_a * s_w)) (D-olive-42)
+    pairs, wide = weight.pairs(), weight.format.width == 8
+    config, biases = array_config(part, weight), (bias(part.fmt), bias(weight.format))
+    answer = multiply(product.pairs, pairs, biases, wide=wide, **config)
+    rescaled = answer.d.astype(np.float32) * part.rescale[columns]  # fl32(fl32(acc) * fl32(s_a * s_w)) (D-olive-42)
     before = rescaled.view(np.uint32) != product.outputs[:, columns].view(np.uint32)
     after = prepared.finish([weight.name], rescaled).view(np.uint32) != output.view(np.uint32)
-    array = unit.unit_class(**config)
-    west = _west(array, half)
+    down, across = ARRAY["rows"] >> wide, ARRAY["cols"] >> wide
+    west = len(product.pairs) * -(-len(pairs) // across) * pairs.shape[1]
     moved = {"activations": west, "weights": answer.decodes - west}
     return Operation(
         weight.name,
-        unit.name,
-        config,
-        (tokens, count, 2 * half),
-        sums.size,
+        "olive_systolic_clocked",
+        {**config, "wide": wide},
+        (*answer.d.shape, 2 * pairs.shape[1]),
+        answer.d.size,
         int(np.count_nonzero(before | after)),
         answer.cycles,
-        _use(array, answer),
-        {**moved, "sums": sums.size},
+        {
+            "elements": answer.macs / (answer.cycles * down * across),
+            "decoders": answer.decodes / (answer.cycles * (down + across)),
+        },
+        {**moved, "sums": answer.d.size},
         "linear",
-        Cost({mode(config): answer.macs}, words=moved, cycles=answer.cycles),
+        Cost({mode(part, weight): answer.macs}, words=moved, cycles=answer.cycles),
     )
 
 
-def mode(config: Mapping[str, Any]) -> str:
+def mode(part: Part, weight: Weight) -> str:
     """Mode of the array's products: both operand types."""
-    return f"{config['a']} x {config['b']}"
-
-
-def _use(array: Any, answer: Any) -> dict[str, float]:
-    """Shares of the element-cycles with a product, and of the decoder-cycles with a pair."""
-    elements = array.grid[0] * array.grid[1]
-    return {
-        "elements": answer.macs / (answer.cycles * elements),
-        "decoders": answer.decodes / (answer.cycles * array.decoders),
-    }
-
-
-def _west(array: Any, half: int) -> int:
-    """Pairs of A that the west border decodes: each row once for every tile across."""
-    return int(array.m * array.tiles[1] * half)
+    return f"{operand(part.fmt)} x {operand(weight.format)}"

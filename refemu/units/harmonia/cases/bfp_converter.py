@@ -32,20 +32,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(seed)
     if kind == "random":
-        yield _stream(words("bfp_converter/stream", seed, LANES * 2 * GROUP).reshape(-1, LANES, 2 * GROUP))
         yield _mixed(seed)
-
-
-def _stream(drawn: np.ndarray) -> Cases:
-    """Of words drawn for every seed, 8 tokens by 64 channels."""
-    columns = np.arange(2 * GROUP + GROUP + 1) < 2 * GROUP  # then clocks without one
-    x = np.zeros((len(drawn), columns.size, LANES), np.uint16)
-    x[:, columns] = _near(drawn).swapaxes(1, 2)
-    values = zip(
-        NAMES[1:], (255 * columns, TOKEN * columns, np.where(columns, 8, 1), 0 * columns, 1 * columns), strict=True
-    )
-    why = "two token blocks of full groups, the second compared while the first is aligned"
-    return Cases("random", why, {"x": x, **{name: np.tile(value, (len(drawn), 1)) for name, value in values}})
 
 
 def _mixed(seed: Seeds) -> Cases:
@@ -66,7 +53,7 @@ def _mixed(seed: Seeds) -> Cases:
             for column, gap in zip(order[0] + order[1], gaps, strict=False)
             for clock in ([(*column[:-1], 0)] * int(gap) + [column])
         ]
-        cases.append(case + [IDLE] * (200 - len(case)))
+        cases.append(case + [IDLE] * (136 - len(case)))
     why = "blocks of V and of tokens, widths, masks, lengths and gaps drawn, words of any exponent below 31"
     return Cases("random", why, port_values(cases))
 

@@ -47,7 +47,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
-        rows, few = (4, 1) if config["k"] > LONG else (rows, 12)
+        rows, few = (2, 1) if config["k"] > LONG else (rows, 12)
         real, wild = drawn("index_matmul", config, ports, rows, few, seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors", real)
         yield Cases(kind, "uniform words, half of the positions outliers", wild)

@@ -12,7 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16, prng
 from refemu.units import find
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.stimuli import Seeds, first_of_each, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config, pages)
     if kind == "random":
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
-        yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
+        some = first_of_each(drawn, 2, 1)
+        yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, some))
 
 
 def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:

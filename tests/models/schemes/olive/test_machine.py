@@ -1,5 +1,7 @@
 """OliVe's machine: no element differs from the scheme, and a wrong unit is noticed where it works."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from refemu import models
 from refemu.models import machine
 from refemu.models.machine import Operation, Phase
 from refemu.models.schemes.olive import machine as olive_machine
+from refemu.units.olive.olive_systolic_clocked import multiply
 from tests.models.machine import wrong
 
 LINEARS = ["q", "k", "v", "o", "gate", "up", "down"]
@@ -20,7 +23,7 @@ LINEARS = ["q", "k", "v", "o", "gate", "up", "down"]
 def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
     report = machine.run("tiny", scheme, layer, 16, phase)
 
-    products = [operation for operation in report.operations if operation.unit == "olive_systolic"]
+    products = [operation for operation in report.operations if operation.unit == "olive_systolic_clocked"]
     assert [operation.name for operation in products] == [f"blk.{layer}.{name}" for name in LINEARS]
     assert report.differing == 0
     for operation in products:
@@ -38,7 +41,22 @@ def test_biases_come_behind_the_machine(model: str) -> None:
     assert not [entry for entry in report.not_on_the_machine if entry.name == "blk.0.rotate"]
 
 
-@pytest.mark.parametrize(("unit", "port"), [("olive_systolic", "d"), ("ovp_encoder", "pair")])
+def test_a_wrong_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An element that is off by one edge: its sum lacks the last product."""
+
+    def late(a_pairs: np.ndarray, b_pairs: np.ndarray, *options: Any, **named: Any) -> Any:
+        right, short = (multiply(a_pairs[:, :last], b_pairs[:, :last], *options, **named) for last in (None, -1))
+        right.d[-1, -1] = short.d[-1, -1] + (short.d[-1, -1] == right.d[-1, -1])
+        return right
+
+    monkeypatch.setattr(olive_machine, "multiply", late)
+    report = machine.run("tiny", "olive-4", 0, 4)
+
+    assert {operation.differing for operation in report.operations if operation.unit == "ovp_encoder"} == {0}
+    assert {operation.differing for operation in report.operations if operation.unit != "ovp_encoder"} == {1}
+
+
+@pytest.mark.parametrize(("unit", "port"), [("ovp_encoder", "pair")])
 def test_a_wrong_lane_is_noticed(unit: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong.answers(monkeypatch, unit, port)
 
@@ -84,7 +102,7 @@ def test_smollm2_is_equal(scheme: str) -> None:
     for layer in (0, 15):
         for phase in machine.PHASES:
             operations, _ = olive_machine.machine(prepared, layer, runner.recorded(prepared, layer, ids, 16, phase))
-            assert [operation.unit for operation in operations].count("olive_systolic") == 7
+            assert [operation.unit for operation in operations].count("olive_systolic_clocked") == 7
             assert not np.any([operation.differing for operation in operations])
 
 

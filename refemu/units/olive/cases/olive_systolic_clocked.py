@@ -1,0 +1,230 @@
+"""Golden cases of olive_systolic_clocked: products with skew and drain, switches of width, stalls, ends of 32 bits.
+
+Stimuli only: every answer comes from the unit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs, words
+from refemu.units.unit import Cases, Config, Kind
+
+Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
+NAME = "olive_systolic_clocked"
+BIASES = {"int4": 2, "flint4": 3, "int8": 4}  #: [olive §3.3]
+TOP = (0x87, 0x8040)  #: an outlier beside its victim, large, by width
+ONES = (0x11, 0x0101)
+
+
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    if kind == "paper":
+        why = "[olive §4.2, §4.3] an outlier at the head of every row of A, B counts: skew, compute, drain"
+        yield _cases(kind, why, _product(config, 3, _heads))
+        yield _cases(kind, "[olive §4.5] the same with 8-bit operands on quads", _product(config, 3, _heads, wide=1))
+    if kind == "edge":
+        yield from _edge(config)
+    if kind == "random":
+        yield from _random(config, seed)
+
+
+def _schedule() -> Any:
+    """How the unit's products are fed; it imports this module, so this one imports it late."""
+    from refemu.units.olive.olive_systolic_clocked import schedule
+
+    return schedule
+
+
+def _edge(config: Config) -> Iterator[Cases]:
+    rows, cols = config["rows"], config["cols"]
+    empty = _schedule().idle(2, rows, cols)
+    drain = {**empty, "drain": np.ones(2, np.int64)}
+    yield _cases("edge", "from reset: nothing enters, nothing leaves", _schedule().joined(empty, drain, empty))
+    yield _cases("edge", "K = 2, one row by one column", _sized(config, 1, 1, 1))
+    yield _cases("edge", "tiles back to back, the second at other biases", *_back_to_back(config))
+    yield _cases("edge", "4 bits, 8 bits, 4 bits, each drained", _switched(config), decision="D-olive-49")
+    yield _cases("edge", "a change of width while operands are under way", _interrupted(config), decision="D-olive-49")
+    yield _cases("edge", "a pair on every line in every edge", _crowded(config), decision="D-olive-48")
+    yield _cases(
+        "edge", "a drain in the middle, with pairs on the lines, then further", _cut(config), decision="D-olive-50"
+    )
+    yield _cases("edge", "stalls: two edges between pairs", _stalled(config))
+    why = "the largest outliers of either sign over the end of 32 bits, then small sums in the same elements"
+    for sign in (0, 1):
+        yield _cases(
+            "edge", why, _schedule().joined(_ends(config, sign), _sized(config, rows, cols, 1)), decision="D-olive-33"
+        )
+    yield _cases("edge", "8-bit outliers over the end of 32 bits", _ends(config, 0, 1), _ends(config, 1, 1))
+    for side in ("west", "north"):
+        yield _cases("edge", f"an illegal pair at the {side} border", _illegal(config, side), decision="D-olive-18")
+    for side in ("west", "north"):
+        yield _cases("edge", f"outliers as second elements at the {side} border, by ones", _second(config, side))
+        yield _cases("edge", f"8-bit integers of every bit at the {side} border, by ones", _integers(config, side))
+    yield _cases("edge", "other biases in every edge, outliers at both borders", _biased(config))
+    why = "a case that ends while lines hold elements, then one that begins with pairs"
+    begun = {name: array[:3] for name, array in _product(config, 2).items()}
+    yield _cases("edge", why, begun, begun)
+    why = "biases whose exponents leave their port"
+    yield _cases("edge", why, _product(config, 2, _heads, biases=(15, 14)), decision="D-olive-20")
+
+
+def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
+    """Products of drawn pairs, and uniform values on all ports."""
+    rows, cols = config["rows"], config["cols"]
+    for wide in (0, 1):
+        grid, half, bits = (rows >> wide, cols >> wide), 4, 8 << wide
+        blocks = []
+        seeds = seed if isinstance(seed, range) else (seed,)
+        for each in seeds:
+            drawn = words(f"{NAME}/pairs/{wide}", each, (grid[0] + grid[1]) * half).reshape(-1, half)
+            pairs = (drawn >> np.uint64(64 - bits)).astype(np.int64)
+            biases = _biases(config, wide)
+            blocks.append(_schedule().tile(pairs[: grid[0]], pairs[grid[0] :], biases, rows, cols, wide))
+        yield Cases("random", f"uniform pairs of {4 << wide} bits at the formats' biases", _stacked(blocks))
+    ports = find(NAME).ports(config).inputs
+    yield Cases("random", "uniform values on all ports", random_inputs(NAME, ports, (1, 24), seed))
+
+
+def _heads(lines: int, half: int, wide: int) -> np.ndarray:
+    """An outlier at the head of every line, then counting pairs."""
+    pairs = np.arange(lines * half).reshape(lines, half) % 7 + 1
+    pairs[:, 0] = (0x85, 0x8040)[wide]
+    return pairs
+
+
+def _counting(lines: int, half: int, wide: int) -> np.ndarray:
+    low = np.arange(lines * half).reshape(lines, half)
+    return (low * 3 + 1) % 7 + 1 | ((low * 5 + 2) % 7 + 9) << (4 << wide)
+
+
+def _product(
+    config: Config, half: int, left: Any = _counting, wide: int = 0, biases: tuple[int, int] | None = None
+) -> Edges:
+    """A product of the grid's size and K = 2 * half."""
+    rows, cols = config["rows"], config["cols"]
+    a, b = left(rows >> wide, half, wide), _counting(cols >> wide, half, wide)
+    return _schedule().tile(a, b, biases or _biases(config, wide), rows, cols, wide)
+
+
+def _biases(config: Config, wide: int) -> tuple[int, int]:
+    return (BIASES["int8"],) * 2 if wide else (BIASES[config["a"]], BIASES[config["b"]])
+
+
+def _sized(config: Config, m: int, n: int, half: int) -> Edges:
+    return _schedule().tile(
+        _counting(m, half, 0), _counting(n, half, 0), _biases(config, 0), config["rows"], config["cols"]
+    )
+
+
+def _back_to_back(config: Config) -> list[Edges]:
+    first, second = _product(config, 2), _product(config, 1, _heads, biases=(5, 1))
+    return [_schedule().joined(first, second, first)]
+
+
+def _switched(config: Config) -> Edges:
+    return _schedule().joined(_product(config, 1), _product(config, 2, wide=1), _product(config, 1))
+
+
+def _interrupted(config: Config) -> Edges:
+    """Both ways, in the middle of the compute edges; the rest of each product meets empty elements."""
+    narrow, wide = _product(config, 3), _product(config, 3, wide=1)
+    parts = [
+        {name: array[first:last] for name, array in edges.items()}
+        for edges, first, last in ((narrow, 0, 5), (wide, 0, 5), (narrow, 3, None), (wide, 2, None))
+    ]
+    return _schedule().joined(*parts)
+
+
+def _crowded(config: Config) -> Edges:
+    """Half of the pairs come while their line holds an element."""
+    edges = _product(config, 3)
+    for side in ("west", "north"):
+        lines = edges[side].shape[1]
+        edges[side][:] = (np.arange(edges[side].size).reshape(-1, lines) * 7 + 0x12) & 0x77
+        edges[f"{side}_valid"][:] = 1
+    return edges
+
+
+def _cut(config: Config) -> Edges:
+    edges = _crowded(config)
+    edges["drain"][4] = edges["drain"][7] = 1
+    return _schedule().joined(edges, {name: array[:6] for name, array in _product(config, 2).items()})
+
+
+def _stalled(config: Config) -> Edges:
+    rows, cols, half = config["rows"], config["cols"], 3
+    edges = _schedule().idle(4 * half + rows + cols, rows, cols)
+    for side, lines in (("west", rows), ("north", cols)):
+        for line, pairs in enumerate(_counting(lines, half, 0)):
+            edges[side][line : line + 4 * half : 4, line] = pairs
+            edges[f"{side}_valid"][line : line + 4 * half : 4, line] = 1
+    edges["bias_a"][:], edges["bias_b"][:] = _biases(config, 0)
+    drains = _schedule().idle(rows, rows, cols)
+    drains["drain"][:] = 1
+    return _schedule().joined(edges, drains)
+
+
+def _ends(config: Config, sign: int, wide: int = 0) -> Edges:
+    """Outliers whose products add up beyond 32 bits, in every other column."""
+    rows, cols, half = config["rows"], config["cols"], 3
+    a, b = (np.full((lines >> wide, half), TOP[wide]) for lines in (rows, cols))
+    b += sign << (7 if wide else 3)
+    b[1::2] = ONES[wide]  # columns beside each other differ in their flags
+    return _schedule().tile(a, b, (12, 12), rows, cols, wide)
+
+
+def _second(config: Config, side: str) -> Edges:
+    """Large exponents in the elements that lines hold, in 4 and in 8 bits; sums stay within 32 bits."""
+    parts = []
+    for wide in (0, 1):
+        lines = {"west": config["rows"] >> wide, "north": config["cols"] >> wide}
+        pairs = {name: np.full((count, 2), ONES[wide]) for name, count in lines.items()}
+        words = (0x38, 0xD8) if wide == 0 else (0x0980, 0x2B80)
+        pairs[side][:] = words
+        bias = (12, 0) if side == "west" else (0, 12)
+        parts.append(_schedule().tile(pairs["west"], pairs["north"], bias, config["rows"], config["cols"], wide))
+    return _schedule().joined(*parts)
+
+
+def _integers(config: Config, side: str) -> Edges:
+    """127, -127, 85 and -86 as first and as second elements."""
+    lines = {"west": config["rows"] >> 1, "north": config["cols"] >> 1}
+    pairs = {name: np.full((count, 4), ONES[1]) for name, count in lines.items()}
+    pairs[side][:] = (0x7F01, 0x8155, 0xAA7F, 0x0181)
+    return _schedule().tile(pairs["west"], pairs["north"], (4, 4), config["rows"], config["cols"], 1)
+
+
+def _biased(config: Config) -> Edges:
+    """Outliers everywhere; whose exponents differ from edge to edge by the biases alone."""
+    rows, cols = config["rows"], config["cols"]
+    edges = _schedule().tile(np.full((rows, 3), 0x83), np.full((cols, 3), 0x85), (0, 0), rows, cols)
+    count = len(edges["bias_a"])
+    edges["bias_a"][:], edges["bias_b"][:] = np.arange(count) * 3 % 7, (np.arange(count) * 5 + 2) % 8
+    return edges
+
+
+def _illegal(config: Config, side: str) -> Edges:
+    """The first pair of the first line is an identifier beside magnitude 0, in 4 and in 8 bits."""
+    parts = []
+    for wide in (0, 1):
+        edges = _product(config, 2, wide=wide)
+        edges[side][0, 0] = 0x8000 if wide else 0x08
+        parts.append(edges)
+    return _schedule().joined(*parts)
+
+
+def _stacked(parts: Sequence[Edges]) -> dict[str, np.ndarray]:
+    """Cases of equal length side by side."""
+    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+def _cases(kind: Kind, why: str, *parts: Edges, decision: str = "") -> Cases:
+    return Cases(kind, why, _stacked(parts), decision)
+
+
+def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Rows of each flag."""
+    return {"OVERFLOW": result.south_overflow.any(axis=-1), "ILLEGAL": result.illegal}

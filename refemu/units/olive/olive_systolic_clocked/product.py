@@ -1,0 +1,148 @@
+"""Whole products on the clocked array: every edge of every tile, by the readable unit or by its kernel.
+
+Paper: [olive §4.3, Fig. 8]. Tiles do not overlap (D-olive-39).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith.checks import Refused
+from refemu.units import stepped
+from refemu.units.olive.olive_edp import OPERANDS
+from refemu.units.olive.olive_mac import OverflowMode
+from refemu.units.olive.olive_systolic_clocked.registers import COUNTERS, Narrow, State, Wide
+from refemu.units.olive.olive_systolic_clocked.schedule import tile
+from refemu.units.olive.olive_systolic_clocked.unit import OliveSystolicClocked
+from refemu.units.ports import Port
+
+
+@dataclass(frozen=True, eq=False)
+class Product(stepped.Result):
+    """D = A x B, and what the array did for it."""
+
+    d: np.ndarray  #: int32 (m, n)
+    overflow: np.ndarray  #: bool (m, n): some product of the element left 32 bits
+    illegal: bool  #: some pair is illegal
+    cycles: int  #: edges
+    compute_cycles: int  #: edges in which elements may multiply
+    drain_cycles: int  #: edges in which accumulators move south
+    decodes: int  #: pairs decoded
+    decoder_idle: int  #: decoder-edges of compute without a pair
+    macs: int  #: products added
+    idle: int  #: element-edges of compute without a product
+    overflows: int  #: products that made an accumulator leave 32 bits
+
+
+def multiply(
+    a_pairs: ArrayLike,
+    b_pairs: ArrayLike,
+    biases: tuple[int, int],
+    *,
+    wide: bool = False,
+    rows: int = 64,
+    cols: int = 64,
+    a: Narrow = "int4",
+    b: Narrow = "int4",
+    eight: Wide = "int8",
+    overflow: OverflowMode = "wrap",
+    jit: bool = True,
+) -> Product:
+    """Multiply matrices of pairs on the array, tile by tile.
+
+    Parameters
+    ----------
+    a_pairs : array_like of integers (m, K / 2)
+        Pairs of A, by rows: bytes, or words of 16 bits with `wide`.
+    b_pairs : array_like of integers (n, K / 2)
+        Pairs of B, by columns.
+    biases : (int, int)
+        Outlier biases of A and B, 0 to 15.
+    wide : bool
+        Whether the operands have 8 bits.
+    rows, cols : int
+        4-bit elements of the array.
+    a, b : {"int4", "flint4"}
+        Types of 4-bit operands.
+    eight : {"int8", "int8_repo"}
+        Type of 8-bit operands.
+    overflow : {"wrap", "saturate"}
+        Rule for an accumulator that leaves 32 bits.
+    jit : bool
+        Compiled, or by stepping the unit; the same result.
+
+    Returns
+    -------
+    Product
+        D and the counters.
+
+    Raises
+    ------
+    Refused
+        The matrices do not fit each other, or a value is out of range.
+
+    References
+    ----------
+    [olive §4.3]
+    """
+    array = OliveSystolicClocked(rows, cols, a, b, eight, overflow)
+    bits, bias = Port("pairs", 16 if wide else 8), Port("bias", 4)
+    left, right = (bits.admit(np.asarray(pairs), array.name).astype(np.int64) for pairs in (a_pairs, b_pairs))
+    for value in biases:
+        bias.admit_one(value, array.name)
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1] or not min(*left.shape, *right.shape):
+        raise Refused(f"{array.name}: A is (m, K / 2) and B (n, K / 2) pairs, got {left.shape} and {right.shape}")
+    mode = int(wide)
+    return _compiled(array, left, right, biases, mode) if jit else _stepped(array, left, right, biases, mode)
+
+
+def _stepped(
+    array: OliveSystolicClocked, left: np.ndarray, right: np.ndarray, biases: tuple[int, int], mode: int
+) -> Product:
+    """Every edge of every tile on one device."""
+    down, across = array.grid(mode)
+    d = np.zeros((len(left), len(right)), np.int32)
+    overflow = np.zeros(d.shape, np.bool_)
+    state: State = array.state
+    for top in range(0, len(left), down):
+        for first in range(0, len(right), across):
+            rows, columns = left[top : top + down], right[first : first + across]
+            edges = tile(rows, columns, biases, array.rows, array.cols, mode)
+            states = list(array.steps(**edges))
+            for row, state in zip(range(down - 1, -1, -1), states[-down:], strict=True):
+                if row < len(rows):
+                    d[top + row, first : first + len(columns)] = state.south[: len(columns)]
+                    overflow[top + row, first : first + len(columns)] = state.south_overflow[: len(columns)]
+    return Product(d, overflow, bool(state.illegal), **{name: getattr(state, name) for name in COUNTERS})
+
+
+def _compiled(
+    array: OliveSystolicClocked, left: np.ndarray, right: np.ndarray, biases: tuple[int, int], mode: int
+) -> Product:
+    from refemu.units.olive.kernels.systolic import multiply as kernel
+    from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
+
+    fields, illegal = [], False
+    for narrow, pairs, bias in ((array.a, left, biases[0]), (array.b, right, biases[1])):
+        normal, outlier = OPERANDS[array.eight if mode else narrow]
+        done = ovp_decoder_jit.run(pairs.astype(np.uint16 if mode else np.uint8), bias, normal=normal, outlier=outlier)
+        fields += [values.reshape(len(pairs), -1).astype(np.int64) for values in (done.exponent, done.base_int)]
+        illegal |= bool(done.illegal.any())
+    shape, (down, across) = (len(left), len(right)), array.grid(mode)
+    d, overflow, counts = np.zeros(shape, np.int32), np.zeros(shape, np.bool_), np.zeros(5, np.int64)
+    kernel(down, across, int(array.overflow == "saturate"), *fields, d, overflow, counts)
+    compute, drains, macs, overflows, decodes = counts.tolist()
+    return Product(
+        d,
+        overflow,
+        illegal,
+        cycles=compute + drains,
+        compute_cycles=compute,
+        drain_cycles=drains,
+        decodes=decodes,
+        decoder_idle=compute * (down + across) - decodes,
+        macs=macs,
+        idle=compute * down * across - macs,
+        overflows=overflows,
+    )

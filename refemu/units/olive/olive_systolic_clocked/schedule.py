@@ -1,0 +1,70 @@
+"""Edges that carry a product through the clocked array: skew at the borders, then drains [olive §4.3] (D-olive-39)."""
+
+import numpy as np
+
+Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
+
+
+def idle(edges: int, rows: int, cols: int, wide: int = 0) -> Edges:
+    """Edges in which nothing enters.
+
+    Parameters
+    ----------
+    edges : int
+        How many.
+    rows, cols : int
+        Lines of the borders.
+    wide : int
+        1 for 8-bit operands.
+
+    Returns
+    -------
+    dict of ndarray
+        Inputs by port.
+    """
+    lines = {"west": rows, "west_valid": rows, "north": cols, "north_valid": cols}
+    return {
+        "wide": np.full(edges, wide, np.int64),
+        "drain": np.zeros(edges, np.int64),
+        **{name: np.zeros((edges, count), np.int64) for name, count in lines.items()},
+        "bias_a": np.zeros(edges, np.int64),
+        "bias_b": np.zeros(edges, np.int64),
+    }
+
+
+def tile(
+    a_pairs: np.ndarray, b_pairs: np.ndarray, biases: tuple[int, int], rows: int, cols: int, wide: int = 0
+) -> Edges:
+    """Edges of one output tile: K and the skew of the whole grid, then a drain for each of its rows.
+
+    Parameters
+    ----------
+    a_pairs, b_pairs : ndarray of int (m, K / 2), (n, K / 2)
+        Pairs of some rows of A and columns of B, no more than the grid has.
+    biases : (int, int)
+        Outlier biases of A and B.
+    rows, cols : int
+        4-bit elements of the array.
+    wide : int
+        1 for 8-bit operands, whose grid is half as large either way.
+
+    Returns
+    -------
+    dict of ndarray
+        Inputs by port.
+    """
+    grid, half = (rows >> wide, cols >> wide), a_pairs.shape[1]
+    compute = 2 * half + grid[0] + grid[1] - 2
+    edges = idle(compute + grid[0], rows, cols, wide)
+    for side, pairs in (("west", a_pairs), ("north", b_pairs)):
+        for line, words in enumerate(pairs):
+            edges[side][line : line + 2 * half : 2, line] = words
+            edges[f"{side}_valid"][line : line + 2 * half : 2, line] = 1
+    edges["drain"][compute:] = 1
+    edges["bias_a"][:], edges["bias_b"][:] = biases
+    return edges
+
+
+def joined(*parts: Edges) -> Edges:
+    """Edges one after the other."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
