@@ -36,6 +36,7 @@ class Design(NamedTuple):
 
 DESIGNS = (
     Design("ovp_decoder", "int4", ("ovp_decoder.v",)),
+    Design("olive_systolic_clocked", "int4_flint4", ("olive_systolic_clocked.v",)),
     Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
     Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
     Design("orizuru_clocked", "n8", ("orizuru_clocked.v",)),

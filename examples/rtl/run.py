@@ -94,20 +94,20 @@ def main(words: Sequence[str]) -> int:
     chosen = [design for design in DESIGNS if not arguments.designs or design.set in arguments.designs.split(",")]
     folders = {design.set: export(design, Path(arguments.out).resolve()) for design in chosen}
     verdicts, held, found = list[Verdict](), list[planted.Held](), list[Caught]()
-    say(f"{'golden set':26}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
+    say(f"{'golden set':36}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
     for design in chosen:
         for simulator in arguments.simulators.split(","):
             verdicts.append(bench(design, folders[design.set], simulator))
             say(shown(verdicts[-1]))
     if arguments.mutants:
-        say(f"\n{'golden set':26}{'simulator':18}{'held':9}what no bench may pass, or a device without a fault")
+        say(f"\n{'golden set':36}{'simulator':18}{'held':9}what no bench may pass, or a device without a fault")
         for design in chosen:
             for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
                 for one in planted.held(design, folders[design.set], simulator, folders[design.set].parent):
                     held.append(one)
                     say(shown_held(one))
     if arguments.mutants and not absent("icarus"):
-        say(f"\n{'golden set':26}{'injected bug':45}{'first row':16}rows that differ, by kind of case")
+        say(f"\n{'golden set':36}{'injected bug':52}{'first row':16}rows that differ, by kind of case")
         for design in chosen:
             for mutant in (mutant for mutant in MUTANTS if mutant.design == design.set):
                 found.append(caught(design, mutant, folders[design.set]))
@@ -146,13 +146,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 def shown(one: Verdict) -> str:
     """A line of the first table; below it what a simulator that does not pass had to say."""
     rate = f"{one.vectors_per_second:,}" if one.verdict == "pass" else ""
-    line = f"{one.set:26}{one.simulator:18}{one.verdict:9}{one.rows or '':>6}{rate:>12}"
+    line = f"{one.set:36}{one.simulator:18}{one.verdict:9}{one.rows or '':>6}{rate:>12}"
     return "\n  ".join([line, *one.output.splitlines()[-20:]])
 
 
 def shown_held(one: planted.Held) -> str:
     """A line of the second table; below it what a bench had to say that did not say what it must."""
-    line = f"{one.set:26}{one.simulator:18}{'yes' if one.right else 'NO':9}{one.what}"
+    line = f"{one.set:36}{one.simulator:18}{'yes' if one.right else 'NO':9}{one.what}"
     return "\n  ".join([line, *one.output.splitlines()[-20:]])
 
 
@@ -160,7 +160,7 @@ def shown_mutant(one: Caught) -> str:
     """A line of the third table."""
     first = f"{one.kind} {one.first_row}" if one.caught else "NOT CAUGHT"
     differ = "  ".join(f"{kind} {count}" for kind, count in one.differ.items())
-    return f"{one.set:26}{one.bug:45}{first:16}{differ}"
+    return f"{one.set:36}{one.bug:52}{first:16}{differ}"
 
 
 if __name__ == "__main__":

@@ -56,10 +56,10 @@ def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed
     return {port.name: random(unit, port, shape, seed) for port in ports}
 
 
-def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int, skipped: int = 0) -> dict[str, np.ndarray]:
-    """The first `few` of every `rows` rows, which one seed drew, behind those that are skipped."""
+def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
+    """The first `few` of every `rows` rows, which one seed drew."""
     return {
-        name: np.concatenate([array[low : low + few] for low in range(skipped, len(array), rows)])
+        name: np.concatenate([array[low : low + few] for low in range(0, len(array), rows)])
         for name, array in inputs.items()
     }
 

@@ -62,6 +62,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         sizes = words("fdgf/random/sizes", seed, 10).reshape(-1, 5)
         wide = [(*(1 + int(word >> np.uint64(47)) % 131_071 for word in row[:3]), int(row[3]) % 3, 0) for row in sizes]
         yield _case(kind, "products of any size, their first events", wide, events=12)
+        rows = [
+            (1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
+            for a, b, c, d, e in sizes
+        ]
+        if long:
+            yield _case(kind, "products of up to three by three tiles", rows, events=128)
 
 
 def _case(kind: Kind, why: str, products: list[Any], decision: str = "", events: int = 64) -> Cases:

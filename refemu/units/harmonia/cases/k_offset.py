@@ -24,6 +24,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         yield from _edge(config)
     if kind == "random":
+        why = "words of any kind, a full window"
+        yield _case(kind, why, config, _words((window + 1, channels), seed, 0xFFFF, after=1))
         yield _streams(config, seed)
 
 

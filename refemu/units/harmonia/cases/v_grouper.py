@@ -39,6 +39,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "a group that is cut off, then one that begins anew"
         yield _case(kind, why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
     if kind == "random":
+        if config["growth"] != "realign":
+            yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
         yield _case(
             kind, "exponents within 8 of each other, as real tensors have them", _words((34, channels), seed, after=2)
         )

@@ -39,7 +39,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config)
     if kind == "random":
         slots = config["slots"]
-        count = 24 if slots <= 64 else 2
+        count = 24 if slots <= 64 else 4 if config["policy"] == "algorithm1" else 2
         mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
         drawn = random_inputs(
             "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed

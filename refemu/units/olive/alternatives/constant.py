@@ -32,6 +32,13 @@ CONSTANT = {
             "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
         ),
     },
+    "olive_systolic_clocked": {
+        "out.illegal 0": "stays until a reset",
+        "st.west_held_exponent[2-3] 4": "lines of 4-bit pairs only, whose exponents have 4 bits",
+        "st.north_held_exponent[1] 4": "lines of 4-bit pairs only, whose exponents have 4 bits",
+        "st.a_exponent, st.b_exponent[1-3,5-7] 4": "elements of 4-bit operands only, whose exponents have 4 bits",
+        "st.partial[3,7] 8-9": "a product of the low halves, which are unsigned: 0 to 225",
+    },
     "olive_pe8": {
         "saturate, wrap: out.partial[3] 8-9": "a product of the low halves, which are unsigned: 0 to 225",
         "out.shift[3] 6": "the shift of the low halves has no 8 in it: 62 at most",

@@ -172,8 +172,8 @@ def _ends(config: Config, sign: int, wide: int = 0) -> Edges:
     rows, cols, half = config["rows"], config["cols"], 3
     a, b = (np.full((lines >> wide, half), TOP[wide]) for lines in (rows, cols))
     b += sign << (7 if wide else 3)
-    b[1::2] = ONES[wide]  # columns beside each other differ in their flags
-    return _schedule().tile(a, b, (12, 12), rows, cols, wide)
+    b[1 - sign :: 2] = ONES[wide]  # columns beside each other differ in their flags
+    return _schedule().joined(_schedule().idle(1, rows, cols, wide), _schedule().tile(a, b, (12, 12), rows, cols, wide))
 
 
 def _second(config: Config, side: str) -> Edges:

@@ -287,9 +287,8 @@ UNIT: Unit[State, Result] = Unit(
     paper="olive §4.3, §4.5, Fig. 8",
     meaning="output-stationary array, an edge a step, for 4-bit and 8-bit pairs",
     configs={
-        "int4": Config(rows=4, cols=4, a="int4", b="int4", eight="int8", overflow="wrap", split="twos_complement"),
-        "flint4_saturate": Config(
-            rows=2, cols=2, a="int4", b="flint4", eight="int8", overflow="saturate", split="twos_complement"
+        "int4_flint4": Config(
+            rows=4, cols=2, a="int4", b="flint4", eight="int8", overflow="wrap", split="twos_complement"
         ),
     },
     ports=ports,

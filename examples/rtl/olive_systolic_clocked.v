@@ -1,0 +1,153 @@
+// Output-stationary array of 4 x 2 elements, int4 by flint4 pairs, or of 2 x 1 elements, int8 pairs; wrapping sums.
+// [olive section 4.3, section 4.5, Fig. 8]. An 8-bit element has the registers of its top left 4-bit one.
+`timescale 1ns/1ps
+
+module olive_systolic_clocked (
+  input  wire         clk,
+  input  wire         rst,
+  input  wire         wide,
+  input  wire         drain,
+  input  wire [63:0]  west,
+  input  wire [3:0]   west_valid,
+  input  wire [31:0]  north,
+  input  wire [1:0]   north_valid,
+  input  wire [3:0]   bias_a,
+  input  wire [3:0]   bias_b,
+  output reg  [63:0]  south,
+  output reg  [1:0]   south_overflow,
+  output reg          illegal
+);
+  localparam R = 4, C = 2;
+
+  reg mode;
+  wire fresh = wide != mode;  // everything under way is dropped (D-olive-49)
+
+  // what enters at the borders: {valid, exponent, integer}
+  wire [14*R-1:0] from_west;
+  wire [14*C-1:0] from_north;
+  wire [R-1:0] bad_west;
+  wire [C-1:0] bad_north;
+  genvar g;
+  generate
+    for (g = 0; g < R; g = g + 1) begin : array_row
+      systolic_line w (.clk(clk), .rst(rst), .fresh(fresh), .drain(drain), .wide(wide),
+        .take(west_valid[g] && (!wide || g < R / 2)), .pair(west[16*g +: 16]), .bias(bias_a),
+        .enters(from_west[14*g +: 14]), .bad(bad_west[g]));
+    end
+    for (g = 0; g < C; g = g + 1) begin : array_column
+      systolic_line #(.FLINT(1)) n (.clk(clk), .rst(rst), .fresh(fresh), .drain(drain), .wide(wide),
+        .take(north_valid[g] && (!wide || g < C / 2)), .pair(north[16*g +: 16]), .bias(bias_b),
+        .enters(from_north[14*g +: 14]), .bad(bad_north[g]));
+    end
+  endgenerate
+
+  // registers of the elements, row by row
+  reg [13:0] a [0:R*C-1];
+  reg [13:0] b [0:R*C-1];
+  reg signed [31:0] acc [0:R*C-1];
+  reg [R*C-1:0] over;
+
+  reg [13:0] x, y;
+  reg signed [15:0] product;
+  reg signed [79:0] exact;
+  integer i, j, at, far;
+  always @(posedge clk) begin
+    far = wide ? 2 : 1;  // from one element to the next
+    south <= 0;
+    south_overflow <= 0;
+    if (rst) begin
+      mode <= 1'b0;
+      illegal <= 1'b0;
+    end else begin
+      mode <= wide;
+      if (!drain && (|bad_west || |bad_north)) illegal <= 1'b1;
+    end
+    for (i = 0; i < R; i = i + 1)
+      for (j = 0; j < C; j = j + 1) begin
+        at = C * i + j;
+        if (rst || (wide && (i % 2 == 1 || j % 2 == 1))) begin
+          a[at] <= 0;
+          b[at] <= 0;
+          acc[at] <= 0;
+          over[at] <= 1'b0;
+        end else if (drain) begin
+          a[at] <= 0;  // D-olive-50
+          b[at] <= 0;
+          acc[at] <= i < far || fresh ? 32'sd0 : acc[at - C * far];
+          over[at] <= i < far || fresh ? 1'b0 : over[at - C * far];
+          if (i == R - far && !fresh) begin
+            south[32 * (j / far) +: 32] <= acc[at];
+            south_overflow[j / far] <= over[at];
+          end
+        end else begin
+          x = j < far ? from_west[14 * (i / far) +: 14] : fresh ? 14'd0 : a[at - far];
+          y = i < far ? from_north[14 * (j / far) +: 14] : fresh ? 14'd0 : b[at - C * far];
+          a[at] <= x;
+          b[at] <= y;
+          product = $signed(x[7:0]) * $signed(y[7:0]);
+          exact = fresh ? 80'sd0 : {{48{acc[at][31]}}, acc[at]};
+          if (x[13] && y[13])
+            exact = exact + ({{64{product[15]}}, product} <<< ({1'b0, x[12:8]} + {1'b0, y[12:8]}));
+          acc[at] <= exact[31:0];  // D-olive-33: wraps
+          over[at] <= (over[at] && !fresh) || exact[79:31] != {49{exact[31]}};
+        end
+      end
+  end
+endmodule
+
+// A border line: the left element of a pair enters at once, the right one in the next edge (D-olive-38).
+module systolic_line #(parameter FLINT = 0) (
+  input  wire        clk,
+  input  wire        rst,
+  input  wire        fresh,
+  input  wire        drain,
+  input  wire        wide,
+  input  wire        take,
+  input  wire [15:0] pair,
+  input  wire [3:0]  bias,
+  output wire [13:0] enters,
+  output wire        bad
+);
+  reg  [13:0] held;
+  wire [13:0] now = fresh ? 14'd0 : held;
+  wire takes = take && !drain && !now[13];  // a pair that comes while an element is held is not read (D-olive-48)
+
+  wire [7:0] mark = wide ? 8'h80 : 8'h08;
+  wire [7:0] left = wide ? pair[7:0] : {4'd0, pair[3:0]};
+  wire [7:0] right = wide ? pair[15:8] : {4'd0, pair[7:4]};
+  wire [7:0] low = mark - 8'd1;
+
+  function [12:0] element(input [7:0] code, input [7:0] partner, input eight, input [3:0] add);
+    reg [7:0] value;
+    reg [4:0] exponent;
+    reg [7:0] identifier;
+    begin
+      identifier = eight ? 8'h80 : 8'h08;
+      exponent = 5'd0;
+      if (code == identifier) value = 8'd0;
+      else if (partner == identifier) begin
+        exponent = {1'b0, add} + (eight ? {1'b0, code[6:3]} : {3'd0, code[2:1]});
+        if (!eight) exponent[4] = 1'b0;  // the exponent of a 4-bit outlier has 4 bits (D-olive-20)
+        value = eight ? {4'd0, code[6:0] != 0, code[2:0]} : {6'd0, code[2:0] != 0, code[0]};
+        if (eight ? code[7] : code[3]) value = -value;
+      end else if (FLINT == 1 && !eight) begin  // D-olive-16
+        case (code[2:0])
+          3'b100: {exponent, value} = {5'd4, 8'd1};
+          3'b101: {exponent, value} = {5'd2, 8'd2};
+          3'b110: value = 8'd4;
+          3'b111: value = 8'd6;
+          default: value = {5'd0, code[2:0]};
+        endcase
+        if (code[3]) value = -value;
+      end else value = eight ? code : {{4{code[3]}}, code[3:0]};
+      element = {exponent, value};
+    end
+  endfunction
+
+  assign enters = takes ? {1'b1, element(left, right, wide, bias)} : now;
+  assign bad = takes && ((left == mark && (right & low) == 0) || (right == mark && (left & low) == 0));
+
+  always @(posedge clk)
+    if (rst || drain) held <= 14'd0;
+    else held <= takes ? {1'b1, element(right, left, wide, bias)} : 14'd0;
+endmodule
