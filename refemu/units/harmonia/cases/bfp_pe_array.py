@@ -45,9 +45,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, why, legal(config, few | top | ends | _shape(2, groups, (W4, M8))), "D-harmonia-7")
         yield from _edge(config, drawn)
     if kind == "random":
-        few = 6 if config["partial"] == "fp16" else 2
+        count = 6 if config["partial"] == "fp16" else 2
         yield Cases(
-            kind, "exponents and factors as real tensors have them", legal(config, first_of_each(drawn, 24, few))
+            kind, "exponents and factors as real tensors have them", legal(config, first_of_each(drawn, 24, count))
         )
         wide = legal(config, random_inputs("bfp_pe_array", ports, (24,), seed) | {"mode": drawn["mode"]})
         some = first_of_each(wide, 24, 2)

@@ -33,7 +33,7 @@ CONSTANT = {
         ),
     },
     "olive_systolic_clocked": {
-        "out.illegal 0": "stays until a reset",
+        "out.illegal 0": "sticky: it stays until a reset, before which a case ends",
         "st.west_held_exponent[2-3] 4": "lines of 4-bit pairs only, whose exponents have 4 bits",
         "st.north_held_exponent[1] 4": "lines of 4-bit pairs only, whose exponents have 4 bits",
         "st.a_exponent, st.b_exponent[1-3,5-7] 4": "elements of 4-bit operands only, whose exponents have 4 bits",
