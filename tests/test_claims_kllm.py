@@ -311,3 +311,32 @@ def test_every_row_has_a_verdict() -> None:
     assert {len(row) for row in cells} == {5} and {row[2] for row in cells} == VERDICTS
     assert all("::test_" in row[4] for row in cells)
     assert "\nNot held to a number:\n\n- " in page
+
+
+def block(model: Any, phase: Any) -> dict[str, Any]:
+    """Costs of block 0 of SmolLM2 by kind of work, as the units at the chip's ports count them."""
+    from refemu.models import machine
+
+    return machine.run(model, "kllm-a4", 0, 16, phase).costs
+
+
+@pytest.mark.long
+def test_quantization_is_shorter_than_the_products(smollm2: Any) -> None:
+    """[kllm §V-D] one decode step: what is hidden behind the MatMuls is shorter than they are."""
+    costs = block(smollm2, "decode")
+
+    assert costs["quantize"].cycles == 980
+    assert costs["linear"].cycles + costs["attention"].cycles == 7421
+
+
+@pytest.mark.long
+def test_macs_of_a_block_beside_dense_products(smollm2: Any) -> None:
+    """[kllm §III-B] fewer MACs than positions in linear layers, more than a dense product in attention."""
+    costs = block(smollm2, "prompt")
+    outputs = 16 * (576 * 576 * 2 + 2 * 192 * 576 + 3 * 1536 * 576)
+    dense = 2 * 9 * (16 * 17 // 2) * 64
+
+    macs = {kind: costs[kind].macs["reduce"] + costs[kind].macs["sparse"] for kind in ("linear", "attention")}
+    assert round(macs["linear"] / outputs, 2) == 0.39
+    assert costs["linear"].index_operations == 56_033_280
+    assert round(macs["attention"] / dense, 1) == 3.0

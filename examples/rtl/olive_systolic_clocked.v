@@ -41,58 +41,60 @@ module olive_systolic_clocked (
     end
   endgenerate
 
-  // registers of the elements, row by row
-  reg [13:0] a [0:R*C-1];
-  reg [13:0] b [0:R*C-1];
-  reg signed [31:0] acc [0:R*C-1];
-  reg [R*C-1:0] over;
+  // registers of the elements, row by row, and what they take at the next edge
+  reg [14*R*C-1:0] a, b, next_a, next_b;
+  reg [32*R*C-1:0] acc, next_acc;
+  reg [R*C-1:0]    over, next_over;
+  reg [32*C-1:0]   bottom;
+  reg [C-1:0]      bottom_over;
 
   reg [13:0] x, y;
   reg signed [15:0] product;
+  reg signed [31:0] sum;
   reg signed [79:0] exact;
   integer i, j, at, far;
-  always @(posedge clk) begin
+  always @* begin
     far = wide ? 2 : 1;  // from one element to the next
-    south <= 0;
-    south_overflow <= 0;
-    if (rst) begin
-      mode <= 1'b0;
-      illegal <= 1'b0;
-    end else begin
-      mode <= wide;
-      if (!drain && (|bad_west || |bad_north)) illegal <= 1'b1;
-    end
+    {next_a, next_b, next_acc, next_over, bottom, bottom_over} = 0;
+    {x, y, product, sum, exact} = 0;
     for (i = 0; i < R; i = i + 1)
       for (j = 0; j < C; j = j + 1) begin
         at = C * i + j;
-        if (rst || (wide && (i % 2 == 1 || j % 2 == 1))) begin
-          a[at] <= 0;
-          b[at] <= 0;
-          acc[at] <= 0;
-          over[at] <= 1'b0;
-        end else if (drain) begin
-          a[at] <= 0;  // D-olive-50
-          b[at] <= 0;
-          acc[at] <= i < far || fresh ? 32'sd0 : acc[at - C * far];
-          over[at] <= i < far || fresh ? 1'b0 : over[at - C * far];
-          if (i == R - far && !fresh) begin
-            south[32 * (j / far) +: 32] <= acc[at];
-            south_overflow[j / far] <= over[at];
+        sum = fresh ? 32'sd0 : acc[32*at +: 32];
+        if (!wide || (i % 2 == 0 && j % 2 == 0)) begin
+          if (drain) begin  // operands are dropped (D-olive-50)
+            if (i >= far && !fresh) begin
+              next_acc[32*at +: 32] = acc[32*(at - C*far) +: 32];
+              next_over[at] = over[at - C*far];
+            end
+            if (i == R - far && !fresh) begin
+              bottom[32*(j/far) +: 32] = acc[32*at +: 32];
+              bottom_over[j/far] = over[at];
+            end
+          end else begin
+            x = j < far ? from_west[14*(i/far) +: 14] : fresh ? 14'd0 : a[14*(at - far) +: 14];
+            y = i < far ? from_north[14*(j/far) +: 14] : fresh ? 14'd0 : b[14*(at - C*far) +: 14];
+            next_a[14*at +: 14] = x;
+            next_b[14*at +: 14] = y;
+            product = $signed(x[7:0]) * $signed(y[7:0]);
+            exact = {{48{sum[31]}}, sum};
+            if (x[13] && y[13])
+              exact = exact + ({{64{product[15]}}, product} <<< ({1'b0, x[12:8]} + {1'b0, y[12:8]}));
+            next_acc[32*at +: 32] = exact[31:0];  // D-olive-33: wraps
+            next_over[at] = (over[at] && !fresh) || exact[79:31] != {49{exact[31]}};
           end
-        end else begin
-          x = j < far ? from_west[14 * (i / far) +: 14] : fresh ? 14'd0 : a[at - far];
-          y = i < far ? from_north[14 * (j / far) +: 14] : fresh ? 14'd0 : b[at - C * far];
-          a[at] <= x;
-          b[at] <= y;
-          product = $signed(x[7:0]) * $signed(y[7:0]);
-          exact = fresh ? 80'sd0 : {{48{acc[at][31]}}, acc[at]};
-          if (x[13] && y[13])
-            exact = exact + ({{64{product[15]}}, product} <<< ({1'b0, x[12:8]} + {1'b0, y[12:8]}));
-          acc[at] <= exact[31:0];  // D-olive-33: wraps
-          over[at] <= (over[at] && !fresh) || exact[79:31] != {49{exact[31]}};
         end
       end
   end
+
+  always @(posedge clk)
+    if (rst) {mode, illegal, a, b, acc, over, south, south_overflow} <= 0;
+    else begin
+      mode <= wide;
+      if (!drain && (|bad_west || |bad_north)) illegal <= 1'b1;
+      {a, b, acc, over} <= {next_a, next_b, next_acc, next_over};
+      {south, south_overflow} <= {bottom, bottom_over};  // 0 without a drain (D-olive-51)
+    end
 endmodule
 
 // A border line: the left element of a pair enters at once, the right one in the next edge (D-olive-38).

@@ -91,19 +91,33 @@ def test_cycles_are_those_of_the_tiles() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
-def test_smollm2_is_equal(scheme: str) -> None:
+def test_smollm2_is_equal(scheme: str, smollm2: Any) -> None:
     """Blocks 0 and 15, a prompt and the step behind it, of one preparation."""
     from refemu.models import schemes, text
     from refemu.models.machine import runner
 
-    model = models.load("smollm2-135m")
-    prepared = models.prepare(runner.shortened(model, schemes.find(scheme), 15), scheme)
-    ids = model.tokenizer.encode(text.default())
+    prepared = models.prepare(runner.shortened(smollm2, schemes.find(scheme), 15), scheme)
+    ids = smollm2.tokenizer.encode(text.default())
     for layer in (0, 15):
         for phase in machine.PHASES:
             operations, _ = olive_machine.machine(prepared, layer, runner.recorded(prepared, layer, ids, 16, phase))
             assert [operation.unit for operation in operations].count("olive_systolic_clocked") == 7
             assert not np.any([operation.differing for operation in operations])
+
+
+@pytest.mark.long
+def test_use_of_the_array_on_smollm2(smollm2: Any) -> None:
+    """docs/claims.md: 16 of 64 rows, K of K + 190 cycles."""
+    report = machine.run(smollm2, "olive-4", 0, 16)
+
+    products = [operation for operation in report.operations if operation.kind == "linear"]
+    for part, least, most in (("elements", 0.188, 0.222), ("decoders", 0.235, 0.278)):
+        shares = [operation.use[part] for operation in products]
+        assert (round(min(shares), 3), round(max(shares), 3)) == (least, most)
+    assert report.costs["linear"].cycles == 70_686
+    for operation in products:
+        k = operation.shape[2]
+        assert abs(operation.use["elements"] - k / (k + 190) / 4) < 1e-12
 
 
 def _named(operations: tuple[Operation, ...], name: str) -> Operation:

@@ -1,5 +1,7 @@
 """KLLM's chip: no element of any operation differs from the scheme, and a wrong unit is noticed where it works."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -69,14 +71,13 @@ def test_static_thresholds_are_named() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["kllm-a4", "kllm-a3"])
-def test_smollm2_is_equal(scheme: str) -> None:
+def test_smollm2_is_equal(scheme: str, smollm2: Any) -> None:
     """Blocks 0 and 15, a prompt and the step behind it, of one preparation."""
     from refemu.models import schemes, text
     from refemu.models.machine import runner
 
-    model = models.load("smollm2-135m")
-    prepared = models.prepare(runner.shortened(model, schemes.find(scheme), 15), scheme)
-    ids = model.tokenizer.encode(text.default())
+    prepared = models.prepare(runner.shortened(smollm2, schemes.find(scheme), 15), scheme)
+    ids = smollm2.tokenizer.encode(text.default())
     for layer in (0, 15):
         for phase in machine.PHASES:
             operations, _ = block.machine(prepared, layer, runner.recorded(prepared, layer, ids, 16, phase))
