@@ -23,6 +23,7 @@ def devices() -> Iterator[Wrong]:
     yield from products()
     yield from tiles()
     yield from clocked()
+    yield from arrays()
 
 
 def decoders() -> Iterator[Wrong]:
@@ -269,6 +270,23 @@ def clocked() -> Iterator[Wrong]:
         swapped = partial(ran, change=lambda inputs: {"bias_a": inputs["bias_b"], "bias_b": inputs["bias_a"]})
         yield Wrong(name, "biases exchanged", names("port_swap|D-olive-21"), swapped)
         yield Wrong(name, "one wrong row", (), partial(wired, d=hands.single))
+
+
+def arrays() -> Iterator[Wrong]:
+    """olive_systolic_clocked."""
+    name = "olive_systolic_clocked-int4_flint4"
+    first, shown = names("D-olive-38|D-olive-1|nibble_swap"), names("D-olive-51")
+    yield Wrong(name, "the right element enters first", first, partial(model_olive.systolic, model_olive.RightFirst))
+    yield Wrong(name, "the bottom row shows always", shown, partial(model_olive.systolic, model_olive.ShowsBottom))
+    both = names("D-olive-38|D-olive-1|nibble_swap", "D-olive-51")
+    yield Wrong(name, "right element first, bottom row always", both, partial(model_olive.systolic, model_olive.Both))
+    yield Wrong(name, "saturates", names("D-olive-33|saturate"), partial(ran, overflow="saturate"))
+    turned = partial(wired, south=lambda words: words[:, ::-1], south_overflow=lambda words: words[:, ::-1])
+    yield Wrong(name, "columns exchanged", names("lane_permutation"), turned)
+    dead = partial(wired, south=in_lane(1, lambda words: words * 0))
+    yield Wrong(name, "column 1 is 0", names("lane|bit_stuck|width"), dead)
+    yield Wrong(name, "all outputs an edge late", names("row_shift"), partial(late, 1))
+    yield Wrong(name, "one wrong row", (), partial(wired, south=hands.single))
 
 
 def _handshake(golden: Golden) -> Arrays:

@@ -7,6 +7,7 @@ import numpy as np
 from refemu.golden.files.sets import Golden
 from tests.golden.explain.collection import Arrays, outputs
 from tests.golden.explain.hands import cases, clamped, signed, stimulus
+from tests.oracles.olive import array as array_oracle
 
 FLINT = {  # by magnitude code: exponent, integer
     "right": [(0, 0), (0, 1), (0, 2), (0, 3), (4, 1), (2, 2), (0, 4), (0, 6)],
@@ -321,4 +322,42 @@ def lasting(golden: Golden) -> Arrays:
         for row in case:
             valid = 0 if answers["out.busy"][row] else valid | int(answers["out.valid"][row])
             answers["out.valid"][row] = valid
+    return answers
+
+
+class RightFirst(array_oracle.Array):
+    """The right element of a pair enters first."""
+
+    def pair(self, which: int, edge: int, word: int) -> Any:
+        (e0, e1), (i0, i1), illegal = super().pair(which, edge, word)
+        return (e1, e0), (i1, i0), illegal
+
+
+class ShowsBottom(array_oracle.Array):
+    """The south border shows the bottom row in every edge."""
+
+    def rows_of(self) -> list[dict[str, Any]]:
+        rows = super().rows_of()
+        for edge, row in enumerate(rows):
+            if not self.drain[edge]:
+                size = 1 + self.wide[edge]
+                last = [(self.rows - size) * self.cols + j for j in range(0, self.cols, size)]
+                for lane, at in enumerate(last):
+                    row["south"][lane], row["south_overflow"][lane] = row["acc"][at], row["acc_overflow"][at]
+        return rows
+
+
+class Both(RightFirst, ShowsBottom):
+    """Both of them."""
+
+
+def systolic(kind: type[array_oracle.Array], golden: Golden) -> Arrays:
+    """An olive_systolic_clocked of another kind."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    for case in cases(golden):
+        ports = {name: [values[row] for row in case] for name, values in inputs.items()}
+        for row, state in zip(case, kind(**golden.manifest["config"], inputs=ports).rows_of(), strict=True):
+            answers["out.south"][row] = np.array(state["south"]) & 0xFFFFFFFF
+            answers["out.south_overflow"][row] = state["south_overflow"]
+            answers["out.illegal"][row] = state["illegal"]
     return answers

@@ -5,6 +5,7 @@ in between. Nothing of refemu is imported.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tests.oracles.olive import units
@@ -82,22 +83,19 @@ class Array:
 
     def side(self, name: str, lines: int, which: int) -> list[Any]:
         """`entering` of every line of a border."""
-        biases = self.inputs["bias_" + "ab"[which]]
-
-        def codes(edge: int, word: int) -> Any:
-            kind = self.eight if self.wide[edge] else self.types[which]
-            normal, outlier = KINDS[kind]
-            return units.ovp_decoder(
-                int(word) & (0xFFFF if self.wide[edge] else 0xFF), int(biases[edge]), normal, outlier
-            )
-
         each = []
         for line in range(lines):
             words = [int(row[line]) for row in self.inputs[name]]
             valid = [int(row[line]) for row in self.inputs[name + "_valid"]]
             used = [line < lines // (1 + wide) for wide in self.wide]
-            each.append(entering(words, valid, self.emptied, self.drain, used, codes))
+            each.append(entering(words, valid, self.emptied, self.drain, used, partial(self.pair, which)))
         return each
+
+    def pair(self, which: int, edge: int, word: int) -> Any:
+        """Exponents and integers of both elements of a pair, and whether it is illegal."""
+        wide, bias = self.wide[edge], int(self.inputs["bias_" + "ab"[which]][edge])
+        normal, outlier = KINDS[self.eight if wide else self.types[which]]
+        return units.ovp_decoder(int(word) & (0xFFFF if wide else 0xFF), bias, normal, outlier)
 
     def at(self, which: int, line: int, distance: int, edge: int) -> Any:
         """The operand at a distance from its border after an edge."""
