@@ -78,8 +78,8 @@ def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
-    *choices("D-olive-14", "eight", "int8", "int8_repo"),
-    *choices("D-olive-33", "overflow", "wrap", "saturate"),
+    *choices("D-olive-14", "eight", "int8_repo"),
+    *choices("D-olive-33", "overflow", "saturate"),
     Alternative("D-olive-38", "the right element of a pair enters first", variant=RightFirst),
     Alternative("D-olive-39", "decoders have a register: elements enter an edge later", variant=RegisteredDecoder),
     Alternative("D-olive-48", "a pair that comes while its line holds an element takes its place", variant=Overrun),
