@@ -76,6 +76,7 @@ PAPERS = {
     "page_manager": "leankv",
     "page_table": "leankv",
     "paged_attention": "leankv",
+    "pe_lane": "kllm",
     "prefix_sum": "leankv",
     "prompt_compressor": "leankv",
     "score_quantizer": "kllm",

@@ -35,6 +35,8 @@ import refemu.units.kllm.index_product
 import refemu.units.kllm.kllm_chip.unit
 import refemu.units.kllm.orizuru.unit
 import refemu.units.kllm.orizuru_clocked
+import refemu.units.kllm.pe_lane.registers
+import refemu.units.kllm.pe_lane.unit
 import refemu.units.kllm.score_quantizer
 import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
@@ -108,6 +110,7 @@ from refemu.units.olive import ovp_encoder as ovp_encoder
 from refemu.units.leankv import page_manager as page_manager
 from refemu.units.leankv import page_table as page_table
 from refemu.units.leankv import paged_attention as paged_attention
+from refemu.units.kllm import pe_lane as pe_lane
 from refemu.units.leankv import prefix_sum as prefix_sum
 from refemu.units.leankv import prompt_compressor as prompt_compressor
 from refemu.units.kllm import score_quantizer as score_quantizer
@@ -853,6 +856,66 @@ class _PagedAttentionUnit(Unit[refemu.units.leankv.paged_attention.ports.State, 
     @cached_property
     def run_jit(self) -> _PagedAttentionRun: ...
 
+class _PeLaneResult(Result):
+    ready: numpy.ndarray
+    full: numpy.ndarray
+    phase: numpy.ndarray
+    address: numpy.ndarray
+    y_valid: numpy.ndarray
+    y: numpy.ndarray
+    overflow: numpy.ndarray
+    q: numpy.ndarray
+    q_valid: numpy.ndarray
+    amount: numpy.ndarray | None
+    turns_held: numpy.ndarray
+    left_turns: numpy.ndarray
+    last_held: numpy.ndarray
+    end_held: numpy.ndarray
+    fresh: numpy.ndarray
+    merging: numpy.ndarray
+    merge_end: numpy.ndarray
+    count: numpy.ndarray
+    counted: numpy.ndarray
+    columns: numpy.ndarray
+    reducing: numpy.ndarray
+    working: numpy.ndarray
+    left: numpy.ndarray
+    work_closes: numpy.ndarray
+    work_shifts: numpy.ndarray
+    work_biases: numpy.ndarray
+    work_a_scale: numpy.ndarray
+    work_shift: numpy.ndarray
+    work_b_scale: numpy.ndarray
+    work_row_sum: numpy.ndarray
+    work_bias: numpy.ndarray
+    acc: numpy.ndarray
+    outside: numpy.ndarray
+    joint: numpy.ndarray
+    cycles: int
+    count_cycles: int
+    stalls: int
+    merge_cycles: int
+    mac_cycles: int
+    tiles: int
+    concats: int
+    indices: int
+    lookups: int
+    macs_reduce: int
+    macs_sparse: int
+    dequants: int
+    mults_scale: int
+    adds_merge: int
+    overflows: int
+
+class _PeLaneRun(Protocol):
+    def __call__(self, load: ArrayLike, last: ArrayLike, tile_end: ArrayLike, turns: ArrayLike, a: ArrayLike, b: ArrayLike, valid: ArrayLike, go: ArrayLike, outliers: ArrayLike, opens: ArrayLike, closes: ArrayLike, shifts: ArrayLike, biases: ArrayLike, a_scale: ArrayLike, shift: ArrayLike, b_scale: ArrayLike, row_sum: ArrayLike, bias: ArrayLike, entry: ArrayLike, sparse: ArrayLike, x: ArrayLike, w: ArrayLike, x_coded: ArrayLike, w_coded: ArrayLike, *, concat: int = ..., counters: int = ..., inputs: int = ..., macs: int = ..., a_bits: int = ..., b_bits: int = ..., integer: bool = ..., lane_mapping: Literal['column', 'counter'] = ..., merge: Literal['tree', 'serial'] = ..., counter_bits: int = ...) -> _PeLaneResult: ...
+
+class _PeLaneUnit(Unit[refemu.units.kllm.pe_lane.registers.State, _PeLaneResult]):
+    run: _PeLaneRun
+    unit_class: type[refemu.units.kllm.pe_lane.unit.PeLane]
+    @cached_property
+    def run_jit(self) -> _PeLaneRun: ...
+
 class _PrefixSumResult(Result):
     inclusive: numpy.ndarray
     level: numpy.ndarray
@@ -1018,6 +1081,8 @@ def find(name: Literal["page_manager"]) -> _PageManagerUnit: ...
 def find(name: Literal["page_table"]) -> _PageTableUnit: ...
 @overload
 def find(name: Literal["paged_attention"]) -> _PagedAttentionUnit: ...
+@overload
+def find(name: Literal["pe_lane"]) -> _PeLaneUnit: ...
 @overload
 def find(name: Literal["prefix_sum"]) -> _PrefixSumUnit: ...
 @overload

@@ -18,13 +18,20 @@ Arrays = Sequence[np.ndarray]
 Body = Callable[[Any, Arrays, Arrays], Sequence[int] | None]  #: of a twin: device, inputs, outputs -> counters
 
 
-def result_type(ports: Ports, counters: Sequence[str], module: str) -> type[Result]:
-    """A Result class: an array for every output and register, an int for every counter, in this order."""
-    fields = [(port.name, np.ndarray) for port in ports.outputs + ports.state]
+def result_type(configurations: Sequence[Ports], counters: Sequence[str], module: str) -> type[Result]:
+    """A Result class: an array for every output and register, an int for every counter, in this order.
+
+    configurations: ports of each. What some configuration lacks is None there.
+    """
+    names = [[port.name for port in ports.outputs + ports.state] for ports in configurations]
+    fields: list[Any] = [
+        (name, np.ndarray) if all(name in each for each in names) else (name, np.ndarray | None, None)
+        for name in max(names, key=len)
+    ]
     counts = [(name, int) for name in counters]
     namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters."}
     return dataclasses.make_dataclass(
-        "Result", [*fields, *counts], bases=(Result,), namespace=namespace, frozen=True, eq=False
+        "Result", [*fields, *counts], bases=(Result,), namespace=namespace, frozen=True, eq=False, kw_only=True
     )
 
 

@@ -89,7 +89,7 @@ class Unit(Generic[S, R]):
     others: str = ""
 
     def __post_init__(self) -> None:
-        ports = self.ports(next(iter(self.configs.values())))
+        ports = [self.ports(config) for config in self.configs.values()]
         derived: dict[str, Callable[[], object]] = {
             "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
             "result": lambda: result_type(ports, self.counters, self.unit_class.__module__),

@@ -1,0 +1,239 @@
+"""What streams a product through a lane: slabs while it is ready, a tile's operands when it is full, entries, outliers.
+
+Paper: [kllm §IV-A, Fig. 6]. The same whether a lane of the chip is fed edge by edge or golden cases are laid out.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from refemu.units.kllm.pe_lane.registers import SPARSE, State
+from refemu.units.kllm.pe_lane.unit import PeLane
+
+Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
+
+
+class Slab(NamedTuple):
+    """Positions that the Concat units take at once, with padding that does not count."""
+
+    a: np.ndarray  #: (positions,) indices of A, or integers
+    b: np.ndarray  #: (concat,) indices of B
+    valid: np.ndarray  #: (concat,) 0 or 1
+    turns: int
+    last: int
+    tile_end: int
+
+
+class Tile(NamedTuple):
+    """Operands of the columns that the MACs reduce side by side; fp16 words."""
+
+    a_scale: int
+    b_scale: np.ndarray  #: (macs,)
+    sparse: np.ndarray  #: (outliers, macs) 0 or 1: the column has a product in that edge
+    x: np.ndarray  #: (outliers, macs)
+    w: np.ndarray
+    x_coded: np.ndarray
+    w_coded: np.ndarray
+    opens: int = 1
+    closes: int = 1
+    shifts: int = 0
+    shift: int = 0
+    row_sum: np.ndarray | None = None
+    biases: int = 0
+    bias: np.ndarray | None = None
+
+
+class Pick(NamedTuple):
+    """Numbers of what one edge is given; -1 where there is nothing."""
+
+    slab: int
+    tile: int
+    entry: int
+    outlier: int  #: of the tile under reduction, `work`
+    work: int
+
+
+def slabs(lane: PeLane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
+    """Slabs of the columns of one tile.
+
+    Parameters
+    ----------
+    lane : PeLane
+        Its sizes.
+    a : ndarray of integers (K,)
+        Row of A.
+    b, valid : ndarray of integers (n, K)
+        Columns of B, at most as many as MACs, and which positions count.
+    closing : bool
+        Whether the last column ends the tile.
+
+    Yields
+    ------
+    Slab
+        In the order in which the lane takes them.
+    """
+    together = lane.counters if lane.lane_mapping == "counter" else 1
+    group = lane.inputs * (1 if together > 1 or lane.lane_mapping == "counter" else lane.counters)
+    for first in range(0, len(b), together):
+        for low in range(0, max(a.size, 1), lane.positions):
+            part, columns = slice(low, low + lane.positions), slice(first, first + together)
+            width = a[part].size
+            row, indices, used = np.zeros(lane.positions, np.int64), *np.zeros((2, together, lane.positions), np.int64)
+            row[:width], indices[: len(b[columns]), :width] = a[part], b[columns, part]
+            used[: len(b[columns]), :width] = valid[columns, part]
+            last = low + lane.positions >= a.size
+            end = last and closing and first + together >= len(b)
+            yield Slab(row, indices.reshape(-1), used.reshape(-1), max(1, -(-width // group)), int(last), int(end))
+
+
+class Feeder:
+    """Inputs of a lane, edge by edge, from its registers."""
+
+    def __init__(self, lane: PeLane, stream: Sequence[Slab], tiles: Sequence[Tile], table: np.ndarray) -> None:
+        """Take a product.
+
+        Parameters
+        ----------
+        lane : PeLane
+            The lane, between products.
+        stream : sequence of Slab
+            All slabs.
+        tiles : sequence of Tile
+            All tiles.
+        table : ndarray of integers (entries,)
+            Words of the codebook.
+        """
+        self._idle: dict[str, Any] = {port.name: np.zeros(port.lanes, np.int64) for port in lane.ports.inputs}
+        self._wide = {port.name for port in lane.ports.inputs if port.lanes > 1}
+        self._stream, self._tiles, self._table = stream, tiles, table
+        self._first = lane.state.tiles
+        self._next = 0  # slab
+
+    def __repr__(self) -> str:
+        return f"<Feeder of {len(self._stream)} slabs, {len(self._tiles)} tiles>"
+
+    def done(self, state: State) -> bool:
+        """Whether the MACs have finished the last tile.
+
+        Parameters
+        ----------
+        state : State
+            Registers of the lane.
+
+        Returns
+        -------
+        bool
+            True behind its last edge.
+        """
+        return state.tiles - self._first == len(self._tiles) and state.phase == 0
+
+    def pick(self, state: State) -> Pick:
+        """Numbers of what the next edge is given.
+
+        Parameters
+        ----------
+        state : State
+            Registers of the lane.
+
+        Returns
+        -------
+        Pick
+            Numbers of a slab, a tile, an entry and an outlier.
+        """
+        begun = state.tiles - self._first
+        slab = self._next if state.ready and self._next < len(self._stream) else -1
+        self._next += slab >= 0
+        tile = begun if begun < len(self._tiles) else -1
+        outlier = len(self._tiles[begun - 1].sparse) - state.left if state.phase == SPARSE else -1
+        return Pick(slab, tile, state.address, outlier, begun - 1)
+
+    def inputs(self, pick: Pick, go: int = 1) -> dict[str, Any]:
+        """Values of the ports.
+
+        Parameters
+        ----------
+        pick : Pick
+            What the edge is given.
+        go : int
+            Whether the MACs may begin the tile that waits.
+
+        Returns
+        -------
+        dict
+            Arrays of lanes, or numbers, by port.
+        """
+        words = {**self._idle, "turns": 1, "entry": self._table[pick.entry], "go": go}
+        if pick.slab >= 0:
+            words |= {"load": 1, **self._stream[pick.slab]._asdict()}
+        if pick.tile >= 0:
+            tile = self._tiles[pick.tile]._asdict()
+            words |= {name: value for name, value in tile.items() if name in words and value is not None}
+            words["outliers"] = len(tile["sparse"])
+        for name in ("sparse", "x", "w", "x_coded", "w_coded"):
+            row = None if pick.outlier < 0 else getattr(self._tiles[pick.work], name)[pick.outlier]
+            words[name] = self._idle[name] if row is None else row
+        return {name: value if name in self._wide else int(np.ravel(value)[0]) for name, value in words.items()}
+
+
+def picks(lane: PeLane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
+    """What every edge of a product is given, which depends on sizes alone.
+
+    Parameters
+    ----------
+    lane : PeLane
+        A fresh lane; it is stepped.
+    stream, tiles : sequence
+        The product.
+    waits : sequence of int
+        Edges without `go`.
+
+    Returns
+    -------
+    list of Pick
+        Until the last tile is finished.
+    """
+    feeder = Feeder(lane, stream, tiles, np.zeros(lane.entries, np.int64))
+    found = []
+    while not feeder.done(lane.state):
+        found.append(feeder.pick(lane.state))
+        lane.step(**feeder.inputs(found[-1], int(len(found) - 1 not in waits)))
+    return found
+
+
+def edges(
+    lane: PeLane,
+    found: Sequence[Pick],
+    stream: Sequence[Slab],
+    tiles: Sequence[Tile],
+    table: np.ndarray,
+    waits: Sequence[int] = (),
+) -> Edges:
+    """Inputs of all edges.
+
+    Parameters
+    ----------
+    lane : PeLane
+        Its ports.
+    found : sequence of Pick
+        What every edge is given.
+    stream, tiles : sequence
+        The product.
+    table : ndarray of integers (entries,)
+        Words of the codebook.
+    waits : sequence of int
+        Edges without `go`.
+
+    Returns
+    -------
+    dict of ndarray
+        Arrays (edges, lanes), or (edges,), by port.
+    """
+    feeder = Feeder(lane, stream, tiles, table)
+    rows = [feeder.inputs(pick, int(edge not in waits)) for edge, pick in enumerate(found)]
+    return {
+        port.name: np.array([row[port.name] for row in rows], np.int64).reshape(
+            len(rows), *((port.lanes,) if port.lanes > 1 else ())
+        )
+        for port in lane.ports.inputs
+    }
