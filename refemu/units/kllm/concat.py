@@ -64,9 +64,24 @@ class Concat(Clocked[State]):
 
     def step(self, a: int, b: int) -> State:
         """Execute one clock edge."""
-        return self._open(*self.accept(a, b))
+        return self.edge(*self.accept(a, b))
 
     def _open(self, a: int, b: int) -> State:
+        return self.edge(a, b)
+
+    def edge(self, a: int, b: int) -> State:
+        """Execute one clock edge without checking inputs.
+
+        Parameters
+        ----------
+        a, b : int
+            Indices below 2**a_bits and 2**b_bits.
+
+        Returns
+        -------
+        State
+            The register after the edge.
+        """
         q = (a << self.b_bits) | b  # [kllm §III-B]; D-kllm-6
         self.state = self.latched(a, b, event="concat", q=q, concats=self.state.concats + 1)
         return self.state
