@@ -1,4 +1,4 @@
-"""float32 arithmetic on Python floats, for units that are read step by step: plain values, no arrays.
+"""float32 and fp16 arithmetic on Python floats, for units that are read step by step: plain values, no arrays.
 
 A Python float has 53 bits, at least 2 * 24 + 2: one operation `+ - * /` or a square root on float32 values, rounded
 once more to float32 by `f32`, is the correctly rounded float32 result.
@@ -31,7 +31,7 @@ def value32(pattern: int) -> float:
 
 
 def pattern16(x: float) -> int:
-    """Pattern of the fp16 nearest to `x`, which is a float32 value; of any NaN the positive quiet one."""
+    """Pattern of the fp16 nearest to `x`, in one rounding; of any NaN the positive quiet one."""
     if x != x:
         return 0x7E00
     try:
@@ -43,6 +43,17 @@ def pattern16(x: float) -> int:
 def value16(pattern: int) -> float:
     """Value of an fp16 pattern."""
     return float(struct.unpack("<e", pattern.to_bytes(2, "little"))[0])
+
+
+def odd_sum(a: float, b: float) -> float:
+    """a + b rounded to odd: an inexact sum ends in 1, on the side of its error, so that a rounding may follow."""
+    total = a + b
+    back = total - a
+    error = (a - (total - back)) + (b - back)
+    if not math.isfinite(error) or error == 0:
+        return total
+    other = math.nextafter(total, math.copysign(math.inf, error))
+    return total if int.from_bytes(struct.pack("<d", total), "little") & 1 else other
 
 
 def div32(a: float, b: float) -> float:

@@ -1,13 +1,14 @@
 """float32 on Python floats is what NumPy's float32 is, for every operation and at every end."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
+from refemu.arith.scalar32 import div32, f32, odd_sum, pattern16, pattern32, value16, value32
 
 singles = st.floats(width=32, allow_nan=False)
 
@@ -41,14 +42,28 @@ def test_every_fp16_pattern_comes_back() -> None:
     assert pattern16(math.nan) == 0x7E00
 
 
-@given(x=singles)
+@given(x=st.floats(allow_nan=False))
 @example(x=65519.99609375)
+@example(x=1 + 2.0**-11 + 2.0**-50)
 @example(x=65520.0)
 @example(x=-65520.0)
 @example(x=2.0**-25)
 def test_fp16_pattern_is_numpys_cast(x: float) -> None:
     with np.errstate(over="ignore", under="ignore"):
-        assert pattern16(x) == int(np.float32(x).astype(np.float16).view(np.uint16))
+        assert pattern16(x) == int(np.float64(x).astype(np.float16).view(np.uint16))
+
+
+@given(a=st.floats(-1e9, 1e9), b=st.floats(-1e9, 1e9))
+@example(a=1.0, b=2.0**-60)
+@example(a=1.0, b=-(2.0**-60))
+@example(a=0.0, b=-0.0)
+def test_a_sum_rounded_to_odd_lies_on_the_side_of_the_exact_one(a: float, b: float) -> None:
+    exact, total = Fraction(a) + Fraction(b), odd_sum(a, b)
+    odd = int(np.float64(total).view(np.uint64)) & 1
+    neighbours = Fraction(math.nextafter(total, -math.inf)), Fraction(math.nextafter(total, math.inf))
+
+    assert total == exact or (odd and neighbours[0] < exact < neighbours[1])
+    assert pattern16(odd_sum(math.inf, -math.inf)) == 0x7E00
 
 
 @pytest.mark.parametrize(("x", "rounded"), [(1e39, math.inf), (-1e39, -math.inf), (1 + 2.0**-24, 1.0), (5e-46, 0.0)])

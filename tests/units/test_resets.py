@@ -50,7 +50,10 @@ NOT_ZERO: dict[str, Reset] = {
     "functional": {"top": always(LOWEST16)},
     "generation_compressor": {"window": always(1), "slots": each("slots", -1)},
     "index_function": {"scale": always(ONE16)},
-    "index_matmul": {"a_scale": always(1), "b_scale": lambda device: ONE16 if device.integer else 1},
+    "index_matmul": {
+        "a_scale": lambda device: int(device.norm == "none"),
+        "b_scale": lambda device: ONE16 if device.integer else 1,
+    },
     "index_norm": {"scale": always(1)},
     "k_offset": {"ready": always(1)},
     "kllm_chip": {"a_scale": always(1), "b_scale": each("b_scale", 1)},

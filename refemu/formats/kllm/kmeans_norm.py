@@ -5,7 +5,6 @@ sum over the quantized weights).
 """
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -44,26 +43,40 @@ def _round16(x: ArrayLike) -> Any:
     return fp16.round16_of_f64(np.asarray(x, np.float64)).astype(np.float64)[()]
 
 
+def quotient16(a: ArrayLike, b: ArrayLike) -> np.ndarray:
+    """r16(r32(a / b)), the delayed division [kllm §III-C2, Fig. 4]: float16. a, b: as for `quotient32`."""
+    return fp16.to_f16(quotient32(np.asarray(a, np.float64), np.asarray(b, np.float64)))
+
+
 def quotient32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b of float64 arrays that broadcast, b above 0, rounded once to float32."""
+    """a / b of float64 arrays that broadcast, b above 0, the exact quotient rounded once to float32."""
     with np.errstate(all="ignore"):
-        quotient = np.asarray(a / b)
-        if not (_round32(b) == b).all():  # float32 divisors need no more: the second rounding cannot go astray
-            quotient = _to_odd(quotient, *np.broadcast_arrays(a, b))
-        return quotient.astype(np.float32)
+        if (_round32(a) == a).all() and (_round32(b) == b).all():
+            return np.asarray(a / b).astype(np.float32)  # 53 bits >= 2 * 24 + 2: a second rounding cannot go astray
+        (x, power), (y, less) = np.frexp(a), np.frexp(b)  # the parts in [0.5, 1): no product leaves float64
+        return np.ldexp(_to_odd(np.asarray(x / y), x, y), power - less).astype(np.float32)
 
 
-def _to_odd(quotient: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Quotients rounded to odd: an inexact one ends in 1, on the side of its error."""
-    words = quotient.reshape(-1).view(np.int64).copy()
-    for i, (q, x, y) in enumerate(
-        zip(quotient.reshape(-1).tolist(), a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
-    ):
-        if np.isfinite(q) and np.isfinite(y):
-            error = Fraction(x) - Fraction(q) * Fraction(y)
-            if error and not words[i] & 1:
-                words[i] += 1 if (error > 0) == (q > 0) else -1
-    return words.view(np.float64).reshape(quotient.shape)
+def _to_odd(quotient: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Quotients x / y rounded to odd: an inexact one ends in 1, on the side of its error."""
+    product = quotient * y
+    error = (x - product) - _rest(quotient, y, product)  # both differences have the sign of the exact one
+    word = quotient.view(np.int64)
+    away = np.where((error > 0) == (quotient > 0), 1, -1)
+    return np.where((np.abs(error) > 0) & (word & 1 == 0), word + away, word).view(np.float64)
+
+
+def _rest(x: np.ndarray, y: np.ndarray, product: np.ndarray) -> np.ndarray:
+    """x * y - product, exact: by halves of 26 bits, whose products float64 holds."""
+    (a, b), (c, d) = _halves(x), _halves(y)
+    return ((a * c - product) + a * d + b * c) + b * d
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x as the sum of two values of at most 26 bits each."""
+    large = x * ((1 << 27) + 1)
+    high = large - (large - x)
+    return high, x - high
 
 
 class NoDivisor(Refused):

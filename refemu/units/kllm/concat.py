@@ -6,6 +6,7 @@ left unused between the two).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from refemu.arith.checks import require_int
@@ -58,14 +59,29 @@ class Concat(Clocked[State]):
         """
         self.a_bits: int = require_int(a_bits, 1, INPUT_BITS, self.name, "a_bits")
         self.b_bits: int = require_int(b_bits, 1, INPUT_BITS, self.name, "b_bits")
-        self.ports: Ports = ports({"a_bits": self.a_bits, "b_bits": self.b_bits})
+        self.ports: Ports = _ports(self.a_bits, self.b_bits)
         self.state: State = self.reset(State)
 
     def step(self, a: int, b: int) -> State:
         """Execute one clock edge."""
-        return self._open(*self.accept(a, b))
+        return self.edge(*self.accept(a, b))
 
     def _open(self, a: int, b: int) -> State:
+        return self.edge(a, b)
+
+    def edge(self, a: int, b: int) -> State:
+        """Execute one clock edge without checking inputs.
+
+        Parameters
+        ----------
+        a, b : int
+            Indices below 2**a_bits and 2**b_bits.
+
+        Returns
+        -------
+        State
+            The register after the edge.
+        """
         q = (a << self.b_bits) | b  # [kllm §III-B]; D-kllm-6
         self.state = self.latched(a, b, event="concat", q=q, concats=self.state.concats + 1)
         return self.state
@@ -73,9 +89,15 @@ class Concat(Clocked[State]):
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Four wires per input whatever the widths; an index leaves the upper ones at 0."""
+    return _ports(config.get("a_bits", INPUT_BITS), config.get("b_bits", INPUT_BITS))
+
+
+@cache
+def _ports(a_bits: int, b_bits: int) -> Ports:
+    """Shared by the thousands of units of a lane."""
     inputs = (
-        Port(name, INPUT_BITS, most=(1 << config.get(f"{name}_bits", 4)) - 1, meaning=f"index of operand {name}")
-        for name in ("a", "b")
+        Port(name, INPUT_BITS, most=(1 << bits) - 1, meaning=f"index of operand {name}")
+        for name, bits in (("a", a_bits), ("b", b_bits))
     )
     return Ports(inputs=tuple(inputs), outputs=(Port("q", REGISTER_BITS, meaning="register after the clock edge"),))
 

@@ -5,24 +5,24 @@ Decisions: D-kllm-3 (two roundings, not one: the product is rounded, then the su
 flag: it stays 0 where a product overflows and meets an infinity or a NaN).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
-from refemu.arith import fp16
 from refemu.arith.checks import require_choice
+from refemu.arith.scalar32 import odd_sum, pattern16, value16
 from refemu.units.kllm.cases import fp16_mac as fp16_mac_cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-__all__ = ["ROUNDINGS", "UNIT", "Fp16Mac", "Rounding", "State", "run"]
+__all__ = ["ONE", "ROUNDINGS", "UNIT", "Fp16Mac", "Rounding", "State", "run"]
 
 
 Rounding = Literal["fp16", "fp16_fma"]  #: Rounding of a multiply-accumulate: twice, or once
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)  #: The choices of `Rounding`
+ONE = 0x3C00  #: Word of 1: a factor with which the unit only adds
+EXPONENT = 0x7C00  #: Exponent field of a word: all ones in infinities and NaN
 
 
 @dataclass(frozen=True)
@@ -73,26 +73,65 @@ class Fp16Mac(Stepped[State]):
         return self._open(*self.accept(a, b, acc))
 
     def _open(self, a: int, b: int, acc: int) -> State:
-        x, y, s = fp16.to_f32(fp16.values([a, b, acc]))
-        product = fp16.mul16(x, y)
-        total = fp16.add16(s, product) if self.rounding == "fp16" else fp16.fma16(x, y, s)
-        overflow = int(bool(np.isfinite([x, y, s]).all()) and not np.isfinite(total))
+        product, y = self.multiply_add(a, b, acc)
+        overflow = int(_is_finite(a) and _is_finite(b) and _is_finite(acc) and not _is_finite(y))
         self.state = self.latched(
             a,
             b,
             acc,
             event="mac",
-            product=_word(product),
-            y=_word(total),
+            product=product,
+            y=y,
             overflow=overflow,
             macs=self.state.macs + 1,
             overflows=self.state.overflows + overflow,
         )
         return self.state
 
+    def multiply_add(self, a: int, b: int, acc: int) -> tuple[int, int]:
+        """Compute one step on fp16 words without checking them; the State stays.
 
-def _word(value: np.ndarray) -> int:
-    return int(fp16.to_f16(value).view(np.uint16))
+        Parameters
+        ----------
+        a, b : int
+            Words of the factors.
+        acc : int
+            Word of the addend.
+
+        Returns
+        -------
+        product : int
+            Word of the rounded product.
+        y : int
+            Word of the sum.
+        """
+        exact = value16(a) * value16(b)  # 22 bits
+        product = pattern16(exact)
+        if self.rounding == "fp16":
+            return product, pattern16(value16(acc) + value16(product))  # 40 bits: exact before the rounding
+        return product, pattern16(odd_sum(exact, value16(acc)))
+
+    def accumulate(self, factors: Iterable[tuple[int, int]]) -> int:
+        """Add up products of fp16 words from +0 on, one step each, without checking them; the State stays.
+
+        Parameters
+        ----------
+        factors : iterable of tuple of 2 int
+            Words `a` and `b` of every step, in order.
+
+        Returns
+        -------
+        int
+            Word of the sum.
+        """
+        y = 0
+        for a, b in factors:
+            _, y = self.multiply_add(a, b, y)
+        return y
+
+
+def _is_finite(word: int) -> bool:
+    return word & EXPONENT != EXPONENT
 
 
 PORTS = Ports(

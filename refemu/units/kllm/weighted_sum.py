@@ -12,9 +12,11 @@ import numpy as np
 
 from refemu.arith import dot, exact, fp16
 from refemu.arith.checks import plain, require_int
+from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units.kllm.cases import weighted_sum as weighted_sum_cases
+from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
@@ -46,6 +48,9 @@ class State:
 class WeightedSum(Stepped[State]):
     """Reduction of one column on a lane's MACs: in a sequential order an event is one MAC, otherwise a whole sum.
 
+    A sequential sum of an fp16 accumulator (preset "paper", acc "fp16" and "fp16_fma") steps the unit's `Fp16Mac`. A
+    wider accumulator (acc "fp32", and preset "exact") and other orders are no such MAC and go through `sums`.
+
     References
     ----------
     [kllm §III-B1, §IV-A]
@@ -71,6 +76,7 @@ class WeightedSum(Stepped[State]):
         self.bits: int = require_int(bits, 1, 8, self.name, "bits")
         self.preset: Preset | KllmArith = plain(preset)
         self.arith: KllmArith = KllmArith.preset(self.preset)
+        self.mac: Fp16Mac | None = Fp16Mac(self.arith.acc) if self.arith.acc in ROUNDINGS else None
         self.ports: Ports = ports({"bits": self.bits})
         self.state: State = self.reset(State)
 
@@ -96,16 +102,15 @@ class WeightedSum(Stepped[State]):
     def _mac(self, before: State) -> State:
         """One MAC; the last one shows y."""
         i = before.done
-        entries = fp16.values(before.codebook[i : i + 1])
-        after = replace(
-            before,
-            event="mac",
-            done=i + 1,
-            lookups=before.lookups + 1,
-            macs=before.macs + 1,
-            acc=_word(sums(np.array(before.count[i : i + 1]), entries, self.arith, _value(before.acc))),
-        )
+        acc = self._added(before.count[i], before.codebook[i], before.acc)
+        after = replace(before, event="mac", done=i + 1, lookups=before.lookups + 1, macs=before.macs + 1, acc=acc)
         return after if i + 1 < 1 << self.bits else _finished(after)
+
+    def _added(self, count: int, entry: int, acc: int) -> int:
+        """Word of the accumulator behind count * entry; the MAC takes the count as fp16 (D-kllm-4)."""
+        if self.mac is None:
+            return _word(sums(np.array([count]), fp16.values([entry]), self.arith, value32(acc)))
+        return pattern32(value16(self.mac.step(pattern16(float(count)), entry, pattern16(value32(acc))).y))
 
     def _sum(self, before: State) -> State:
         """All MACs at once."""
@@ -127,12 +132,8 @@ def _word(value: np.ndarray) -> int:
     return int(fp16.canonical(value).view(np.uint32))
 
 
-def _value(word: int) -> float:
-    return float(np.uint32(word).view(np.float32))
-
-
 def _finished(state: State) -> State:
-    y = int(fp16.bits(fp16.to_f16(np.float32(_value(state.acc)))))
+    y = pattern16(value32(state.acc))
     overflow = int(y & 0x7C00 == 0x7C00)
     return replace(state, y=y, overflow=overflow, overflows=state.overflows + overflow)
 

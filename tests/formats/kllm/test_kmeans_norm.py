@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans import Codebook, KMeans, TopK
-from refemu.formats.kllm.kmeans_norm import folded_bias, quotient32, rounder, row_sums
+from refemu.formats.kllm.kmeans_norm import folded_bias, quotient16, quotient32, rounder, row_sums
 from tests.oracles import fp16
 from tests.oracles.kllm import formats, functions
 
@@ -38,6 +38,39 @@ def test_quotients_beside_midpoints_of_float32() -> None:
 
     assert quotient32(np.ones(1), divisors).tolist() == expected
     assert (1 / divisors).astype(np.float32).tolist() != expected  # two roundings would miss some
+
+
+WIDE = st.floats(min_value=1e-300, max_value=1e300)
+
+
+@settings(deadline=None, max_examples=300)
+@given(a=WIDE, b=WIDE)
+@example(a=1.0, b=1 / (1 + 2**-24))
+@example(a=1e-300, b=3e-300)
+@example(a=3e-40, b=1.7)
+def test_quotients_of_any_two_numbers_are_rounded_once(a: float, b: float) -> None:
+    """Numerator and divisor of 53 bits, of any size; the quotient may be subnormal, or leave float32."""
+    expected = fp16.f32_from_fraction(Fraction(a) / Fraction(b))
+
+    assert quotient32(np.array([a, -a]), np.array(b)).tolist() == [expected, -expected]
+
+
+@settings(deadline=None)
+@given(a=st.integers(1, 0x7BFF).map(fp16.to_float), b=st.floats(2**-20, 2**15))
+@example(a=1.0, b=1 / (1 + 2**-24))  # a quotient that float64 rounds onto a midpoint of float32
+@example(a=1.0, b=1 / (1 + 3 * 2**-24))
+def test_delayed_division_rounds_twice_from_the_exact_quotient(a: float, b: float) -> None:
+    """r16(r32(a / b)): also where the divisor is a float64."""
+    wanted = fp16.to_float(fp16.from_float(fp16.f32_from_fraction(Fraction(a) / Fraction(b))))
+
+    assert float(quotient16(a, b)) == wanted
+    assert quotient16(np.array([[a]]), np.array([b, b])).tolist() == [[wanted, wanted]]
+
+
+def test_a_quotient_that_is_no_number_has_the_one_pattern() -> None:
+    """Infinite mean over infinite deviation, as sums in fp16 may leave them."""
+    assert int(quotient16(np.inf, np.inf).view(np.uint16)) == 0x7E00
+    assert quotient16(np.array([1, np.inf]), np.array([np.inf, 2.5])).tolist() == [0, np.inf]
 
 
 @pytest.mark.parametrize("preset", ["paper", "exact"])

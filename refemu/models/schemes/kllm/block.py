@@ -93,10 +93,9 @@ class Blocks:
 
     def _norms(self, a: KMeansTensor, wholes: Sequence[str]) -> Sequence[Norm]:
         """The delayed norm of an activation, for every weight that reads it."""
-        sizes = self.operands.sizes
-        if sizes.norm == "layer":
-            return self._units.layer_norms(a, sizes.rms_eps, [self.operands.row_sums[whole] for whole in wholes])
-        return [self._units.norm(a, sizes.rms_eps)] * len(wholes)
+        operands, sizes = self.operands, self.operands.sizes
+        weights = [(operands.weights[whole].codebook, operands.row_sums.get(whole)) for whole in wholes]
+        return self._units.norms(a, sizes.norm, sizes.rms_eps, weights)
 
     def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> Attention:
         """Index products with K, softmax, integer scores times V. q: fp16 values (tokens, heads * dim)."""

@@ -13,12 +13,14 @@ from refemu import units
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.orders import Exact, Sequential
+from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans import KMeans
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.backend import Backend
 from refemu.units.kllm import index_function, score_quantizer
 from refemu.units.kllm.index_matmul import Norm, Scores
+from refemu.units.kllm.index_norm import Divisors, NormKind
 
 
 class Units:
@@ -45,13 +47,22 @@ class Units:
         return kmeans_jit.encode(fmt, x)
 
     def norm(self, a: KMeansTensor, eps: float) -> Norm:
-        """The root mean square of each token, from its counts."""
-        return Norm(self.unit("index_norm").divisors(a, eps=eps, preset=self.arith).divisor)
+        """The root mean square of each token, from its counts, and its divided scale."""
+        return Norm.of(self._divisors(a, "rms", eps))
 
-    def layer_norms(self, a: KMeansTensor, eps: float, row_sums: Sequence[np.ndarray]) -> list[Norm]:
-        """Deviation and mean of each token, beside the sums of every weight that reads it."""
-        divisors = self.unit("index_norm").divisors(a, norm="layer", eps=eps, preset=self.arith)
-        return [Norm(divisors.divisor, divisors.mean, sums) for sums in row_sums]
+    def _divisors(self, a: KMeansTensor, norm: NormKind, eps: float) -> Divisors:
+        divisors: Divisors = self.unit("index_norm").divisors(a, norm=norm, eps=eps, preset=self.arith)
+        return divisors
+
+    def norms(
+        self, a: KMeansTensor, norm: NormKind, eps: float, weights: Sequence[tuple[Codebook, np.ndarray | None]]
+    ) -> list[Norm]:
+        """What index_norm leaves to the product with each weight that reads `a`: statistics, and operands divided.
+
+        weights: codebook, and for LayerNorm the sums over the columns.
+        """
+        divisors = self._divisors(a, norm, eps)
+        return [Norm.of(divisors.of(codebook), sums) for codebook, sums in weights]
 
     def plain_norm(self, x: np.ndarray, eps: float) -> Norm:
         """The same from FP16 values, by the steps of scheme `fp16` up to the root."""

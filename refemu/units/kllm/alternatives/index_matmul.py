@@ -6,9 +6,12 @@ import numpy as np
 
 from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused
+from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.formats.kllm.kllm_arith import LANES
 from refemu.units.alternative import Alternative, choices
 from refemu.units.kllm.alternatives.arith import option
+from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
+from refemu.units.kllm.index_matmul.accumulators import Macs
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.index_matmul.unit import IndexMatmul, State
 from refemu.units.ports import fields
@@ -27,8 +30,8 @@ class OnlyA(IndexMatmul):
     """Only outliers of A leave the counts; those of B are taken for their index."""
 
     def _column(self, state: State) -> Column:
-        if self.integer:
-            raise Refused("index_matmul: integers have no outliers")
+        if self.integer or self.norm != "none":
+            raise Refused("index_matmul: integers, and weights behind a norm, have no outliers")
         column = super()._column(state)
         return column._replace(left_out=np.array(fields(state.a_mask)) > 0)
 
@@ -63,8 +66,41 @@ class TruncatedWeights(IndexMatmul):
             raise Refused("index_matmul: the sparse path has no scale of B, or its operands must be fp16")
         scale, codebook = (fp16.values(np.array(word)) for word in (state.b_scale, state.b_codebook))
         exact = codebook[column.b].astype(np.float32) * np.float32(scale)
-        outlier = np.array(fields(state.b_mask)) > 0
+        outlier = np.array(fields(state.b_mask) if state.b_mask != () else (0,) * self.k) > 0
         return column._replace(b_value=fp16.round16(np.where(outlier, column.b_value, _truncated(exact))))
+
+
+class FusedMerge(IndexMatmul):
+    """The MACs of the merge round once."""
+
+    def _merge(self, before: State, column: Column) -> State:
+        if not isinstance(self.accumulator, Macs):
+            raise Refused("index_matmul: this accumulator has no fp16 MACs")
+        self.accumulator.merging = Fp16Mac("fp16_fma")
+        return super()._merge(before, column)
+
+
+class BiasFirst(IndexMatmul):
+    """The bias joins the sparse part, before the dense part is added and a LayerNorm's shift subtracted."""
+
+    def _merge(self, before: State, column: Column) -> State:
+        if not isinstance(self.accumulator, Macs) or column.bias is None:
+            raise Refused("index_matmul: there is no bias, or it is rounded once with the rest")
+        _, word = Fp16Mac().multiply_add(before.bias, ONE, pattern16(value32(before.outside)))
+        first = replace(before, outside=pattern32(value16(word)))
+        return replace(super()._merge(first, column._replace(bias=None)), outside=before.outside)
+
+
+class ShiftLast(IndexMatmul):
+    """A LayerNorm's shift is subtracted behind the bias."""
+
+    def _merge(self, before: State, column: Column) -> State:
+        if not isinstance(self.accumulator, Macs) or column.bias is None or column.shift is None:
+            raise Refused("index_matmul: there is no bias, no shift, or they are rounded once with the rest")
+        after = super()._merge(before, column._replace(shift=None))
+        _, y = Fp16Mac().multiply_add(before.shift ^ 0x8000, before.row_sum, after.y)
+        overflow = int(y & 0x7C00 == 0x7C00)
+        return replace(after, y=y, overflow=overflow, overflows=before.overflows + overflow)
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:
@@ -77,6 +113,9 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "a MAC rounds once", acc="fp16_fma", order=dot.Sequential()),
     option("D-kllm-33", "the product of the scales is not rounded", scale_y="exact"),
+    Alternative("D-kllm-3", "the MACs of the merge round once", variant=FusedMerge),
+    Alternative("D-kllm-40", "the bias joins the sparse part", variant=BiasFirst),
+    Alternative("D-kllm-40", "the bias is added before the shift", variant=ShiftLast),
     Alternative("D-kllm-33", "the scales are multiplied into the table", variant=ScaleFirst),
     Alternative("D-kllm-12", "only outliers of A leave the counts", variant=OnlyA),
     Alternative("D-kllm-13", "positions of outliers are counted, too", variant=AllCounted),
@@ -87,6 +126,6 @@ UNOBSERVABLE = {
     "D-kllm-5": "The entries of the product codebook come in at a port; how they were rounded is the table's affair.",
     "D-kllm-10": "Zero points do not cross the ports of this unit; they belong to whole tensors.",
     "D-kllm-14": "Scales of V are folded into the scores before they reach this unit, which has a port for one scale.",
-    "D-kllm-37": "A norm does not cross the ports of this unit; index_norm shows the divided scale and centroids.",
-    "D-kllm-39": "A norm does not cross the ports of this unit; index_norm shows its variance.",
+    "D-kllm-37": "The divided scale and centroids come in at ports; index_norm shows them.",
+    "D-kllm-39": "LayerNorm's shift and R_n come in at ports; index_norm shows its variance.",
 }

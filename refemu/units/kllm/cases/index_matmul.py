@@ -18,17 +18,21 @@ A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s 
 B = [3, 0, 2, 2, 1, 3, 0, 1]
 Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
 ONE = 0x3C00
+WORKED = {"shift": 0x3800, "row_sum": 0x4200, "bias": 0x3400}  #: h = 0.5, R_n = 3, bias 0.25: Y = -1.5625 - 1.5 + 0.25
 LONG = 256  #: positions from which on few rows are drawn
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     ports = find("index_matmul").ports(config).inputs
+    merged = {port.name for port in ports} & {"bias", "shift"}
     if kind != "random" and config["k"] < len(A):
         return  # shorter than the worked column that the others begin with
     if kind == "paper":
         where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
         yield Cases(kind, f"{where} eight positions, four centroids of B, no outliers", _rows(config, ports, 1))
+    if kind == "edge" and merged:
+        yield from _merges(config, ports)
     if kind == "edge":
         yield Cases(
             kind, "one outlier of A, of B, of both at one position, everywhere", _outliers(config, ports), "D-kllm-12"
@@ -47,7 +51,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
-        rows, few = (2, 1) if config["k"] > LONG else (rows, 12)
+        rows, few = (2, 1) if config["k"] > LONG else (24, 8) if merged else (rows, 12)
         real, wild = drawn("index_matmul", config, ports, rows, few, seed)
         yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors", real)
         yield Cases(kind, "uniform words, half of the positions outliers", wild)
@@ -64,6 +68,9 @@ def _rows(config: Config, ports: tuple[Port, ...], count: int) -> dict[str, np.n
     if integer:
         inputs["a_outlier"][:] = 0x2C00 + 16 * np.arange(k)
         return inputs
+    for name, word in WORKED.items():
+        if name in inputs:
+            inputs[name][:] = word
     inputs["b_scale"][:] = ONE
     inputs["a_codebook"][:] = spread([0xB800, 0x3A00], 1 << config["a_bits"])
     inputs["a_mask"][:, 8:] = 1
@@ -94,17 +101,64 @@ def _outliers(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
         for mask in chosen:
             inputs[mask][row, list(positions)] = 1
     for side, start in (("a", 0x4900), ("b", 0xC480)):
-        inputs[f"{side}_outlier"][:] = start + np.arange(config["k"])
+        if f"{side}_outlier" in inputs:
+            inputs[f"{side}_outlier"][:] = start + np.arange(config["k"])
     return inputs
 
 
 def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     """The column's dense part is -1.5625 (of integers 6), the one outlier its opposite, or nearly."""
     inputs = _rows(config, ports, 3)
-    inputs["b_mask"][:, 7], inputs["b_index"][:, 7] = 1, 0
-    if "a_mask" in inputs:
-        inputs["a_mask"][:, 7] = 1
-    inputs["a_outlier"][:, 7], inputs["b_outlier"][:, 7] = ONE, [0x3C80, 0x3C81, 0xC600]
+    inputs["b_index"][:, 7] = 0
+    for mask in ("a_mask", "b_mask"):
+        if mask in inputs:
+            inputs[mask][:, 7] = 1
+    words = [0x3C80, 0x3C81, 0xC600]
+    if "b_outlier" in inputs:
+        inputs["a_outlier"][:, 7], inputs["b_outlier"][:, 7] = ONE, words
+    else:
+        inputs["a_outlier"][:, 7] = np.array(words) ^ 0x8000  # times the first centroid of B, -1
+    return inputs
+
+
+def _merges(config: Config, ports: tuple[Port, ...]) -> Iterator[Cases]:
+    """What the merge adds beside the sparse part: a bias, a LayerNorm's shift."""
+    names = {port.name for port in ports}
+    alone = [(0, 0, 0), (0, 0, 0x4500), (0x3800, 0x4200, 0), (0xB800, 0x4200, 0x4500), (0x3800, 0xC200, 0xC500)]
+    yield _added("edge", "nothing, the bias alone, the shift alone, both", config, ports, alone, "D-kllm-40")
+    if "shift" not in names:
+        return
+    order = [(0x3800, 0xE800, 0x3C00), (0x3800, 0x6800, 0xBC00), (0xBC00, 0x6800, 0xE801), (0x3C01, 0x3C01, 0x3C02)]
+    yield _added("edge", "sums that round: the shift comes before the bias", config, ports, order, "D-kllm-40")
+    product = [(0x3C01, 0x3C01, 0x4120), (0x3555, 0x3555, 0x3E7C), (0x0001, 0x3800, 0), (0x0400, 0x1000, 0x3E40)]
+    yield _added("edge", "h by R_n is rounded before it is subtracted", config, ports, product, "D-kllm-39")
+    ends = [(0x7BFF, 0x7BFF, 0), (0x7BFF, 0x4000, 0x7BFF), (0x7C00, 0x3C00, 0), (0x7C00, 0, 0), (0, 0x8000, 0x8000)]
+    yield _added("edge", "h, R_n or their product beyond fp16, infinity by 0; signs of zeros", config, ports, ends)
+    yield Cases("edge", "the divided scale is 0, infinite, or subnormal", _folded(config, ports), "D-kllm-37")
+
+
+def _added(
+    kind: Kind,
+    why: str,
+    config: Config,
+    ports: tuple[Port, ...],
+    rows: Sequence[tuple[int, int, int]],
+    decision: str = "",
+) -> Cases:
+    """The worked column with words of h, R_n and the bias of every row, where they have a port."""
+    inputs = _rows(config, ports, len(rows))
+    for name, column in zip(("shift", "row_sum", "bias"), zip(*rows, strict=True), strict=True):
+        if name in inputs:
+            inputs[name][:] = column
+    return Cases(kind, why, inputs, decision)
+
+
+def _folded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """Scales that a division left, and divided centroids beyond 1 beside outliers of A."""
+    inputs = _rows(config, ports, 4)
+    inputs["a_scale"][:] = [0, 0x7C00, 0x0003, 0x4D37]
+    inputs["b_codebook"][:] = spread([0xD2E1, 0xC8F3, 0x48F3, 0x7C00], 1 << config["b_bits"])
+    inputs["a_mask"][2:, :3], inputs["a_outlier"][2:, :3] = 1, 0x4933
     return inputs
 
 
@@ -135,6 +189,9 @@ def _rounded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     scales = [0x3C01, 0x3C03, 0x3C05, 0x3C07] * 2 + [0x0C00, 0x0003, 0x7BFF]
     inputs = _rows(config, ports, len(scales))
     for name in ("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier"):
+        if name in inputs:
+            inputs[name][:] = 0
+    for name in WORKED:
         if name in inputs:
             inputs[name][:] = 0
     inputs["a_scale"][:] = scales
@@ -182,14 +239,16 @@ def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dic
             fields = array & 0x83FF | 0x2C00 + (array & 0xC00)
             inputs[name] = np.sort(np.where(fields >= 0x8000, 0x8000 - fields, fields), axis=-1, kind="stable")
             inputs[name] = np.where(inputs[name] < 0, 0x8000 - inputs[name], inputs[name])
-        elif name.endswith(("_outlier", "_scale")):
-            inputs[name] = array & (0x83FF if name.endswith("outlier") else 0x3FF) | 0x3C00 + (array & 0x400)
+        elif name.endswith(("_outlier", "_scale")) or name in WORKED:
+            inputs[name] = array & (0x3FF if name.endswith("_scale") else 0x83FF) | 0x3C00 + (array & 0x400)
     return with_products(inputs)
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With codebooks below 1 in magnitude, as normalized centroids are: no inlier overflows."""
-    return {name: array & 0xBBFF if name.endswith("_codebook") else array for name, array in inputs.items()}
+    """With codebooks below 1 in magnitude, as normalized centroids are: no inlier overflows. Divided ones stay."""
+    divided = config.get("norm", "none") != "none"
+    below = {"a_codebook"} if divided else {"a_codebook", "b_codebook"}
+    return {name: array & 0xBBFF if name in below else array for name, array in inputs.items()}
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

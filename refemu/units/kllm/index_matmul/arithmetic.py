@@ -54,19 +54,6 @@ def joint_scale(a: np.ndarray, b: np.ndarray | float, arith: KllmArith) -> np.nd
     return r16(product) if arith.scale_y == "fp16" else product
 
 
-def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """r16(r32(a / b)) of float64 arrays, as a delayed division divides; r32 is one rounding of the exact quotient."""
-    with np.errstate(all="ignore"):
-        q = np.array(a / b, np.float64, ndmin=1)
-        word = q.view(np.int64)
-        tie = (word & 0x1FFF_FFFF == 0x1000_0000) & np.isfinite(q)  # midway between float32 values, as rounded here
-        for where in zip(*np.nonzero(tie), strict=True):
-            x, y = (abs(Fraction(float(np.broadcast_to(side, q.shape)[where]))) for side in (a, b))
-            error = x / y - abs(Fraction(float(q[where])))
-            word[where] += (error > 0) - (error < 0)
-        return r16(q.astype(np.float32).astype(np.float64)).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
-
-
 def merge(
     inside: np.ndarray,
     scale: np.ndarray,
@@ -77,7 +64,8 @@ def merge(
 ) -> np.ndarray:
     """Y of rounding accumulators: scale the dense part, add the sparse one, subtract `shift`, add the bias.
 
-    Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. All float64 that broadcast; returns float32.
+    Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. All float64 that broadcast; returns float32. On
+    fp16 words `Fp16Mac` does the same; this is for a float32 accumulator, an exact product of scales, and whole arrays.
     """
     terms = [outside] + ([-shift] if shift is not None else []) + ([bias] if bias is not None else [])
     with np.errstate(all="ignore"):
@@ -87,10 +75,10 @@ def merge(
     return fp16.canonical(y.astype(np.float32))
 
 
-def mean_terms(mean: np.ndarray, divisor: np.ndarray, row_sum: np.ndarray) -> np.ndarray:
-    """LayerNorm, roundings as in the datapath: r16(r16(r32(mean / std)) * r16(R_n)), float64 (M, N) (D-kllm-39)."""
-    means, divisors = (np.asarray(x, np.float64).reshape(-1, 1) for x in (mean, divisor))
-    return r16(quotient(means, divisors) * r16(np.asarray(row_sum, np.float64)))
+def mean_term(shift: Any, row_sum: Any) -> np.ndarray:
+    """LayerNorm's r16(h * R_n) of fp16 values in float64: what the merge subtracts (D-kllm-39)."""
+    with np.errstate(all="ignore"):
+        return r16(np.asarray(shift) * np.asarray(row_sum))
 
 
 def zero_terms(

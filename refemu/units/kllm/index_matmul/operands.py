@@ -16,6 +16,7 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale
+from refemu.units.kllm.index_norm import Divisors
 
 NAME = "index_matmul"
 
@@ -49,19 +50,57 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """Statistics of a norm before the MatMul, applied after it: divisors; for LayerNorm means and sums of weights."""
+    """Statistics of a norm before the MatMul, applied after it: divisors; for LayerNorm means and sums of weights.
+
+    What index_norm divided is a wire [kllm Fig. 4]: the MatMul reads it. What is not there the MatMul divides itself.
+    """
 
     divisor: np.ndarray  #: rms or standard deviation of each row of A, float32 or float64, (...), above 0
     mean: np.ndarray | None = None  #: LayerNorm: of each row, the same shape
     row_sum: np.ndarray | None = None  #: LayerNorm: R_n = s_n * sum of centroids of column n, (N,)
+    folded: np.ndarray | None = None  #: float16, shape of `divisor`: divided scale of each row
+    divided: np.ndarray | None = None  #: float16 (..., 2**nB): divided centroids of B
+    shift: np.ndarray | None = None  #: float16, shape of `divisor`: LayerNorm's mean over deviation
+
+    @classmethod
+    def of(cls, divisors: Divisors, row_sum: np.ndarray | None = None) -> "Norm":
+        """Connect the answer of index_norm.
+
+        Parameters
+        ----------
+        divisors : Divisors
+            Answer of `index_norm.divisors`.
+        row_sum : ndarray, optional
+            LayerNorm: sums over the weights.
+
+        Returns
+        -------
+        Norm
+            Statistics and divided operands.
+        """
+        wires = divisors.folded, divisors.divided, divisors.shift
+        return cls(divisors.divisor, divisors.mean, row_sum, *wires)
 
     def __post_init__(self) -> None:
+        self._require_wires()
         bad = ~(np.isfinite(self.divisor) & (np.asarray(self.divisor) > 0))
         if bad.any():
             where = first_index(bad)
             raise Refused(f"{NAME}: norm divisor {float(self.divisor[where])}{at(where)} is not positive and finite")
         if (self.mean is None) != (self.row_sum is None):
             raise Refused(f"{NAME}: mean and row_sum of a norm go together")
+
+    def _require_wires(self) -> None:
+        shape = np.shape(self.divisor)
+        for name, wire in (("folded", self.folded), ("divided", self.divided), ("shift", self.shift)):
+            if wire is None:
+                continue
+            lead = wire.shape[:-1] if name == "divided" else wire.shape
+            if wire.dtype != np.float16 or lead != shape:
+                raise RefusedType(
+                    f"{NAME}: {name} of a norm must be float16 for divisors of shape {shape}, got {wire.dtype} of "
+                    f"shape {wire.shape}"
+                )
 
     def __repr__(self) -> str:
         return f"<Norm of {self.divisor.size} rows{', with means' if self.mean is not None else ''}>"
@@ -135,12 +174,14 @@ def one_scale(tensor: KMeansTensor) -> float:
     return float(scales[0])
 
 
-def require_operands(a: Vectors, b: Vectors, norm: Norm | None, bias: Any, integer: bool) -> np.ndarray | None:
-    """The bias as float64 (N,), or None. Refuses operands that do not go together."""
+def require_operands(
+    a: Vectors, b: Vectors, norm: Norm | None, bias: Any, integer: bool, entries: int
+) -> np.ndarray | None:
+    """The bias as float64 (N,), or None. Refuses operands that do not go together. entries: centroids of B."""
     if a.index.shape[1] != b.index.shape[1]:
         raise Refused(f"{NAME}: both operands need the same K, got {a.index.shape[1]} and {b.index.shape[1]}")
     if norm is not None:
-        _require_norm(norm, a, b, integer)
+        _require_norm(norm, a, b, integer, entries)
     if bias is None:
         return None
     values = np.asarray(bias)
@@ -151,7 +192,9 @@ def require_operands(a: Vectors, b: Vectors, norm: Norm | None, bias: Any, integ
     return values.astype(np.float64)
 
 
-def _require_norm(norm: Norm, a: Vectors, b: Vectors, integer: bool) -> None:
+def _require_norm(norm: Norm, a: Vectors, b: Vectors, integer: bool, entries: int) -> None:
+    if norm.divided is not None and norm.divided.shape[-1] != entries:
+        raise Refused(f"{NAME}: a norm needs {entries} divided centroids of B, got {norm.divided.shape[-1]}")
     if integer or b.mask.any() or b.zero is not None:
         what = "scores" if integer else "outliers in B" if b.mask.any() else "zero points in B"
         raise Refused(f"{NAME}: {what} do not go together with a norm")

@@ -5,7 +5,7 @@ Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +15,10 @@ from refemu.arith.checks import Refused
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_norm import folds, quotient16
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units.kllm.index_matmul.arithmetic import dequantized, floats, joint_scale, mean_terms, quotient, r16
+from refemu.units.kllm.index_matmul.arithmetic import dequantized, floats, joint_scale, r16
 from refemu.units.kllm.index_matmul.operands import (
     NAME,
     Dequantize,
@@ -32,6 +33,9 @@ from refemu.units.kllm.index_matmul.operands import (
     scores_of,
     vectors_of,
 )
+
+#: Ports of one lane whatever k
+SINGLE = frozenset(("a_scale", "b_scale", "shift", "row_sum", "bias"))
 
 
 class Column(NamedTuple):
@@ -50,7 +54,7 @@ class Column(NamedTuple):
     zeros: tuple[float, float] = (0.0, 0.0)
     centroids: tuple[np.ndarray, ...] = ()  #: of A and B, where there are zero points
     bias: float | None = None
-    shift: float | None = None  #: LayerNorm, rounding accumulators
+    shift: tuple[Any, Any] | None = None  #: LayerNorm, rounding accumulators: h and R_n, fp16 values as float64
     norm: tuple[float, float, float] | None = None  #: (divisor, mean, R_n) of the exact accumulator
 
 
@@ -69,34 +73,34 @@ class Problem:
     norm: Norm | None  #: norm of A's rows, applied afterwards
     bias: np.ndarray | None  #: float64 (N,)
     centroids: tuple[np.ndarray, np.ndarray]  #: of A and B
-    shift: np.ndarray | None  #: (M, N), LayerNorm with a rounding accumulator
 
     @property
     def zeros(self) -> bool:
         """Whether some operand has zero points."""
         return self.a.zero is not None or self.b.zero is not None
 
-    def divided(self, m: int) -> tuple[float, np.ndarray]:
-        """Scale of a row and centroids of B, both divided by the row's norm if it is delayed into them (D-kllm-37).
+    @cached_property
+    def divided(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scales of A, float64 (M,), and centroids of B, float32 (M or 1, 2**nB), as the two paths read them.
 
-        Parameters
-        ----------
-        m : int
-            Row.
-
-        Returns
-        -------
-        scale : float
-            Scale of the row.
-        centroids : ndarray of float32
-            Centroids of B.
+        A norm that is delayed into them has divided both (D-kllm-37): on index_norm's wires, else here.
         """
-        scale, centroids = self.a.scale[m], self.centroids[1]
-        if self.norm is None or self.arith.acc == "exact":
-            return float(scale), centroids
-        divisor = np.asarray(self.norm.divisor, np.float64).reshape(-1)[m]
-        wide = centroids.astype(np.float64)
-        return float(quotient(scale, divisor)), quotient(wide, divisor).astype(np.float32)
+        scale, centroids, norm = self.a.scale, self.centroids[1][None], self.norm
+        if norm is None or not folds(self.arith):
+            return scale, centroids
+        divisor = np.asarray(norm.divisor, np.float64).reshape(-1)
+        folded = quotient16(scale, divisor) if norm.folded is None else norm.folded
+        divided = quotient16(centroids, divisor[:, None]) if norm.divided is None else norm.divided
+        return folded.reshape(-1).astype(np.float64), divided.reshape(divisor.size, -1).astype(np.float32)
+
+    @cached_property
+    def shift(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """LayerNorm with a rounding accumulator: h of the rows and R_n of the columns, fp16 values as float64."""
+        norm = self.norm
+        if norm is None or norm.mean is None or norm.row_sum is None or not folds(self.arith):
+            return None
+        h = quotient16(norm.mean, norm.divisor) if norm.shift is None else norm.shift
+        return h.reshape(-1).astype(np.float64), r16(np.asarray(norm.row_sum, np.float64))
 
     def values(self, m: int, n: int) -> np.ndarray:
         """Values of B that the sparse path of one output reads.
@@ -113,7 +117,8 @@ class Problem:
         """
         if self.integer or self.b.zero is not None or self.b.mask[n].any():
             return self.b.value[n]
-        centroids = self.divided(m)[1].astype(np.float64)
+        divided = self.divided[1]
+        centroids = divided[min(m, len(divided) - 1)].astype(np.float64)
         return r16(self.b.scale[n] * centroids[self.b.index[n]]).astype(np.float32)
 
     def finish(self, m: int, n: int) -> tuple[float, float, float] | None:
@@ -129,7 +134,7 @@ class Problem:
         tuple of 3 float or None
             Divisor, mean and R_n; None without a norm or with a rounding accumulator.
         """
-        if self.norm is None or self.arith.acc != "exact":
+        if self.norm is None or folds(self.arith):
             return None
         mean = 0.0 if self.norm.mean is None else float(self.norm.mean.reshape(-1)[m])
         row_sum = 0.0 if self.norm.row_sum is None else float(self.norm.row_sum[n])
@@ -204,11 +209,8 @@ def require_problem(
         book = products if products is not None else _products(a.codebook, b.codebook, arith.table)
         table = require_products(book, a.codebook, b.codebook).centroids
         codebooks = a.codebook.centroids, b.codebook.centroids
-    values = require_operands(left, right, norm, bias, integer)
+    values = require_operands(left, right, norm, bias, integer, b.codebook.values.size)
     require_finite(left, right, arith, codebooks)
-    shift = None
-    if norm is not None and norm.mean is not None and norm.row_sum is not None and arith.acc != "exact":
-        shift = mean_terms(norm.mean, norm.divisor, norm.row_sum)
     most = left.index.shape[1] if integer else right.index.shape[0]
     rows = require_seen(seen, left.index.shape[0], most)
     return Problem(
@@ -223,7 +225,6 @@ def require_problem(
         norm,
         values,
         codebooks,
-        shift,
     )
 
 
@@ -231,7 +232,7 @@ def column(task: Problem, m: int, n: int) -> Column:
     """Output (m, n) of a MatMul by itself."""
     a, b = task.a, task.b
     k = int(task.seen[m]) if task.integer else a.index.shape[1]
-    scale = task.divided(m)[0]
+    scale = float(task.divided[0][m])
     if not task.integer:
         scale = float(joint_scale(np.asarray(scale), b.scale[n], task.arith))
     za, zb = (0.0 if side.zero is None else float(side.zero[i]) for side, i in ((a, m), (b, n)))
@@ -246,7 +247,7 @@ def column(task: Problem, m: int, n: int) -> Column:
         (za, zb),
         task.centroids if task.zeros else (),
         None if task.bias is None else float(task.bias[n]),
-        None if task.shift is None else float(task.shift[m, n]),
+        None if task.shift is None else (float(task.shift[0][m]), float(task.shift[1][n])),
         task.finish(m, n),
     )
 
@@ -254,21 +255,24 @@ def column(task: Problem, m: int, n: int) -> Column:
 def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmArith) -> Column:
     """The output whose operands stand at the ports, or many of them.
 
-    words: by port name in the ports' dtypes, (..., lanes), and scales (...). Operands of the sparse path, codebooks and
-    scales are decoded.
+    words: by port name in the ports' dtypes, (..., lanes), and those of `SINGLE` (...). Operands of the sparse path,
+    codebooks and what the merge takes are decoded. A port that is not there adds nothing.
     """
 
     def side(name: str, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        index, mask, codes = (words[f"{name}_{part}"] for part in ("index", "mask", "codebook"))
-        return index, mask > 0, dequantized(index, mask, words[f"{name}_outlier"], floats(codes), scale)
+        index, none = words[f"{name}_index"], np.zeros_like(words[f"{name}_index"], np.uint16)
+        mask, outlier = (words.get(f"{name}_{part}", none) for part in ("mask", "outlier"))
+        return index, mask > 0, dequantized(index, mask, outlier, floats(words[f"{name}_codebook"]), scale)
 
-    a_scale = floats(words["a_scale"]).astype(np.float64)
+    single = {name: floats(words[name]).astype(np.float64) for name in SINGLE if name in words}
+    a_scale, bias = single["a_scale"], single.get("bias")
+    shift = (single["shift"], single["row_sum"]) if "shift" in single else None
     if integer:
         b, left_out, b_value = side("b", np.ones(a_scale.shape))
-        return Column(
-            words["a_index"], b, left_out, floats(words["a_outlier"]), b_value, floats(words["b_codebook"]), a_scale
-        )
-    b_scale, products = floats(words["b_scale"]).astype(np.float64), words["products"]
+        a_value, table = floats(words["a_outlier"]), floats(words["b_codebook"])
+        return Column(words["a_index"], b, left_out, a_value, b_value, table, a_scale, bias=bias)
+    b_scale, products = single["b_scale"], words["products"]
     (a, a_mask, a_value), (b, b_mask, b_value) = side("a", a_scale), side("b", b_scale)
     table = products.view(np.float32) if products.dtype == np.uint32 else floats(products)
-    return Column(a, b, a_mask | b_mask, a_value, b_value, table, joint_scale(a_scale, b_scale, arith))
+    scale, left_out = joint_scale(a_scale, b_scale, arith), a_mask | b_mask
+    return Column(a, b, left_out, a_value, b_value, table, scale, bias=bias, shift=shift)

@@ -1,31 +1,29 @@
 """The index MatMul: concatenate indices, count them, reduce by the product codebook, add the outliers' products.
 
 Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5]. K-Means x K-Means, and integer x K-Means with the integers as amounts.
+A column goes through units of its lane: a `Concat` for every position, an `IndexCounter`, the MACs of `accumulators`.
 Decisions: D-kllm-13 (outlier positions are left out of the counts), D-kllm-12 (outliers of either operand), D-kllm-14
 (scales of V), D-kllm-33 (scales after the sum); more in the parts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from refemu.arith import dot, fp16
-from refemu.arith.checks import plain, require_int
-from refemu.formats.kllm.codebook import Codebook
+from refemu.arith.checks import Refused, plain, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats.kllm.kmeans_norm import folds
 from refemu.units import stepped
 from refemu.units.kllm.cases import index_matmul as index_matmul_cases
+from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.index_matmul.arithmetic import UNIT_BITS, finish_exact, marginals, merge, zero_terms
-from refemu.units.kllm.index_matmul.operands import Norm, Scores
-from refemu.units.kllm.index_matmul.problem import Column, column, column_at_ports, require_problem
-from refemu.units.kllm.weighted_sum import exact_sum, sums
-from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
+from refemu.units.kllm.index_matmul.ports import NormPorts, ports
+from refemu.units.kllm.index_matmul.problem import SINGLE, Column, column_at_ports
+from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
@@ -61,6 +59,9 @@ class State:
     b_scale: int
     b_codebook: tuple[int, ...]
     products: tuple[int, ...]
+    shift: int  #: LayerNorm's h
+    row_sum: int  #: LayerNorm's R_n
+    bias: int
     q: tuple[int, ...]  #: registers of the Concat units; with integers B's indices
     counted: int  #: positions that went through the counter
     count: tuple[int, ...]  #: counts of the indices
@@ -111,7 +112,14 @@ class IndexMatmul(Stepped[State]):
     name = "index_matmul"
 
     def __init__(
-        self, k: int = 16, a_bits: int = 4, b_bits: int = 4, integer: bool = False, preset: Preset | KllmArith = "paper"
+        self,
+        k: int = 16,
+        a_bits: int = 4,
+        b_bits: int = 4,
+        integer: bool = False,
+        preset: Preset | KllmArith = "paper",
+        biased: bool = False,
+        norm: NormPorts = "none",
     ) -> None:
         """Configure the lane.
 
@@ -126,12 +134,17 @@ class IndexMatmul(Stepped[State]):
         integer : bool
             Whether A holds integers, which are amounts.
         preset : str or KllmArith
-            Arithmetic.
+            Arithmetic; its accumulator says which MACs there are, see `accumulators`.
+        biased : bool
+            Whether there is a port for a bias (D-kllm-40).
+        norm : {"none", "rms", "layer"}
+            Norm before the MatMul: then operands come in as index_norm divided them (D-kllm-37), and B has no outliers;
+            with "layer" its shift too.
 
         Raises
         ------
         Refused
-            A width is out of range or the preset unknown.
+            A width is out of range, an option unknown, or a norm does not suit the other options.
         """
         self.k: int = require_int(k, 1, 1 << 20, self.name, "k")
         self.a_bits: int = require_int(a_bits, 1, 8 if integer else 4, self.name, "a_bits")
@@ -139,14 +152,26 @@ class IndexMatmul(Stepped[State]):
         self.integer: bool = bool(integer)
         self.preset: Preset | KllmArith = plain(preset)
         self.arith: KllmArith = KllmArith.preset(self.preset)
+        self.biased: bool = bool(biased)
+        self.norm = require_choice(norm, get_args(NormPorts), self.name, "norm")
+        self._require_foldable()
+        self.accumulator: Arrays | ExactSums = accumulator(self.arith, self.b_bits)
         self.bits: int = self.b_bits if integer else self.a_bits + self.b_bits  #: of what is counted
         self.counter: IndexCounter = IndexCounter(self.bits, self.a_bits if integer else 0, 62)
         config = {"k": self.k, "a_bits": self.a_bits, "b_bits": self.b_bits}
-        self.ports: Ports = ports({**config, "integer": self.integer, "preset": self.preset})
+        options = {"integer": self.integer, "preset": self.preset, "biased": self.biased, "norm": self.norm}
+        self.ports: Ports = ports({**config, **options})
         self.column: Column | None = None
-        empty = dict.fromkeys(("a_mask", "a_codebook", "products", "q", "count"), ()) | {"b_scale": 0x3C00}
+        absent = ("a_mask", "a_codebook", "b_mask", "b_outlier", "products", "q", "count")
+        empty = dict.fromkeys(absent, ()) | {"b_scale": 0x3C00}
         lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
         self.state: State = self.reset(State, **{**empty, **lowest})
+
+    def _require_foldable(self) -> None:
+        """Refuse a norm at the ports where nothing is divided beforehand."""
+        if self.norm != "none" and (self.integer or not folds(self.arith)):
+            what = "integers" if self.integer else 'acc="exact", which divides its result'
+            raise Refused(f"{self.name}: norm={self.norm!r} needs operands that a norm divides, got {what}")
 
     @property
     def busy(self) -> bool:
@@ -166,11 +191,14 @@ class IndexMatmul(Stepped[State]):
         b_scale: int | None = None,
         b_codebook: Sequence[int] | None = None,
         products: Sequence[int] | None = None,
+        shift: int | None = None,
+        row_sum: int | None = None,
+        bias: int | None = None,
     ) -> State:
         """Begin a column with the inputs of the configuration's ports; without inputs, execute its next event.
 
         With `integer`, `a_index` holds the integers, and A has no mask and codebook, nor are there `b_scale` and
-        `products`.
+        `products`. Behind a norm B has no `b_mask` and `b_outlier`.
         """
         return self._stepped(
             a_index=a_index,
@@ -184,6 +212,9 @@ class IndexMatmul(Stepped[State]):
             b_scale=b_scale,
             b_codebook=b_codebook,
             products=products,
+            shift=shift,
+            row_sum=row_sum,
+            bias=bias,
         )
 
     def _open(self, *inputs: Any) -> State:
@@ -212,17 +243,25 @@ class IndexMatmul(Stepped[State]):
         """
         super().restore(state)
         self.column = None
+        if state.count:
+            self.counter.state = replace(self.counter.state, count=state.count)
+        for unit, q in zip(self.concats, () if self.integer else state.q, strict=False):
+            unit.state = replace(unit.state, q=q)
 
     def _column(self, state: State) -> Column:
         """The column that the ports show."""
         words = {
             port.name: np.array(
-                getattr(state, port.name) if port.name.endswith("_scale") else fields(getattr(state, port.name)),
-                port.dtype,
+                getattr(state, port.name) if port.name in SINGLE else fields(getattr(state, port.name)), port.dtype
             )
             for port in self.ports.inputs
         }
         return column_at_ports(words, self.integer, self.arith)
+
+    @cached_property
+    def concats(self) -> tuple[Concat, ...]:
+        """The Concat units, one per position; their registers are q."""
+        return tuple(Concat(self.a_bits, self.b_bits) for _ in range(self.k))
 
     def outputs(self, column: Column) -> State:
         """Execute all events of one column whose operands did not come through the ports.
@@ -260,7 +299,7 @@ class IndexMatmul(Stepped[State]):
         )
         if self.integer:
             return self._next(begun, column)
-        q = tuple((i << self.b_bits) | j for i, j in zip(column.a.tolist(), b, strict=True))
+        q = tuple(unit.edge(i, j).q for unit, i, j in zip(self.concats, column.a.tolist(), b, strict=False))
         self.state = replace(begun, event="concat", q=q, concats=begun.concats + len(q))
         return self.state
 
@@ -278,7 +317,7 @@ class IndexMatmul(Stepped[State]):
         q, valid, amount = ([0] * INPUTS for _ in range(3))
         for lane, k in enumerate(range(low, min(low + INPUTS, column.a.size))):
             q[lane], valid[lane], amount[lane] = before.q[k], int(not column.left_out[k]), int(column.a[k])
-        self.counter.state = replace(self.counter.state, count=before.count)
+        self.counter.state = replace(self.counter.state, count=before.count)  # of before: an alternative may change it
         after = self.counter.cycle(0, tuple(q), tuple(valid), *([tuple(amount)] if self.integer else []))
         return replace(
             before,
@@ -291,44 +330,14 @@ class IndexMatmul(Stepped[State]):
     def _reduce(self, before: State, column: Column) -> State:
         """One lookup and one MAC for every counter, and the terms of zero points."""
         size = len(before.count)
-        if self.arith.acc == "exact":
-            inside = exact_sum(np.array(before.count), column.table, UNIT_BITS) + self._exact_zero_terms(before, column)
-        else:
-            inside = _word32(self._weighted(before, column))
+        inside = self.accumulator.dense(before.count, column)
         return replace(
             before, event="reduce", inside=inside, lookups=before.lookups + size, macs_reduce=before.macs_reduce + size
         )
 
-    def _weighted(self, before: State, column: Column) -> np.ndarray:
-        count = np.array(before.count)
-        dense = sums(count, column.table, self.arith)
-        if not column.centroids:
-            return dense
-        by_a, by_b = marginals(count, self.b_bits)
-        parts = [
-            sums(by_a, column.centroids[0], self.arith),
-            sums(by_b, column.centroids[1], self.arith),
-            np.array(_total(before.count)),
-        ]
-        za, zb = (np.asarray(z) for z in column.zeros)
-        wide = tuple(np.asarray(part, np.float64) for part in parts)
-        return zero_terms(np.asarray(dense, np.float64), wide, za, zb, self.arith.acc).astype(np.float32)
-
-    def _exact_zero_terms(self, before: State, column: Column) -> int:
-        """In units of 2**-48."""
-        if not column.centroids:
-            return 0
-        za, zb = (int(z * (1 << 24)) for z in column.zeros)
-        sum_a, sum_b = (
-            exact_sum(by, centroids, 24)
-            for by, centroids in zip(marginals(np.array(before.count), self.b_bits), column.centroids, strict=True)
-        )
-        return _total(before.count) * za * zb - zb * sum_a - za * sum_b
-
     def _sparse(self, before: State, column: Column) -> State:
-        """The positions that were not counted, ascending, both operands as fp16."""
-        total = self.sparse_sum(column)
-        outside = int(Fraction(total) * (1 << UNIT_BITS)) if isinstance(total, Fraction) else _word32(total)
+        """The positions that were not counted, ascending, both operands as fp16: one MAC each."""
+        outside = self.accumulator.sparse(column)
         done = int(np.count_nonzero(column.left_out))
         return replace(
             before,
@@ -338,37 +347,9 @@ class IndexMatmul(Stepped[State]):
             weight_dequants=before.weight_dequants + done,
         )
 
-    def sparse_sum(self, column: Column) -> np.ndarray | Fraction:
-        """Sum the products of the positions that are left out of the counts.
-
-        Parameters
-        ----------
-        column : Column
-            Operands of the output.
-
-        Returns
-        -------
-        float32 or Fraction
-            The sum; a Fraction where the accumulator is exact.
-        """
-        ks = np.flatnonzero(column.left_out)
-        x, y = column.a_value[ks], column.b_value[ks]
-        if self.arith.acc != "exact":
-            return dot.dot(x, y, order=dot.Sequential(), acc=self.arith.acc)
-        return _total(Fraction(float(u)) * Fraction(float(v)) for u, v in zip(x, y, strict=True)) + Fraction(0)
-
     def _merge(self, before: State, column: Column) -> State:
         """Scales, the sparse part, what a norm leaves over, the bias; the last operation rounds to fp16."""
-        if self.arith.acc == "exact":
-            unit = Fraction(1, 1 << UNIT_BITS)
-            v = before.inside * unit * Fraction(float(column.scale)) + before.outside * unit
-            y = np.asarray(finish_exact(v, column.bias, column.norm))
-        else:
-            bias, shift = (None if x is None else np.asarray(x) for x in (column.bias, column.shift))
-            y = merge(
-                _float32(before.inside), np.asarray(column.scale), _float32(before.outside), self.arith, bias, shift
-            )
-        word = int(fp16.bits(fp16.to_f16(y)))
+        word = self.accumulator.merged(before.inside, before.outside, column)
         overflow = int(word & 0x7C00 == 0x7C00)
         return replace(
             before,
@@ -379,138 +360,6 @@ class IndexMatmul(Stepped[State]):
             adds_merge=before.adds_merge + 1,
             overflows=before.overflows + overflow,
         )
-
-
-def _total(values: Iterable[Any]) -> Any:
-    total = 0
-    for value in values:
-        total += value
-    return total
-
-
-def _word32(value: np.ndarray) -> int:
-    return int(fp16.canonical(np.asarray(value, np.float32)).view(np.uint32))
-
-
-def _float32(word: int) -> np.ndarray:
-    return np.asarray(np.array(word, np.uint32).view(np.float32), np.float64)
-
-
-def matmul(
-    a: KMeansTensor | Scores,
-    b: KMeansTensor,
-    *,
-    preset: Preset | KllmArith = "paper",
-    products: Codebook | None = None,
-    bias: np.ndarray | None = None,
-    norm: Norm | None = None,
-    seen: ArrayLike | None = None,
-) -> Result:
-    """Multiply matrices, y = A x B, a row of A and a column of B at a time.
-
-    Parameters
-    ----------
-    a : KMeansTensor or Scores
-        Vectors of length K, the tokens.
-    b : KMeansTensor
-        Matrix whose N vectors, of length K, are the columns (output channels of a weight, tokens of K^T). Beside
-        Scores, a matrix (K, N) with vectors along its other axis (tokens of V).
-    preset : str or KllmArith
-        Arithmetic.
-    products : Codebook, optional
-        Entry (i << nB) | j for a_i * b_j; by default made from both codebooks.
-    bias : ndarray of float16 (N,), optional
-        Added to the outputs.
-    norm : Norm, optional
-        Norm of A's rows, whose division is delayed to here.
-    seen : array_like of integers, optional
-        Columns that each row sees, the rest stays 0; of Scores the positions.
-
-    Returns
-    -------
-    Result
-        `y` float16 of the shape of A's vectors and N, and the counters.
-
-    Raises
-    ------
-    Refused
-        The operands do not fit each other, B has outliers beside a norm, or zero points beside Scores.
-    RefusedType
-        An operand has a wrong type or dtype.
-
-    References
-    ----------
-    [kllm §III-B, §III-D]
-    """
-    task = require_problem(a, b, preset, products, bias, norm, seen)
-    a_bits = 8 if isinstance(a, Scores) else a.codebook.bits
-    device = IndexMatmul(task.a.index.shape[1], a_bits, task.b_bits, task.integer, task.arith)
-    rows, columns = task.a.index.shape[0], task.b.index.shape[0]
-    y = np.zeros((rows, columns), np.uint16)
-    for m in range(rows):
-        for n in range(columns if task.integer else int(task.seen[m])):
-            y[m, n] = device.outputs(column(task, m, n)).y
-    words = y.reshape(task.shape)
-    counters = {name: getattr(device.state, name) for name in COUNTERS}
-    return Result(words.view(np.float16), words & 0x7C00 == 0x7C00, **counters)
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration.
-
-    Parameters
-    ----------
-    config : mapping
-        `k`, `a_bits`, `b_bits`, `integer` and `preset`, as for `IndexMatmul`.
-
-    Returns
-    -------
-    Ports
-        Inputs and outputs.
-
-    References
-    ----------
-    [kllm §III-B]
-    """
-    k, a_bits, b_bits, integer = (config[name] for name in ("k", "a_bits", "b_bits", "integer"))
-    wide = KllmArith.preset(config["preset"]).table == "fp32"
-
-    def words(name: str, lanes: int, meaning: str) -> Port:
-        return Port(name, 16, lanes, encoding="f16", meaning=meaning)
-
-    def scale(name: str) -> Port:
-        return Port(name, 16, encoding="f16", meaning=f"scale of {name[0].upper()}", least=1, most=0x7BFF)
-
-    b = [
-        Port("b_index", b_bits, k, meaning="indices of B"),
-        Port("b_mask", 1, k, meaning="1 = an outlier of B"),
-        words("b_outlier", k, "values of B's outliers"),
-    ]
-    if integer:
-        a = [Port("a_index", a_bits, k, meaning="integers"), words("a_outlier", k, "unquantized scores")]
-        return Ports(
-            inputs=(*a, scale("a_scale"), *b, words("b_codebook", 1 << b_bits, "centroids of B")), outputs=OUTPUTS
-        )
-    a = [
-        Port("a_index", a_bits, k, meaning="indices of A"),
-        Port("a_mask", 1, k, meaning="1 = an outlier of A"),
-        words("a_outlier", k, "values of A's outliers"),
-        scale("a_scale"),
-        words("a_codebook", 1 << a_bits, "centroids of A"),
-    ]
-    table = Port(
-        "products",
-        32 if wide else 16,
-        1 << a_bits + b_bits,
-        encoding="f32" if wide else "f16",
-        meaning="product codebook",
-    )
-    return Ports(
-        inputs=(*a, *b, scale("b_scale"), words("b_codebook", 1 << b_bits, "centroids of B"), table), outputs=OUTPUTS
-    )
-
-
-OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow", 1, meaning="y is not finite"))
 
 
 UNIT: Unit[State, Result] = Unit(
@@ -524,6 +373,7 @@ UNIT: Unit[State, Result] = Unit(
         "example": Config(k=8, a_bits=1, b_bits=2, integer=False, preset="paper"),
         "exact": Config(k=20, a_bits=3, b_bits=3, integer=False, preset="exact"),
         "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper"),
+        "layer": Config(k=20, a_bits=2, b_bits=3, integer=False, preset="paper", biased=True, norm="layer"),
     },
     ports=ports,
     unit_class=IndexMatmul,

@@ -4,13 +4,13 @@ Paper: [kllm §III-C2]. Decision: D-kllm-18 (the norm's input is quantized befor
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_norm import require_normed, width
+from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
 from refemu.formats.kllm.kmeans_tables import squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
@@ -30,6 +30,23 @@ class Divisors(stepped.Result):
     indices: int  #: inliers counted
     macs: int  #: multiply-accumulates
     divides: int  #: divisions of the fold
+
+    def of(self, weights: Codebook) -> "Divisors":
+        """Divide the centroids of another weight matrix that reads the same vectors.
+
+        Parameters
+        ----------
+        weights : Codebook
+            Codebook of the matrix.
+
+        Returns
+        -------
+        Divisors
+            The same statistics; `divided` of these centroids. Counters stay: the statistics are counted once.
+        """
+        if self.folded is None:
+            return self
+        return replace(self, divided=quotient16(weights.centroids, self.divisor[..., None]))
 
 
 def divisors(

@@ -18,15 +18,15 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, plain, require_choice, require_int
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient32, rounder, width
+from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
 from refemu.units import stepped
 from refemu.units.kllm.cases import index_norm as index_norm_cases
+from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
-INPUTS = 16  #: positions that a counter takes in a cycle [kllm §IV-B]
 LARGEST = 0x7BFF  #: word of the largest finite value
 
 Number = float | Fraction
@@ -79,7 +79,8 @@ class Result(stepped.Result):
 
 
 class IndexNorm(Stepped[State]):
-    """RMSNorm and LayerNorm from counts: an operation is one vector of n indices.
+    """RMSNorm and LayerNorm from counts: an operation is one vector of n indices, which an Index Distribution Counter
+    takes sixteen a cycle; the Functional Unit's roots and the sums have the rounding of `stat`.
 
     References
     ----------
@@ -126,6 +127,7 @@ class IndexNorm(Stepped[State]):
         self.eps: float = require_eps(eps)
         self.preset: Preset | KllmArith = plain(preset)
         self.arith: KllmArith = KllmArith.preset(self.preset)
+        self.counter: IndexCounter = IndexCounter(self.bits, 0, self.n.bit_length())  #: fed with A's index alone
         config = {"n": self.n, "bits": self.bits, "weight_bits": self.weight_bits}
         self.ports: Ports = ports({**config, "norm": self.norm, "preset": self.preset})
         self._round = rounder(self.arith.stat)
@@ -179,15 +181,14 @@ class IndexNorm(Stepped[State]):
         return self.state
 
     def _count(self, before: State) -> State:
-        """Masked positions are invalid, they are not index 0."""
+        """A cycle of the counter; masked positions are invalid, they are not index 0, and so are lanes past the end."""
         low = (before.index + 1) * INPUTS
-        count, counted = list(before.count), 0
-        for q, outlier in zip(
-            fields(before.q)[low : low + INPUTS], fields(before.mask)[low : low + INPUTS], strict=True
-        ):
-            count[q] += 1 - outlier
-            counted += 1 - outlier
-        return replace(before, count=tuple(count), indices=before.indices + counted)
+        q, mask = (fields(lane)[low : low + INPUTS] for lane in (before.q, before.mask))
+        past = (0,) * (INPUTS - len(q))
+        valid = tuple(1 - outlier for outlier in mask) + past
+        self.counter.state = replace(self.counter.state, count=before.count)
+        after = self.counter.cycle(int(low == 0), q + past, valid)
+        return replace(before, count=after.count, indices=before.indices + valid.count(1))
 
     def _moment(self, before: State) -> State:
         """One half of a moment: counts by centroids, or the outliers, each multiplied and added in order."""
@@ -270,11 +271,11 @@ class IndexNorm(Stepped[State]):
         divisor = np.array(_value(before.rms, self.arith))
         taken = [before.scale, *before.weights]
         values = fp16.values(np.array(taken)).astype(np.float64)
-        words = fp16.bits(fp16.narrow(quotient32(values, divisor))).tolist()
+        words = fp16.bits(quotient16(values, divisor)).tolist()
         shift = 0
         if self.norm == "layer":
             mean = np.array(_value(before.mean, self.arith))
-            shift = int(fp16.bits(fp16.narrow(quotient32(mean, divisor))))
+            shift = int(fp16.bits(quotient16(mean, divisor)))
         overflow = int(any(word & 0x7FFF == 0x7C00 for word in (*words, shift)))
         return replace(
             before,

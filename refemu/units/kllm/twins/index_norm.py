@@ -16,7 +16,7 @@ from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total32
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset, Statistic
-from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient32, require_divisors, rounder, width
+from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, require_divisors, rounder, width
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm import index_norm
@@ -75,7 +75,7 @@ def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> tuple[dict[str
         quotients = _divided(np.column_stack([words["scale"], words["weights"]]), rms)
         values |= {"folded": quotients[:, 0], "divided": quotients[:, 1:]}
         if mean is not None:
-            values["shift"] = fp16.bits(fp16.narrow(quotient32(mean, rms)))
+            values["shift"] = fp16.bits(quotient16(mean, rms))
             quotients = np.column_stack([quotients, values["shift"]])
         values["overflow"] = (quotients & 0x7FFF == 0x7C00).any(axis=1)
         divides = quotients.size
@@ -153,4 +153,4 @@ def _words(values: np.ndarray, arith: KllmArith) -> np.ndarray:
 
 def _divided(words: np.ndarray, rms: np.ndarray) -> np.ndarray:
     """Words of r16(r32(value / rms)), rows by their own divisor."""
-    return fp16.bits(fp16.narrow(quotient32(fp16.values(words).astype(np.float64), rms[:, None])))
+    return fp16.bits(quotient16(fp16.values(words), rms[:, None]))

@@ -1,27 +1,14 @@
-"""Roundings of the merge, the delayed division and the exact finish against fractions."""
+"""Roundings of the merge and the exact finish against fractions."""
 
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.kllm.index_matmul.arithmetic import finish_exact, joint_scale, merge, quotient
+from refemu.units.kllm.index_matmul.arithmetic import finish_exact, joint_scale, merge
 from tests.oracles import fp16
-
-HALVES = st.integers(1, 0x7BFF).map(fp16.to_float)
-
-
-@given(a=HALVES, b=st.floats(2**-20, 2**15))
-@example(a=1.0, b=1 / (1 + 2**-24))  # a quotient that float64 rounds onto a midpoint of float32
-@example(a=1.0, b=1 / (1 + 3 * 2**-24))
-def test_delayed_division_rounds_twice_from_the_exact_quotient(a: float, b: float) -> None:
-    """r16(r32(a / b)): also where the divisor is a float64."""
-    wanted = fp16.to_float(fp16.from_float(fp16.f32_from_fraction(Fraction(a) / Fraction(b))))
-
-    assert float(quotient(np.asarray(a), np.asarray(b))) == wanted
-    assert quotient(np.array([[a]]), np.array([b, b])).tolist() == [[wanted, wanted]]
 
 
 @given(n=st.integers(-(2**90), 2**90), shift=st.integers(60, 104), bias=st.none() | st.integers(0, 0x7BFF))

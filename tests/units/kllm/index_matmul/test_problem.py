@@ -19,8 +19,8 @@ def test_a_norm_divides_the_scale_of_a_and_the_weights_of_the_sparse_path() -> N
         )
     )
 
-    assert paper.divided(1)[0] == plain.divided(1)[0] / 4 == exact.divided(1)[0] / 4
-    assert np.array_equal(paper.divided(0)[1], plain.centroids[1] / 2) and np.array_equal(paper.table, plain.table)
-    assert np.array_equal(exact.divided(0)[1], plain.centroids[1]) and exact.finish(1, 0) == (4.0, 0.0, 0.0)
+    assert paper.divided[0][1] == plain.divided[0][1] / 4 == exact.divided[0][1] / 4
+    assert np.array_equal(paper.divided[1][0], plain.centroids[1] / 2) and np.array_equal(paper.table, plain.table)
+    assert np.array_equal(exact.divided[1][0], plain.centroids[1]) and exact.finish(1, 0) == (4.0, 0.0, 0.0)
     assert np.array_equal(column(exact, 0, 1).b_value, exact.b.value[1])
     assert column(paper, 0, 0).norm is None

@@ -12,11 +12,11 @@ from refemu.arith.orders import Sequential
 from refemu.arith.sums_jit import total64
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul
-from refemu.units.kllm.index_matmul.arithmetic import merge
-from refemu.units.kllm.index_matmul.problem import Column, column_at_ports
+from refemu.units.kllm.index_matmul.arithmetic import mean_term, merge
+from refemu.units.kllm.index_matmul.problem import SINGLE, Column, column_at_ports
 from refemu.units.kllm.twins import index_counter as index_counter_jit
 from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
-from refemu.units.kllm.twins.index_matmul.unit import between, totals
+from refemu.units.kllm.twins.index_matmul.unit import between, biased, totals
 from refemu.units.kllm.twins.weighted_sum import BATCH
 
 FRACTION = 24  #: fp16 values are multiples of 2**-24
@@ -27,7 +27,7 @@ def run(device: IndexMatmul, inputs: Arrays, outputs: Arrays) -> list[int]:
     """Every output by itself, a batch after the other."""
     names = [port.name for port in device.ports.inputs]
     flat = {
-        name: array if name.endswith("_scale") else array.reshape(len(array), port.lanes)
+        name: array if name in SINGLE else array.reshape(len(array), port.lanes)
         for name, array, port in zip(names, inputs, device.ports.inputs, strict=True)
     }
     y, overflow = outputs
@@ -50,7 +50,8 @@ def _outputs(device: IndexMatmul, columns: Column) -> np.ndarray:
     inside = weighted_sum_jit.sums(counts, columns.table, arith).astype(np.float64)
     a, b = _left_out(columns)
     outside = dot_jit.dot(a, b, order=Sequential(), acc=arith.acc).astype(np.float64)
-    return merge(inside, columns.scale, outside, arith)
+    shift = None if columns.shift is None else mean_term(*columns.shift)
+    return merge(inside, columns.scale, outside, arith, columns.bias, shift)
 
 
 def _counts(device: IndexMatmul, columns: Column) -> np.ndarray:
@@ -78,8 +79,10 @@ def _exact(device: IndexMatmul, columns: Column, counts: np.ndarray) -> np.ndarr
         dense = np.ldexp(integers.total(counts * entries, axis=-1).astype(np.float64), -FRACTION) * columns.scale
         a, b = (side.astype(np.float64) for side in _left_out(columns))
         sparse, size = (total64(terms, order=Sequential()) for terms in (a * b, np.abs(a * b)))
-        y, doubtful = between(dense, sparse, size * (device.k + 1), np.asarray)
+        y, doubtful = between(dense, *biased(sparse, size, columns.bias, device.k + 1), np.asarray)
     for row in np.flatnonzero(doubtful):
         output = Column(*(array[row] for array in columns[:7]))
+        if columns.bias is not None:
+            output = output._replace(bias=columns.bias[row])
         y[row] = fp16.values(np.uint16(device.outputs(output).y))
     return y

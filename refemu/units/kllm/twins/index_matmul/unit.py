@@ -16,13 +16,14 @@ from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.orders import Sequential
 from refemu.arith.panels import peak
+from refemu.arith.scalar32 import value32
 from refemu.arith.threads import share_out
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.formats.kllm.twins.kmeans import dequantized as dequantized_fast
 from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Result
-from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, quotient, zero_terms
+from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, mean_term, zero_terms
 from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
 from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
@@ -154,10 +155,10 @@ def _values(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
 def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     """Y of a rounding accumulator, float32 (M, N), 0 where nothing is seen; threads share the rows of A."""
     out = np.zeros((limits.shape[0], b.index.shape[1]), np.float32)
-    plainly, (a_scale, centroids) = _is_plain(task), _divided(task)
+    plainly, (a_scale, centroids) = _is_plain(task), task.divided
     operands, scale = _operands(task, b, centroids), plain(a_scale)
     b_scale = np.ones(out.shape[1]) if task.integer else task.b.scale
-    shift = np.zeros((0, 0)) if task.shift is None else plain(task.shift)
+    shift = np.zeros((0, 0)) if task.shift is None else plain(mean_term(task.shift[0][:, None], task.shift[1]))
     bias = np.zeros(0) if task.bias is None else task.bias
     roundings = task.arith.acc != "fp32", task.arith.scale_y == "fp16" and not task.integer
 
@@ -180,21 +181,9 @@ def _limits(task: Problem) -> np.ndarray:
     return np.ascontiguousarray(np.stack([rows, whole] if task.integer else [whole, rows], axis=1))
 
 
-def _divided(task: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """`task.divided` of all rows: scales, float64 (M,), and centroids of B, float32 (M or 1, entries)."""
-    if task.norm is None or task.arith.acc == "exact":
-        return task.a.scale, task.centroids[1][None]
-    divisor = np.asarray(task.norm.divisor, np.float64).reshape(-1, 1)
-    entries = task.centroids[1].astype(np.float64)
-    numerators = np.empty((divisor.size, 1 + entries.size))
-    numerators[:, 0], numerators[:, 1:] = task.a.scale, entries
-    quotients = quotient(numerators, divisor)
-    return quotients[:, 0], quotients[:, 1:].astype(np.float32)
-
-
 def _scales(task: Problem) -> np.ndarray:
     """Scale of the dense part of every output, (M, N)."""
-    a = _divided(task)[0]
+    a = task.divided[0]
     if task.integer:
         return np.broadcast_to(a[:, None], (a.size, task.b.scale.size))
     return joint_scale(a[:, None], task.b.scale, task.arith)
@@ -332,7 +321,7 @@ def _sparse(
         device = IndexMatmul(1, 1, 1, False, task.arith)
         for m, (_, seen) in enumerate(limits.tolist()):
             for n in range(seen):
-                out[m, n] = device.sparse_sum(column(task, m, n))
+                out[m, n] = value32(device.accumulator.sparse(column(task, m, n)))
         return out
     mask, value, index, scale, centroids, *outliers = operands
     if not (operands[-1].size or mask[rows].any()):
@@ -362,8 +351,9 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
     with np.errstate(all="ignore"):  # interpreted kernels wrap on purpose
-        kmeans_sparse64(*_operands(task, b, _divided(task)[1]), limits, sparse, size)
-    y, doubtful = between(dense, sparse, size * (b.index.shape[0] + 1), partial(_finished, task))
+        kmeans_sparse64(*_operands(task, b, task.divided[1]), limits, sparse, size)
+    ends = biased(sparse, size, None if task.norm is not None else task.bias, b.index.shape[0] + 1)
+    y, doubtful = between(dense, *ends, partial(_finished, task))
     return _by_unit(task, limits, doubtful, y)
 
 
@@ -380,6 +370,16 @@ def between(
     return low, low.view(np.uint32) != high.view(np.uint32)
 
 
+def biased(sparse: np.ndarray, size: np.ndarray, bias: np.ndarray | None, terms: int) -> tuple[np.ndarray, np.ndarray]:
+    """`sparse` and `size` of `between` from sums in float64 of so many terms, with a bias as one more term.
+
+    A bias far above the sum hides it in float64; in the size it widens the bounds. size: sums of magnitudes.
+    """
+    if bias is None:
+        return sparse, size * terms
+    return sparse + bias, (size + np.abs(bias)) * (terms + 1)
+
+
 def _wide_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
     """Sums of count * entry as float64 (rows, columns), rounded once; counts (rows, entries, columns)."""
     total = np.zeros((counts.shape[0], counts.shape[2]), object)
@@ -390,19 +390,21 @@ def _wide_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
 
 def _finished(task: Problem, v: np.ndarray) -> np.ndarray:
     """`finish_exact` up to the last rounding, on float64: never falls as v rises."""
-    if task.norm is not None:
-        mean, divisor = (
-            0.0 if x is None else np.asarray(x, np.float64).reshape(-1, 1) for x in (task.norm.mean, task.norm.divisor)
-        )
-        row_sum = 0.0 if task.norm.row_sum is None else np.asarray(task.norm.row_sum, np.float64)
-        v = (v - mean * row_sum) / divisor
+    if task.norm is None:
+        return v  # with the bias
+    mean, divisor = (
+        0.0 if x is None else np.asarray(x, np.float64).reshape(-1, 1) for x in (task.norm.mean, task.norm.divisor)
+    )
+    row_sum = 0.0 if task.norm.row_sum is None else np.asarray(task.norm.row_sum, np.float64)
+    v = (v - mean * row_sum) / divisor
     return v if task.bias is None else v + task.bias
 
 
 def _by_unit(task: Problem, limits: np.ndarray, doubtful: np.ndarray, y: np.ndarray) -> np.ndarray:
     """`y` with the doubtful outputs computed by the unit."""
     bits = task.table.size.bit_length() - 1
-    device = IndexMatmul(1, 8 if task.integer else bits - task.b_bits, task.b_bits, task.integer, task.arith)
+    k, a_bits = task.a.index.shape[1], 8 if task.integer else bits - task.b_bits
+    device = IndexMatmul(max(k, 1), a_bits, task.b_bits, task.integer, task.arith)
     for m, n in zip(*np.nonzero(doubtful & (np.arange(y.shape[1]) < limits[:, 1:])), strict=True):
         y[m, n] = fp16.values(np.uint16(device.outputs(column(task, int(m), int(n))).y))
     return y

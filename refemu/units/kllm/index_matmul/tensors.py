@@ -1,0 +1,73 @@
+"""The MatMul of whole tensors: every output by the unit, column after column.
+
+Paper: [kllm §III-B, §III-D]. Decision: D-kllm-14 (scales of V).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm.index_matmul.operands import Norm, Scores
+from refemu.units.kllm.index_matmul.problem import column, require_problem
+from refemu.units.kllm.index_matmul.unit import COUNTERS, IndexMatmul, Result
+
+
+def matmul(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor,
+    *,
+    preset: Preset | KllmArith = "paper",
+    products: Codebook | None = None,
+    bias: np.ndarray | None = None,
+    norm: Norm | None = None,
+    seen: ArrayLike | None = None,
+) -> Result:
+    """Multiply matrices, y = A x B, a row of A and a column of B at a time.
+
+    Parameters
+    ----------
+    a : KMeansTensor or Scores
+        Vectors of length K, the tokens.
+    b : KMeansTensor
+        Matrix whose N vectors, of length K, are the columns (output channels of a weight, tokens of K^T). Beside
+        Scores, a matrix (K, N) with vectors along its other axis (tokens of V).
+    preset : str or KllmArith
+        Arithmetic.
+    products : Codebook, optional
+        Entry (i << nB) | j for a_i * b_j; by default made from both codebooks.
+    bias : ndarray of float16 (N,), optional
+        Added to the outputs.
+    norm : Norm, optional
+        Norm of A's rows, whose division is delayed to here.
+    seen : array_like of integers, optional
+        Columns that each row sees, the rest stays 0; of Scores the positions.
+
+    Returns
+    -------
+    Result
+        `y` float16 of the shape of A's vectors and N, and the counters.
+
+    Raises
+    ------
+    Refused
+        The operands do not fit each other, B has outliers beside a norm, or zero points beside Scores.
+    RefusedType
+        An operand has a wrong type or dtype.
+
+    References
+    ----------
+    [kllm §III-B, §III-D]
+    """
+    task = require_problem(a, b, preset, products, bias, norm, seen)
+    a_bits = 8 if isinstance(a, Scores) else a.codebook.bits
+    device = IndexMatmul(task.a.index.shape[1], a_bits, task.b_bits, task.integer, task.arith)
+    rows, columns = task.a.index.shape[0], task.b.index.shape[0]
+    y = np.zeros((rows, columns), np.uint16)
+    for m in range(rows):
+        for n in range(columns if task.integer else int(task.seen[m])):
+            y[m, n] = device.outputs(column(task, m, n)).y
+    words = y.reshape(task.shape)
+    counters = {name: getattr(device.state, name) for name in COUNTERS}
+    return Result(words.view(np.float16), words & 0x7C00 == 0x7C00, **counters)
