@@ -1,39 +1,64 @@
-"""Sizes of KLLM's chip, and the lane of each column, cycle counts and buffer capacities that follow.
+"""Sizes of KLLM's chip, and what follows from them: the lane of a column, the passes of a product.
 
-Paper: [kllm §IV-A, Fig. 6, Table I]. Decision: D-kllm-31 (lanes and every cycle count are a model of refemu's own).
+Paper: [kllm §IV-A, Fig. 6, Table I]. Decisions: D-kllm-31 (columns go to the lanes in turn), D-kllm-47 (columns longer
+than a slab).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, get_args
 
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.records import parameters, plain_fields
+from refemu.units.kllm.pe_lane import LaneMapping, Merge, PeLane
+from refemu.units.kllm.pe_lane.registers import MAPPINGS, MERGES
 
 KILOBYTE = 8 << 10  #: bits
 BUFFERS = {"weight": 2 * KILOBYTE, "index": 32 * KILOBYTE, "codebook": 2 * KILOBYTE, "out": 136 * KILOBYTE}
-LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)
+OUT_BITS = 17  #: of an output: fp16, and the mask bit of an outlier
+Carry = Literal["counts", "sums"]  #: from slab to slab of a long column: counts, or weighted sums (D-kllm-47)
+CLUSTERING = 16  #: values that get their indices in a cycle (D-kllm-31)
 
 
 @parameters
 class ChipSizes:
-    """Sizes of a chip, by default those of [kllm Table I], and cycle counts that follow from them (D-kllm-31)."""
+    """Sizes of a chip, by default those of [kllm Table I]."""
 
     lanes: int = 16  #: lanes of the chip
-    concat: int = 4096  #: Concat units a lane: the longest column
+    concat: int = 4096  #: Concat units a lane
     counters: int = 32  #: index counters a lane
     counter_inputs: int = 16  #: positions that a counter takes a cycle
     macs: int = 32  #: MACs a lane: columns of a lane in one tile
+    tree: int = 4096  #: inputs of Orizuru, of 273 units
     buffers: Mapping[str, int] = field(default_factory=lambda: dict(BUFFERS))  #: bits: "weight" a lane, the others all
     lane_mapping: LaneMapping = "column"  #: which columns the counters of a lane count (D-kllm-31)
+    merge: Merge = "tree"  #: how partial histograms are added (D-kllm-42)
+    carry: Carry = "counts"  #: what goes from slab to slab of a long column (D-kllm-47)
 
     def __post_init__(self) -> None:
         plain_fields(self)
-        for name in ("lanes", "concat", "counters", "counter_inputs", "macs"):
+        for name in ("lanes", "concat", "counters", "counter_inputs", "macs", "tree"):
             require_int(getattr(self, name), 1, 1 << 20, "ChipSizes", name)
-        require_choice(self.lane_mapping, get_args(LaneMapping), "ChipSizes", "lane_mapping")
+        require_choice(self.lane_mapping, MAPPINGS, "ChipSizes", "lane_mapping")
+        require_choice(self.merge, MERGES, "ChipSizes", "merge")
+        require_choice(self.carry, get_args(Carry), "ChipSizes", "carry")
         if set(self.buffers) != set(BUFFERS):
             raise Refused(f"ChipSizes: buffers must be {', '.join(BUFFERS)}, got {', '.join(self.buffers)}")
+
+    @property
+    def tile(self) -> int:
+        """Columns that all MACs reduce side by side."""
+        return self.lanes * self.macs
+
+    @property
+    def positions(self) -> int:
+        """Positions along K that a slab has."""
+        return self.concat // (self.counters if self.lane_mapping == "counter" else 1)
+
+    @property
+    def turn(self) -> int:
+        """Positions along K that a lane counts in an edge."""
+        return self.counter_inputs * (1 if self.lane_mapping == "counter" else self.counters)
 
     def lane_of(self, n: int) -> int:
         """Lane of an output column: `macs` columns each in turn.
@@ -50,197 +75,73 @@ class ChipSizes:
         """
         return n // self.macs % self.lanes
 
-    def tiles(self, n: int) -> int:
-        """Number of tiles of a product.
+    def lane(self, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18) -> PeLane:
+        """Make a lane of these sizes.
 
         Parameters
         ----------
-        n : int
-            Columns.
+        a_bits, b_bits : int
+            Widths of the indices.
+        integer : bool
+            Whether A holds integers.
+        counter_bits : int
+            Width of a count.
 
         Returns
         -------
-        int
-            Tiles of `lanes * macs` columns.
-        """
-        return -(-n // (self.lanes * self.macs))
-
-    def count_cycles(self, k: int) -> int:
-        """Cycles in which the lanes count the columns of a tile.
-
-        Parameters
-        ----------
-        k : int
-            Positions of a column.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        if self.lane_mapping == "counter":
-            return -(-self.macs // self.counters) * -(-k // self.counter_inputs)
-        return self.macs * -(-k // (self.counters * self.counter_inputs))
-
-    def mac_cycles(self, entries: int, left_out: int) -> int:
-        """Cycles in which each MAC reduces one column: entries, sparse products, scale, merge.
-
-        Parameters
-        ----------
-        entries : int
-            Entries of the product codebook, one per counter.
-        left_out : int
-            Sparse products.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        return entries + left_out + 2
-
-    def cycles(self, k: int, n: int, entries: int, left_out: int) -> int:
-        """Cycles of one row by n columns: counting a tile overlaps the reduction of the one before.
-
-        Parameters
-        ----------
-        k : int
-            Positions of a column.
-        n : int
-            Columns.
-        entries : int
-            Entries of the product codebook.
-        left_out : int
-            Sparse products of a column.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        count, mac = self.count_cycles(k), self.mac_cycles(entries, left_out)
-        return self.tiles(n) * max(count, mac) + min(count, mac) if n else 0
-
-    def clustering_cycles(self, n: int) -> int:
-        """Cycles in which n values get their indices, sixteen at a time.
-
-        Parameters
-        ----------
-        n : int
-            Values.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        return -(-n // 16)
-
-    def quantize_cycles(self, n: int, k: int) -> int:
-        """Cycles from fp16 values to indices: Orizuru pops the outliers, then the values are clustered.
-
-        Parameters
-        ----------
-        n : int
-            Values.
-        k : int
-            Outliers of each side; 0 skips Orizuru.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        levels = max(1, (n - 1).bit_length())
-        return (levels + k * (1 + levels) if k else 0) + self.clustering_cycles(n)
-
-    def batch_cycles(self, tokens: int, quantize: int, matmul: int) -> int:
-        """Cycles of a batch: a token is quantized while the one before is multiplied [kllm §V-D].
-
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the batch.
-        quantize, matmul : int
-            Cycles of one token.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        return quantize + (tokens - 1) * max(quantize, matmul) + matmul if tokens else 0
-
-    def softmax_cycles(self, scores: int) -> int:
-        """Cycles of maximum, exponential and division over a row, on eight lanes each.
-
-        Parameters
-        ----------
-        scores : int
-            Values of the row.
-
-        Returns
-        -------
-        int
-            Cycles.
-        """
-        return 3 * -(-scores // 8)
-
-    def head_cycles(self, softmax: Sequence[int], matmul: Sequence[int]) -> int:
-        """Cycles of all heads: softmax of a head overlaps scores x V of the one before [kllm §IV-A].
-
-        Parameters
-        ----------
-        softmax, matmul : sequence of int
-            Cycles of each head.
-
-        Returns
-        -------
-        int
-            Cycles.
+        PeLane
+            At reset.
 
         Raises
         ------
         Refused
-            The sequences are empty or of different lengths.
+            The sizes do not fit each other.
         """
-        if len(softmax) != len(matmul) or not softmax:
-            raise Refused(f"ChipSizes: every head needs both times, got {len(softmax)} and {len(matmul)}")
-        total = softmax[0] + matmul[-1]
-        for head in range(1, len(softmax)):
-            total += max(softmax[head], matmul[head - 1])
-        return total
+        sizes = self.concat, self.counters, self.counter_inputs, self.macs
+        return PeLane(*sizes, a_bits, b_bits, integer, self.lane_mapping, self.merge, counter_bits)
 
-    def require_capacity(
-        self, rows: int, k: int, n: int, a_bits: int, b_bits: int, entry_bits: int = 16, integer: bool = False
-    ) -> None:
-        """Check that the buffers hold a MatMul, rows x K by K x n, at once.
+    def counter_bits(self, k: int, a_bits: int, integer: bool = False) -> int:
+        """Width of a count: 13 bits for 4,096 positions.
 
         Parameters
         ----------
-        rows, k, n : int
-            Sizes of the MatMul.
-        a_bits, b_bits : int
-            Widths of the indices.
-        entry_bits : int
-            Width of an entry of the codebook.
+        k : int
+            Positions of a column.
+        a_bits : int
+            Width of A's integers, which are amounts.
         integer : bool
             Whether A holds integers.
 
+        Returns
+        -------
+        int
+            Bits.
+        """
+        held = min(k, self.positions) if self.carry == "sums" else k
+        return max(1, (held * ((1 << a_bits) - 1 if integer else 1)).bit_length())
+
+    def rows_at_once(self, k: int, n: int, a_bits: int) -> int:
+        """Rows whose indices and outputs the buffers hold at once; a larger batch goes through in parts.
+
+        Parameters
+        ----------
+        k, n : int
+            Positions and columns.
+        a_bits : int
+            Width of an index of A.
+
+        Returns
+        -------
+        int
+            At least 1.
+
         Raises
         ------
         Refused
-            A column is longer than the Concat units of a lane, or a buffer is too small.
+            A single row, or a slab of weights of 4 bits, is too large.
         """
-        entries = 1 << (b_bits if integer else a_bits + b_bits)
-        needed = {
-            "weight": k * b_bits,
-            "index": rows * k * a_bits,
-            "codebook": entries * entry_bits,
-            "out": rows * n * 17,
-        }
-        if k > self.concat:
-            raise Refused(f"ChipSizes: a column of {k} needs as many Concat units, a lane has {self.concat}")
+        needed = {"weight": self.concat * 4, "index": k * a_bits, "out": n * OUT_BITS}
         for name, bits in needed.items():
             if bits > self.buffers[name]:
                 raise Refused(f"ChipSizes: buffer {name} must hold {bits} bits, it has {self.buffers[name]}")
+        return min(self.buffers[name] // max(needed[name], 1) for name in ("index", "out"))

@@ -1,0 +1,178 @@
+"""The lanes of the chip, side by side: each is fed its columns, and all begin a tile in the same edge.
+
+Paper: [kllm §IV-A, Fig. 6]. Composed of pe_lane. Decision: D-kllm-48 (the codebook's entries are broadcast, so a tile
+waits until every lane has counted its columns).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refemu.units.kllm.kllm_chip.plan import Operands, Pass
+from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.pe_lane import PeLane, State
+from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
+from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGE, REDUCE, SHIFT
+
+
+def columns_of(lane: int, one: Pass, macs: int) -> range:
+    """Columns that a lane has in a pass.
+
+    Parameters
+    ----------
+    lane : int
+        Number of the lane.
+    one : Pass
+        Pass.
+    macs : int
+        MACs of a lane.
+
+    Returns
+    -------
+    range
+        Columns; empty where the tile is narrower.
+    """
+    first = one.first + lane * macs
+    return range(first, max(first, min(first + macs, one.first + one.width)))
+
+
+class LaneArray:
+    """Lanes that multiply one product after another; an edge is an edge of all of them."""
+
+    def __init__(self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18) -> None:
+        """Make the lanes.
+
+        Parameters
+        ----------
+        sizes : ChipSizes
+            Sizes of the chip.
+        a_bits, b_bits : int
+            Widths of the indices.
+        integer : bool
+            Whether A holds integers.
+        counter_bits : int
+            Width of a count.
+
+        Raises
+        ------
+        Refused
+            The sizes do not fit each other.
+        """
+        self.sizes: ChipSizes = sizes
+        self.lanes: list[PeLane] = [sizes.lane(a_bits, b_bits, integer, counter_bits) for _ in range(sizes.lanes)]
+        self.feeders: list[Feeder] = []
+        self.plan: Sequence[Pass] = ()
+        self.y: np.ndarray = np.zeros((0, 0), np.uint16)
+
+    def __repr__(self) -> str:
+        return f"<LaneArray of {len(self.lanes)}>"
+
+    def begin(self, operands: Operands, plan: Sequence[Pass]) -> None:
+        """Take a product; its edges follow.
+
+        Parameters
+        ----------
+        operands : Operands
+            Words of the product.
+        plan : sequence of Pass
+            Its passes.
+        """
+        self.plan, self.waiting = plan, 0
+        self.y = np.zeros((len(operands.a), len(operands.b)), np.uint16)
+        self._mine = [[one for one in plan if columns_of(at, one, self.sizes.macs)] for at in range(len(self.lanes))]
+        self._begun = [lane.state.tiles for lane in self.lanes]
+        self.feeders = [
+            Feeder(
+                lane,
+                [slab for one in mine for slab in _slabs(lane, operands, one, columns_of(at, one, lane.macs))],
+                [_tile(operands, one, columns_of(at, one, lane.macs), lane.macs) for one in mine],
+                operands.table,
+            )
+            for at, (lane, mine) in enumerate(zip(self.lanes, self._mine, strict=True))
+        ]
+
+    @property
+    def busy(self) -> bool:
+        """Whether edges of the product are left."""
+        return self.waiting < len(self.plan) or any(lane.state.phase != IDLE for lane in self.lanes)
+
+    def edge(self) -> list[State]:
+        """Execute one edge of every lane.
+
+        Returns
+        -------
+        list of State
+            Registers of the lanes.
+        """
+        go = self._go()
+        for at, (lane, feeder) in enumerate(zip(self.lanes, self.feeders, strict=True)):
+            pick = feeder.pick(lane.state)
+            done = lane.step(**feeder.inputs(pick, int(go and bool(self._columns(at)))))
+            if done.y_valid:
+                one = self._mine[at][pick.work]
+                columns = columns_of(at, one, lane.macs)
+                y = np.ravel(done.y)[: len(columns)]
+                self.y[one.row, columns.start : columns.stop] = y
+        self.waiting += go
+        return [lane.state for lane in self.lanes]
+
+    def _columns(self, lane: int) -> range:
+        """Columns of a lane in the pass that waits."""
+        return columns_of(lane, self.plan[self.waiting], self.sizes.macs)
+
+    def _go(self) -> bool:
+        """Whether the pass that waits begins: all its lanes have counted, and the MACs of the first are free."""
+        if self.waiting == len(self.plan) or not _frees(self.lanes[0].state, self.lanes[0].entries):
+            return False
+        return all(bool(lane.state.full) or not self._columns(at) for at, lane in enumerate(self.lanes))
+
+
+def _frees(state: State, entries: int) -> bool:
+    """Whether the next edge is the last one of the tile under reduction, or there is none."""
+    last = {IDLE: 1, MERGE: not (state.work_shifts or state.work_biases), SHIFT: not state.work_biases, BIAS: 1}
+    last[REDUCE] = state.address == entries - 1 and not state.work_closes
+    return bool(last.get(state.phase, 0))
+
+
+def _slabs(lane: PeLane, operands: Operands, one: Pass, columns: range) -> list[Slab]:
+    """Slabs of a lane's columns in one pass."""
+    n, k = slice(columns.start, columns.stop), slice(one.low, one.high)
+    mask = operands.a_mask[one.row, k]
+    valid = np.broadcast_to(1 - mask, (len(columns), mask.size))
+    if operands.b_mask.size:
+        valid = valid & (1 - operands.b_mask[n, k])
+    return list(slabs(lane, operands.a[one.row, k].astype(np.int64), operands.b[n, k].astype(np.int64), valid))
+
+
+def _tile(operands: Operands, one: Pass, columns: range, macs: int) -> Tile:
+    """Operands of a lane's columns in one pass; those of the sparse path stream where it closes."""
+    n = slice(columns.start, columns.stop)
+    padding = [(0, 0), (0, macs - len(columns))]
+    scale, row_sum, bias = np.pad(operands.columns[:, n], padding)
+    outliers = one.outliers if one.closes else 0
+    sparse = np.zeros((5, outliers, macs), np.int64)
+    for j, column in enumerate(columns):
+        for edge, k in enumerate(_positions(operands, one, column) if one.closes else ()):
+            sparse[:, edge, j] = _factors(operands, one.row, column, int(k))
+    used, x, w, x_coded, w_coded = sparse
+    scale_a, shift = operands.rows[:, one.row].tolist()
+    flags = {"opens": one.opens, "closes": one.closes}
+    flags |= {"shifts": operands.shifts * one.closes, "biases": operands.biases * one.closes}
+    return Tile(scale_a, scale, used, x, w, x_coded, w_coded, **flags, shift=shift, row_sum=row_sum, bias=bias)
+
+
+def _positions(operands: Operands, one: Pass, column: int) -> np.ndarray:
+    """Positions of a column that are left out of the counts, ascending."""
+    mask = operands.a_mask[one.row, : one.length]
+    if operands.b_mask.size:
+        mask = mask | operands.b_mask[column, : one.length]
+    return np.flatnonzero(mask)
+
+
+def _factors(operands: Operands, row: int, column: int, k: int) -> tuple[int, int, int, int, int]:
+    """There is a product: x, w, whether x is a centroid, whether w is."""
+    x, x_coded = int(operands.a_words[row, k]), int(operands.a_coded[row, k])
+    if operands.b_mask.size and operands.b_mask[column, k]:
+        return 1, x, int(operands.b_words[column, k]), x_coded, 0
+    centroids = operands.centroids[min(row, len(operands.centroids) - 1)]
+    return 1, x, int(centroids[operands.b[column, k]]), x_coded, 1

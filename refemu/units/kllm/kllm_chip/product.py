@@ -1,0 +1,177 @@
+"""Whole products on the lanes, every edge of each: by the readable lanes, or by their kernel.
+
+Paper: [kllm §III-B, §III-D, §IV-A, Fig. 6].
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units import stepped
+from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
+from refemu.units.kllm.kllm_chip.lanes import LaneArray
+from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
+from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.pe_lane import COUNTERS
+
+
+@dataclass(frozen=True, eq=False)
+class Product(stepped.Result):
+    """Outputs of a product, and what all lanes did for it; `cycles` are edges of the chip."""
+
+    y: np.ndarray  #: float16, rows of A by columns of B
+    overflow: np.ndarray  #: bool, the same shape: not finite
+    cycles: int
+    count_cycles: int  #: lane-edges in which counters count
+    stalls: int  #: lane-edges in which they wait with positions to count
+    merge_cycles: int  #: lane-edges in which a histogram is merged
+    mac_cycles: int  #: lane-edges in which MACs are not idle
+    tiles: int  #: tiles of all lanes
+    concats: int  #: Concat registers written, padding included
+    indices: int  #: positions counted
+    lookups: int  #: counts multiplied by an entry
+    macs_reduce: int
+    macs_sparse: int
+    dequants: int  #: centroids multiplied by a scale
+    mults_scale: int
+    adds_merge: int
+    overflows: int  #: outputs that are not finite
+    batches: int  #: parts of the batch that the buffers hold
+
+
+def matmul(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor,
+    *,
+    chip: ChipSizes | None = None,
+    preset: Preset | KllmArith = "paper",
+    products: Codebook | None = None,
+    bias: np.ndarray | None = None,
+    norm: Norm | None = None,
+    seen: ArrayLike | None = None,
+) -> Product:
+    """Multiply matrices on the lanes of a chip: the bits of `index_matmul.matmul`, edge by edge.
+
+    Parameters
+    ----------
+    a : KMeansTensor or Scores
+        As for `index_matmul.matmul`, like the arguments without a description of their own.
+    b : KMeansTensor
+        Matrix of columns.
+    chip : ChipSizes, optional
+        By default that of [kllm Table I].
+    preset : str or KllmArith
+        Arithmetic: fp16 accumulators and tables.
+    products : Codebook, optional
+        Product codebook.
+    bias : ndarray of float16 (N,), optional
+        Added to the outputs.
+    norm : Norm, optional
+        Norm of A's rows, applied afterwards.
+    seen : array_like of integers, optional
+        Columns that each row sees.
+
+    Returns
+    -------
+    Product
+        Outputs and counters.
+
+    Raises
+    ------
+    Refused
+        As `index_matmul.matmul` does; the arithmetic is not that of the lanes; a buffer is too small for one row.
+
+    References
+    ----------
+    [kllm §IV-A, Table I]
+    """
+    task = require_problem(a, b, preset, products, bias, norm, seen)
+    return on_lanes(operands(task), task.shape, chip or ChipSizes())
+
+
+def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
+    """Step the lanes through a product.
+
+    Parameters
+    ----------
+    words : Operands
+        Product.
+    shape : tuple of int
+        Of the result.
+    sizes : ChipSizes
+        Sizes of the chip.
+
+    Returns
+    -------
+    Product
+        Outputs and counters.
+
+    Raises
+    ------
+    Refused
+        A buffer is too small for one row.
+    """
+    batches, bits = parts(words, sizes)
+    array = LaneArray(sizes, words.a_bits, words.b_bits, words.integer, bits)
+    array.begin(words, passes(words, sizes))
+    edges = 0
+    while array.busy:
+        array.edge()
+        edges += 1
+    states = [lane.state for lane in array.lanes]
+    counts = {name: 0 for name in COUNTERS}
+    for state in states:
+        counts = {name: count + getattr(state, name) for name, count in counts.items()}
+    return result(array.y, shape, {**counts, "cycles": edges}, batches)
+
+
+def parts(words: Operands, sizes: ChipSizes) -> tuple[int, int]:
+    """Parts of the batch that the buffers hold at once, and the width of a count.
+
+    Parameters
+    ----------
+    words : Operands
+        Product.
+    sizes : ChipSizes
+        Sizes of the chip.
+
+    Returns
+    -------
+    batches, bits : int
+        Numbers.
+
+    Raises
+    ------
+    Refused
+        A buffer is too small for one row.
+    """
+    (rows, k), n = words.a.shape, len(words.b)
+    at_once = sizes.rows_at_once(k, n, words.a_bits)
+    return -(-rows // at_once), sizes.counter_bits(k, words.a_bits, words.integer)
+
+
+def result(y: np.ndarray, shape: tuple[int, ...], counts: dict[str, int], batches: int) -> Product:
+    """Words and counters as a Product.
+
+    Parameters
+    ----------
+    y : ndarray of uint16
+        Words.
+    shape : tuple of int
+        Of the result.
+    counts : dict of str to int
+        Counters by name.
+    batches : int
+        Parts of the batch.
+
+    Returns
+    -------
+    Product
+        Outputs and counters.
+    """
+    words = y.reshape(shape)
+    return Product(words.view(np.float16), words & 0x7C00 == 0x7C00, batches=batches, **counts)
