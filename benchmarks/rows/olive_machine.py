@@ -12,8 +12,7 @@ from benchmarks.pairs import Absent, Row, absolute, pairs
 from benchmarks.rows.formats import numpy_encode
 from refemu.models.fetch import store
 from refemu.units.olive.olive_requant import NO_BIAS
-from refemu.units.olive.olive_systolic_clocked import OliveSystolicClocked, Product, multiply
-from refemu.units.olive.olive_systolic_clocked.schedule import tile
+from refemu.units.olive.olive_systolic_clocked import OliveSystolicClocked, Product, multiply, tile
 from refemu.units.olive.twins import olive_requant as olive_requant_jit
 
 EDGES, ELEMENT_CYCLES = 2e3, 50e6  #: a second, by the goals

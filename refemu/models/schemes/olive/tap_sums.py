@@ -196,10 +196,10 @@ def _clocked(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     a, b, source = _around_peak(layer_pass, weight, sums, m, n)
 
     def edges() -> dict[str, np.ndarray]:
-        from refemu.units.olive.olive_systolic_clocked.schedule import tile
+        from refemu.units.olive import olive_systolic_clocked
 
-        made = tile(a, b, (bias(part.fmt), bias(weight.format)), rows, cols, wide)
-        return {port: values[None] for port, values in made.items()}
+        inputs = olive_systolic_clocked.tile(a, b, (bias(part.fmt), bias(weight.format)), rows, cols, wide)
+        return {port: values[None] for port, values in inputs.items()}
 
     why = "every edge of the tile of the largest input and of its largest sum, over all of K, and the drain"
     case = model_case(why, config, f"{weight.name}.output", part.layer, Later(edges), **source, outputs=n, rows=m)
