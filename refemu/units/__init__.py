@@ -66,6 +66,7 @@ PAPERS = {
     "olive_edp_clocked": "olive",
     "olive_mac": "olive",
     "olive_pe8": "olive",
+    "olive_requant": "olive",
     "olive_systolic": "olive",
     "olive_systolic_clocked": "olive",
     "orizuru": "kllm",

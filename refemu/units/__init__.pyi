@@ -59,6 +59,7 @@ import refemu.units.olive.olive_edp
 import refemu.units.olive.olive_edp_clocked
 import refemu.units.olive.olive_mac
 import refemu.units.olive.olive_pe8
+import refemu.units.olive.olive_requant
 import refemu.units.olive.olive_systolic
 import refemu.units.olive.olive_systolic_clocked.registers
 import refemu.units.olive.olive_systolic_clocked.unit
@@ -100,6 +101,7 @@ from refemu.units.olive import olive_edp as olive_edp
 from refemu.units.olive import olive_edp_clocked as olive_edp_clocked
 from refemu.units.olive import olive_mac as olive_mac
 from refemu.units.olive import olive_pe8 as olive_pe8
+from refemu.units.olive import olive_requant as olive_requant
 from refemu.units.olive import olive_systolic as olive_systolic
 from refemu.units.olive import olive_systolic_clocked as olive_systolic_clocked
 from refemu.units.kllm import orizuru as orizuru
@@ -657,6 +659,39 @@ class _OlivePe8Unit(Unit[refemu.units.olive.olive_pe8.State, _OlivePe8Result]):
     @cached_property
     def run_jit(self) -> _OlivePe8Run: ...
 
+class _OliveRequantResult(Result):
+    y: numpy.ndarray
+    overflow: numpy.ndarray
+    pair: numpy.ndarray
+    kind: numpy.ndarray
+    saturated: numpy.ndarray
+    raised: numpy.ndarray
+    acc_f32: numpy.ndarray
+    rescale: numpy.ndarray
+    scaled: numpy.ndarray
+    biased: numpy.ndarray
+    grid: numpy.ndarray
+    inexact_sums: int
+    overflows: int
+    wide_quotients: int
+    pairs: int
+    left_outliers: int
+    right_outliers: int
+    pruned_outliers: int
+    victims: int
+    saturated_pairs: int
+    raised_pairs: int
+    clamped_normals: int
+
+class _OliveRequantRun(Protocol):
+    def __call__(self, acc: ArrayLike, scale_a: ArrayLike, scale_w: ArrayLike, bias: ArrayLike, scale_next: ArrayLike, *, fmt: Literal['OVP_FLINT4', 'OVP_FLINT4_REPO', 'OVP_INT4', 'OVP_INT4_REPO', 'OVP_INT8', 'OVP_INT8_REPO'] | refemu.formats.olive.ovp.Ovp = ...) -> _OliveRequantResult: ...
+
+class _OliveRequantUnit(Unit[refemu.units.olive.olive_requant.State, _OliveRequantResult]):
+    run: _OliveRequantRun
+    unit_class: type[refemu.units.olive.olive_requant.OliveRequant]
+    @cached_property
+    def run_jit(self) -> _OliveRequantRun: ...
+
 class _OliveSystolicResult(Result):
     d: numpy.ndarray
     overflow: numpy.ndarray
@@ -1061,6 +1096,8 @@ def find(name: Literal["olive_edp_clocked"]) -> _OliveEdpClockedUnit: ...
 def find(name: Literal["olive_mac"]) -> _OliveMacUnit: ...
 @overload
 def find(name: Literal["olive_pe8"]) -> _OlivePe8Unit: ...
+@overload
+def find(name: Literal["olive_requant"]) -> _OliveRequantUnit: ...
 @overload
 def find(name: Literal["olive_systolic"]) -> _OliveSystolicUnit: ...
 @overload

@@ -12,6 +12,7 @@ from refemu.units.unit import Unit
 from tests.units.protocol.blocks import CONFIGS, blocks, one_case
 
 ONE16 = 0x3C00  #: 1.0 in fp16
+ONE32 = 0x3F80_0000  #: 1.0 in float32
 LOWEST16 = 0xFC00  #: -infinity in fp16
 
 Reset = Mapping[str, Callable[[Any], Any]]
@@ -58,6 +59,11 @@ NOT_ZERO: dict[str, Reset] = {
     "k_offset": {"ready": always(1)},
     "kllm_chip": {"a_scale": always(1), "b_scale": each("b_scale", 1)},
     "kv_quantizer": {"bits": always(1)},
+    "olive_requant": {
+        "scale_a": always(ONE32),
+        "scale_w": each("scale_w", ONE32),
+        "scale_next": always(ONE32),
+    },
     "orizuru": TREES,
     "orizuru_clocked": TREES,
     "page_manager": {

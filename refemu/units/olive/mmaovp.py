@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import RefusedType, require_choice, require_range
+from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
 from refemu.units.olive.cases import mmaovp as mmaovp_cases
 from refemu.units.olive.olive_edp import DotProductUnit, Operand, require_types
@@ -34,6 +34,7 @@ __all__ = [
     "State",
     "Type",
     "fragments",
+    "from_fragments",
     "run",
 ]
 
@@ -43,6 +44,7 @@ Type = Literal["ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"]  #: Type of an operand o
 TYPES: dict[Type, Operand] = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8", "ovpi8_repo": "int8_repo"}
 WIDE: tuple[Type, ...] = ("ovpi8", "ovpi8_repo")  #: types of 8-bit codes
 ROWS = COLUMNS = 8  #: Rows and columns of the tile of D
+LANES = 32  #: Lanes of a warp
 CHUNKS = 2  #: Dot product operations that one element of D needs
 EDPS = 16  #: Dot product units of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
 PRODUCTS = {4: 16, 8: 8, 16: 4}  #: Products of a dot product unit, by the bits of its operands [olive §4.1]
@@ -234,7 +236,7 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
     """Lay out a tile as registers of 32 bits for the 32 lanes of a warp, as Turing's integer mma does.
 
     Lane l has g = l >> 2 and t = l & 3: of row g of A and column g of B the elements 8t to 8t + 7 (8 bit: 4t to 4t +
-    3), element 8t in the low bits; of C and D row g, columns 2t and 2t + 1.
+    3), element 8t in the low bits; of C and D row g, columns 2t and 2t + 1. `from_fragments` reads registers back.
 
     Parameters
     ----------
@@ -272,7 +274,55 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
         for name, pairs in (("a", left), ("b", right))
     }
     registers = np.ascontiguousarray(tile).view(np.uint32)
-    return {**words, "c": registers.reshape(*registers.shape[:-1], 4 * ROWS, 2)}
+    return {**words, "c": registers.reshape(*registers.shape[:-1], LANES, 2)}
+
+
+def from_fragments(registers: Mapping[str, ArrayLike], a_type: Type = "ovpi4") -> dict[str, np.ndarray]:
+    """Read a tile back from the registers of a warp: the inverse of `fragments`, for D too.
+
+    Parameters
+    ----------
+    registers : mapping of str to array_like of integers
+        Any of "a" and "b", (..., 32), "c" and "d", (..., 32, 2): words of 32 bits.
+    a_type : {"ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"}
+        Type of an operand; its width says what a word of A and B holds.
+
+    Returns
+    -------
+    dict of ndarray
+        `a_pairs` and `b_pairs` (..., 128) uint8 or (..., 64) uint16, `c` and `d` (..., 64) int32, as given.
+
+    Raises
+    ------
+    Refused
+        A name or a type is unknown, or a word is outside 32 bits.
+    RefusedType
+        A dtype or a shape is wrong.
+
+    References
+    ----------
+    [olive §4.6]
+    """
+    thing = "mmaovp.from_fragments"
+    pair = np.dtype("<u2" if require_choice(a_type, TYPES, thing, "a_type") in WIDE else "u1")
+    tile = {}
+    for name, values in registers.items():
+        require_choice(name, "abcd", thing, "register")
+        shape = (LANES,) if name in "ab" else (LANES, 2)
+        words = np.ascontiguousarray(_words(values, shape, f"{thing}.{name}"))
+        if name in "ab":
+            tile[f"{name}_pairs"] = words.view(pair).astype(pair.newbyteorder("="))
+        else:
+            tile[name] = words.astype(np.uint32).view(np.int32).reshape(*words.shape[:-2], ROWS * COLUMNS)
+    return tile
+
+
+def _words(values: ArrayLike, shape: tuple[int, ...], thing: str) -> np.ndarray:
+    """Little-endian words of 32 bits whose last axes are `shape`."""
+    array = require_integers(values, thing)
+    if array.shape[-len(shape) :] != shape:
+        raise RefusedType(f"{thing}: the last axes must be {shape}, got shape {array.shape}")
+    return require_range(array, 0, 1 << 32, thing, "word").astype("<u4")
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

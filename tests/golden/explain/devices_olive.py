@@ -10,6 +10,7 @@ from tests.golden.explain import hands, model_olive
 from tests.golden.explain.collection import Arrays, Wrong, late, names
 from tests.golden.explain.hands import in_lane, plus, ran, wired
 from tests.golden.explain.model_olive import decoder, edp, encoder, mac, pe8, tile
+from tests.golden.explain.model_olive_stage import stage
 
 TRANSPOSED8 = [8 * (lane % 8) + lane // 8 for lane in range(64)]
 TRANSPOSED = [6 * (lane % 5) + lane // 5 for lane in range(30)]
@@ -19,6 +20,7 @@ def devices() -> Iterator[Wrong]:
     """All of them."""
     yield from decoders()
     yield from encoders()
+    yield from stages()
     yield from macs()
     yield from products()
     yield from tiles()
@@ -137,6 +139,32 @@ def encoders() -> Iterator[Wrong]:
     yield Wrong(name, "saturated a row late", names("row_shift"), partial(wired, saturated=hands.late))
     halves = partial(ran, change=lambda inputs: {"value": inputs["value"][..., ::-1]})
     yield Wrong(name, "values exchanged", names("lane_permutation"), halves)
+
+
+def stages() -> Iterator[Wrong]:
+    """olive_requant."""
+    name = "olive_requant-int4"
+    yield Wrong(name, "sums cut off to float32", names("D-olive-42"), partial(stage, sums="cut"))
+    yield Wrong(name, "one scale, then the other", names("D-olive-42"), partial(stage, order="apart"))
+    yield Wrong(name, "one rounding to fp16", names("D-olive-42"), partial(stage, direct=True))
+    yield Wrong(name, "the bias behind fp16", names("D-olive-55"), partial(stage, bias="behind"))
+    yield Wrong(name, "fp16 cut off", names("D-arith-2|rounding"), partial(stage, cut=True))
+    finite = names("D-olive-52|saturate|D-arith-2")
+    yield Wrong(name, "stops at 65504", finite, partial(stage, infinite=False))
+    yield Wrong(name, "float32 is encoded", names("D-olive-54"), partial(stage, source="single"))
+    yield Wrong(name, "times the reciprocal", names("D-olive-25"), partial(stage, reciprocal=True))
+    yield Wrong(name, "nibbles swapped", names("D-olive-1|nibble_swap|bit_swap"), partial(stage, left="high"))
+    yield Wrong(name, "threshold 7", names("D-olive-3"), partial(stage, threshold=7.0))
+    yield Wrong(name, "normal ties away from 0", names("D-olive-7|rounding"), partial(stage, ties="away"))
+    both = names("D-arith-2|rounding", "D-olive-1|nibble_swap|bit_swap")
+    yield Wrong(name, "fp16 cut off, nibbles swapped", both, partial(stage, cut=True, left="high"))
+    both = names("D-olive-42", "D-olive-3")
+    yield Wrong(name, "one scale, then the other, threshold 7", both, partial(stage, order="apart", threshold=7.0))
+    turned = partial(wired, y=lambda words: words[:, ::-1], overflow=lambda words: words[:, ::-1])
+    yield Wrong(name, "outputs exchanged", names("lane_permutation"), turned)
+    yield Wrong(name, "all outputs a row late", names("row_shift"), partial(late, 1))
+    yield Wrong(name, "one wrong row", (), partial(wired, y=hands.single))
+    yield Wrong(name, "scrambled rows", (), partial(wired, y=hands.scrambled))
 
 
 def _flags(golden: Golden) -> Arrays:

@@ -111,8 +111,15 @@ def flints(golden: Golden, flint: str = "right", positive: bool = False) -> Arra
     return {"out.exponent": exponent.astype(np.uint8), "out.base_int": (integer & 15).astype(np.uint8)}
 
 
-def encoder(
-    golden: Golden,
+def encoder(golden: Golden, **mistakes: Any) -> Arrays:
+    """An ovp_encoder of int4."""
+    values = stimulus(golden)["value"].astype(np.uint32).view(np.float32).astype(float)
+    return encoded(values, outputs(golden), **mistakes)
+
+
+def encoded(
+    values: np.ndarray,
+    answers: Arrays,
     left: str = "low",
     closed: bool = False,
     tie: str = "right",
@@ -123,9 +130,7 @@ def encoder(
     threshold: float = 9.5,
     mark: int = 8,
 ) -> Arrays:
-    """An ovp_encoder of int4."""
-    answers = outputs(golden)
-    values = stimulus(golden)["value"].astype(np.uint32).view(np.float32).astype(float)
+    """Pairs of int4 and their flags, written into `answers`."""
     for row, pair in enumerate(values):
         sizes = [abs(value) if signed or value > 0 else 0.0 for value in pair]
         out = [size > threshold or (closed and size == threshold) for size in sizes]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import mmaovp
-from refemu.units.olive.mmaovp import COUNTERS, EDPS, PRODUCTS, TYPES, UNIT, Gpu, MmaOvp, fragments
+from refemu.units.olive.mmaovp import COUNTERS, EDPS, PRODUCTS, TYPES, UNIT, Gpu, MmaOvp, fragments, from_fragments
 from refemu.units.olive.olive_edp import DotProductUnit
 from tests.arith.strategies import codes
 from tests.oracles.bits import signed
@@ -224,6 +224,62 @@ def test_fragments_refuse_what_no_port_takes(arguments: dict[str, Any], error: t
     good = {"a": [0] * 128, "b": [0] * 128, "c": [0] * 64}
     with pytest.raises(error, match=f"^mmaovp.fragments.?{message}"):
         fragments(*(good | arguments).values())
+
+
+@pytest.mark.parametrize(("kind", "bias"), [("ovpi4", 2), ("ovpf4", 3), ("ovpi8", 4), ("ovpi8_repo", 2)])
+def test_an_instruction_goes_through_the_registers_and_back(kind: Any, bias: int) -> None:
+    """A, B and C into the registers of the lanes and out of them, D into those of C: nothing moves."""
+    rng = np.random.default_rng(7)
+    lanes, top = (64, 1 << 16) if "8" in kind else (128, 1 << 8)
+    a, b = (rng.integers(0, top, (3, lanes)) for _ in range(2))
+    c = rng.integers(LOW, HIGH + 1, (3, 64))
+    registers = fragments(a, b, c)
+
+    inputs = from_fragments(registers, kind)
+    result = UNIT.run_jit(**inputs, bias_a=bias, bias_b=bias, a_type=kind, b_type=kind)
+    d = fragments(a, b, result.d)["c"]
+    back = from_fragments({"d": d}, kind)["d"]
+
+    assert [inputs[name].tolist() for name in ("a_pairs", "b_pairs", "c")] == [a.tolist(), b.tolist(), c.tolist()]
+    assert [inputs[name].dtype for name in inputs] == [np.uint16 if "8" in kind else np.uint8] * 2 + [np.int32]
+    expected = UNIT.run_jit(a, b, bias, bias, c, a_type=kind, b_type=kind).d
+    assert back.dtype == np.int32 and back.tolist() == expected.tolist()
+    for lane in range(32):  # Turing's layout, by hand
+        row, column = lane >> 2, 2 * (lane & 3)
+        assert d[1, lane].view(np.int32).tolist() == expected[1].reshape(8, 8)[row, column : column + 2].tolist()
+
+
+@pytest.mark.parametrize("convert", [list, lambda w: w.astype(np.int64), lambda w: w.astype(">u4")])
+def test_registers_are_any_integers_of_32_bits(convert: Any) -> None:
+    words = np.arange(32, dtype=np.uint32) * np.uint32(0x8765_4321)
+    for kind, dtype in (("ovpi4", np.uint8), ("ovpi8", np.uint16)):
+        pairs = from_fragments({"b": [convert(words)]}, kind)["b_pairs"]  # type: ignore[arg-type]
+        assert pairs.dtype == dtype and pairs.tolist() == [words.view(dtype).tolist()]
+    assert from_fragments({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("registers", "kind", "error", "message"),
+    [
+        ({"a": np.zeros(32)}, "ovpi4", RefusedType, ".a: integers are needed, got dtype float64"),
+        ({"a": [0] * 31}, "ovpi4", RefusedType, r".a: the last axes must be \(32,\), got shape \(31,\)"),
+        ({"d": [0] * 64}, "ovpi4", RefusedType, r".d: the last axes must be \(32, 2\), got shape \(64,\)"),
+        (
+            {"c": [[0, 0]] * 31 + [[0, -1]]},
+            "ovpi4",
+            Refused,
+            r".c: word -1 at index \(31, 1\) is outside \[0, 4294967296\)",
+        ),
+        ({"b": [1 << 32] + [0] * 31}, "ovpi8", Refused, r".b: word 4294967296 at index \(0,\) is outside"),
+        ({"ab": [0] * 32}, "ovpi4", Refused, ": register must be one of 'a', 'b', 'c', 'd', got 'ab'"),
+        ({"a": [0] * 32}, "ovpi5", Refused, ": a_type must be one of 'ovpi4'"),
+    ],
+)
+def test_registers_that_no_warp_has_are_refused(
+    registers: Any, kind: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"^mmaovp.from_fragments{message}"):
+        from_fragments(registers, kind)
 
 
 def test_mnemonic_names_the_types() -> None:

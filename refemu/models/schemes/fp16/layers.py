@@ -53,9 +53,12 @@ class Fp16Layers:
 
         The biases where there are any, fp16 values added in float32; then one rounding.
         """
-        if self.model.bias:
-            y = y + np.concatenate([self._vectors[name + BIAS] for name in names])
-        return self.backend.round16(y)
+        biases = self.biases(names)
+        return self.backend.round16(y if biases is None else y + biases)
+
+    def biases(self, names: Sequence[str]) -> np.ndarray | None:
+        """float32 biases of linear layers, side by side, fp16 values; None for a model without biases."""
+        return np.concatenate([self._vectors[name + BIAS] for name in names]) if self.model.bias else None
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """float32 sum, rounded to fp16 unless the residual stream is float32."""

@@ -1,4 +1,4 @@
-"""Cost of a run on OliVe's machine, from sizes alone: pairs that are encoded, tiles of the array, fp16 elsewhere.
+"""Cost of a run on OliVe's machine, from sizes alone: pairs, tiles of the array, outputs, fp16 elsewhere.
 
 Paper: [olive §3.4, §4.3, Tbl. 11]. Decisions: D-olive-32 (attention and what is not quantized stay in fp16, without
 cycles), D-olive-39 (cycles of a tile).
@@ -34,7 +34,7 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
     Yields
     ------
     kind, cost : str and Cost
-        "quantize", "linear" and "attention".
+        "quantize", "linear", "requant" and "attention".
     """
     if call.part == "linear":
         names, x = call.inputs
@@ -60,6 +60,7 @@ def _part(part: Part | Plain, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
         words = {"activations": array.m * across * half, "weights": array.n * down * half}
         macs = {mode(part, weight): array.m * array.n * array.k}
         yield "linear", Cost(macs, words=words, cycles=down * across * array.tile_cycles)
+        yield "requant", Cost(conversions=array.m * array.n)
 
 
 def _outside(part: Part | Plain, x: np.ndarray) -> Cost:

@@ -100,6 +100,7 @@ class Product:
 
     pairs: np.ndarray  #: words of the encoded input, (tokens, inputs / 2)
     exact: np.ndarray  #: sums before they are reduced to 32 bits, (tokens, outputs)
+    acc: np.ndarray  #: sums in 32 bits, (tokens, outputs)
     overflowed: int  #: sums that leave 32 bits
     outputs: np.ndarray  #: float32 (tokens, outputs), not rounded to fp16
 
@@ -158,7 +159,7 @@ class Part:
         grid = pair_values(self.fmt).take(pairs, axis=0).reshape(len(x), -1)[:, : x.shape[1]]
         exact = self.backend.integer_matmul(grid, self._matrix)
         acc, overflowed = self._reduce(exact, grid)
-        return Product(pairs, exact, overflowed, acc.astype(np.float32) * self.rescale)
+        return Product(pairs, exact, acc, overflowed, acc.astype(np.float32) * self.rescale)
 
     def _reduce(self, exact: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, int]:
         """The sums in 32 bits, and how many of the exact sums leave them."""

@@ -1,7 +1,8 @@
-"""OliVe's machine on a block: inputs through the pair encoder, linear layers through the systolic array.
+"""OliVe's machine on a block: inputs through the pair encoder, linear layers through the array and its output stage.
 
-Paper: [olive §3.4, §4.3, Fig. 8]. Everything else of a block stays in fp16 outside the machine (D-olive-32). Results
-are compared before and after the rescale: the 32-bit sums, and what the scheme rounds to fp16 behind them (D-olive-42).
+Paper: [olive §3.4, §4.3, Fig. 8]. Everything else of a block stays in fp16 outside the machine (D-olive-32). Compared
+are the 32-bit sums of the array, and the outputs of the stage behind it before and after the rounding to fp16
+(D-olive-42). The stage's pairs are not: steps in fp16 lie between two linear layers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,13 +11,16 @@ from typing import Any
 import numpy as np
 
 from refemu import units
-from refemu.formats.olive.ovp import quotient
+from refemu.arith import fp16
+from refemu.formats.olive.ovp import Ovp, quotient
 from refemu.models.machine.report import Absent, Cost, Operation, differences
 from refemu.models.machine.runner import Call
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, operand, standard
 from refemu.models.schemes.olive.taps import encoder_config, patterns
+from refemu.units.olive.olive_requant import NO_BIAS
 from refemu.units.olive.olive_systolic_clocked import multiply
+from refemu.units.unit import Config
 
 ARRAY = {"rows": 64, "cols": 64}  #: 4-bit elements [olive §4.3, Tbl. 11]
 OUTSIDE = {
@@ -76,24 +80,26 @@ def refusal(part: Part | Plain) -> str:
 
 
 def _part(prepared: Any, part: Part, x: np.ndarray, outputs: dict[str, np.ndarray]) -> Iterator[Operation]:
-    """The encoder, then a product for every linear layer."""
+    """The encoder, then a product for every linear layer, and its outputs."""
     product = part(x)
     yield _encoded(part, x, product)
     for name, weight in zip(part.names, part.weights, strict=True):
-        yield _multiplied(prepared, part, weight, product, part.columns[name], outputs[name])
+        columns = part.columns[name]
+        operation, sums = _multiplied(part, weight, product, product.acc[:, columns])
+        yield operation
+        yield _output(part, weight, sums, prepared.biases([name]), product.outputs[:, columns], outputs[name])
 
 
 def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
     """The pairs of the input."""
     assert part.input is not None
-    name, unit = encoder_config(part.fmt), units.find("ovp_encoder")
-    assert name is not None
+    unit, config = units.find("ovp_encoder"), encoding(part.fmt)
     values = patterns(quotient(x, np.asarray(part.input.scale), -1), 2 * product.pairs.shape[1])
-    answer = unit.evaluate(unit.configs[name], {"value": values})
+    answer = unit.evaluate(config, {"value": values})
     return Operation(
         f"{part.names[0]}.input",
         unit.name,
-        dict(unit.configs[name]),
+        _named(config),
         x.shape,
         product.pairs.size,
         differences(answer.pair, product.pairs.reshape(-1).astype(answer.pair.dtype)),
@@ -112,26 +118,21 @@ def array_config(part: Part, weight: Weight) -> dict[str, Any]:
     return {**ARRAY, **kinds, "overflow": str(part.overflow)}
 
 
-def _multiplied(
-    prepared: Any, part: Part, weight: Weight, product: Product, columns: slice, output: np.ndarray
-) -> Operation:
-    """A linear layer on the array: its sums, and its outputs behind the rescale, beside the scheme's."""
+def _multiplied(part: Part, weight: Weight, product: Product, due: np.ndarray) -> tuple[Operation, np.ndarray]:
+    """A linear layer on the array, and its sums."""
     pairs, wide = weight.pairs(), weight.format.width == 8
     config, biases = array_config(part, weight), (bias(part.fmt), bias(weight.format))
     answer = multiply(product.pairs, pairs, biases, wide=wide, **config)
-    rescaled = answer.d.astype(np.float32) * part.rescale[columns]  # fl32(fl32(acc) * fl32(s_a * s_w)) (D-olive-42)
-    before = rescaled.view(np.uint32) != product.outputs[:, columns].view(np.uint32)
-    after = prepared.finish([weight.name], rescaled).view(np.uint32) != output.view(np.uint32)
     down, across = ARRAY["rows"] >> wide, ARRAY["cols"] >> wide
     west = len(product.pairs) * -(-len(pairs) // across) * pairs.shape[1]
     moved = {"activations": west, "weights": answer.decodes - west}
-    return Operation(
+    operation = Operation(
         weight.name,
         "olive_systolic_clocked",
         {**config, "wide": wide},
         (*answer.d.shape, 2 * pairs.shape[1]),
         answer.d.size,
-        int(np.count_nonzero(before | after)),
+        int(np.count_nonzero(answer.d != due)),
         answer.cycles,
         {
             "elements": answer.macs / (answer.cycles * down * across),
@@ -141,6 +142,66 @@ def _multiplied(
         "linear",
         Cost({mode(part, weight): answer.macs}, words=moved, cycles=answer.cycles),
     )
+    return operation, answer.d
+
+
+def _output(
+    part: Part, weight: Weight, sums: np.ndarray, biases: np.ndarray | None, before: np.ndarray, after: np.ndarray
+) -> Operation:
+    """The sums through the output stage: fl32(fl32(acc) * fl32(s_a * s_w)) and fp16 words, beside the scheme's."""
+    unit, config = units.find("olive_requant"), encoding(part.fmt)
+    answer = unit.evaluate(config, stage_inputs(part, weight, sums, biases))
+    scaled, y = (_rows(words, sums.shape) for words in (answer.scaled, answer.y))
+    wrong = scaled != before.view(np.uint32)
+    wrong |= fp16.to_f32(fp16.values(y)).view(np.uint32) != after.view(np.uint32)
+    return Operation(
+        f"{weight.name}.output",
+        unit.name,
+        _named(config),
+        sums.shape,
+        sums.size,
+        int(np.count_nonzero(wrong)),
+        0,
+        words={"sums": sums.size, "outputs": sums.size},
+        kind="requant",
+        cost=Cost(conversions=sums.size),
+    )
+
+
+def encoding(fmt: Ovp) -> Config:
+    """Configuration of a pair encoder, and of an output stage, of a format: a ready one, or the format itself."""
+    name = encoder_config(fmt)
+    return Config(fmt=fmt) if name is None else units.find("ovp_encoder").configs[name]
+
+
+def _named(config: Config) -> dict[str, str]:
+    """Parameters as text: a format without outliers has no name."""
+    return {name: value if isinstance(value, str) else repr(value) for name, value in config.items()}
+
+
+def stage_inputs(part: Part, weight: Weight, sums: np.ndarray, biases: np.ndarray | None) -> dict[str, np.ndarray]:
+    """What the ports of the output stage read of a layer's sums: pairs of neighbours in a row, token by token.
+
+    An odd number of outputs leaves the right lane of a token's last pair at 0.
+    """
+    assert part.input is not None
+    tokens, outputs = sums.shape
+    half = -(-outputs // 2)
+    acc = np.zeros((tokens, 2 * half), np.int32)
+    acc[:, :outputs] = sums
+    scale_w, bias_words = np.ones(2 * half, np.float32), np.full(2 * half, NO_BIAS, np.uint16)
+    scale_w[:outputs] = weight.scale
+    if biases is not None:
+        bias_words[:outputs] = fp16.bits(fp16.to_f16(biases))
+    scale = np.asarray(part.input.scale, np.float32).view(np.uint32)
+    lanes = {"scale_w": scale_w.view(np.uint32), "bias": bias_words}
+    every = {name: np.tile(row.reshape(half, 2), (tokens, 1)) for name, row in lanes.items()}
+    return {"acc": acc.reshape(-1, 2), "scale_a": scale, "scale_next": scale, **every}
+
+
+def _rows(words: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Both lanes of every event as rows of tokens."""
+    return words.reshape(shape[0], -1)[:, : shape[1]]
 
 
 def mode(part: Part, weight: Weight) -> str:

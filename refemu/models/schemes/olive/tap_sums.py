@@ -4,8 +4,9 @@ Per linear layer, two places, each over all of K, so that an answer is the layer
 its products one by one at `olive_mac` or `olive_pe8`, a load of 0 first, and its operations at `olive_edp`, c running
 over K. The input of largest magnitude: the aligned tile around it at `mmaovp`, an instruction for every chunk of K, c
 running over them, and a tile with it at `olive_systolic`, as wide and high as those of the ready configurations where
-the matrices are, in a configuration that has the layer's K. What a tile of `mmaovp` has beyond the matrices are zero
-pairs.
+the matrices are, in a configuration that has the layer's K. The same at `olive_systolic_clocked`: a
+tile of the size of the ready array's grid, every edge of it, with the drain. What a tile of `mmaovp` has beyond the
+matrices are zero pairs.
 """
 
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ def emit(layer_pass: Pass) -> None:
         _largest_sum(layer_pass, weight, sums)
         _tile(layer_pass, weight, sums)
         _array(layer_pass, weight, sums)
+        _clocked(layer_pass, weight, sums)
 
 
 def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
@@ -162,14 +164,46 @@ def _array(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
     config = sized("olive_systolic", {}, **kinds, overflow=part.overflow, m=m, n=n, k=k)
     if config is None:
         return
-    token = min(layer_pass.peak[0], len(sums) - m)
-    row = min(int(np.argmax(sums[layer_pass.peak[0]])), sums.shape[1] - n)
-    source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=layer_pass.peak_value)
-    operands = {"a": layer_pass.pairs[token : token + m], "b": weight.pairs()[row : row + n]}
-    inputs = {f"{side}_pairs": pairs.reshape(1, -1) for side, pairs in operands.items()}
+    a, b, source = _around_peak(layer_pass, weight, sums, m, n)
+    inputs = {f"{side}_pairs": pairs.reshape(1, -1) for side, pairs in (("a", a), ("b", b))}
     inputs |= _biases(1, part.fmt, weight.format)
     why, tensor = "tile of the largest input and of its largest sum", f"{weight.name}.output"
     layer_pass.watch.emit(part.layer, "olive_systolic", model_case(why, config, tensor, part.layer, inputs, **source))
+
+
+def _around_peak(
+    layer_pass: Pass, weight: Weight, sums: np.ndarray, m: int, n: int
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Pairs of m tokens with the largest input and of n outputs with its largest sum, and where they come from."""
+    token = min(layer_pass.peak[0], len(sums) - m)
+    row = min(int(np.argmax(sums[layer_pass.peak[0]])), sums.shape[1] - n)
+    source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=layer_pass.peak_value)
+    return layer_pass.pairs[token : token + m], weight.pairs()[row : row + n], source
+
+
+def _clocked(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
+    """Every edge of an operation of the clocked array: as many tokens and outputs as its grid has lines, all of K."""
+    name, part, wide = "olive_systolic_clocked", layer_pass.part, int(weight.format.width == 8)
+    if not standard(part.fmt, weight.format) or not layer_pass.watch.wants(name):
+        return
+    kinds = {"eight": operand(part.fmt)} if wide else {"a": operand(part.fmt), "b": operand(weight.format)}
+    ready = next(iter(units.find(name).configs.values()))
+    rows, cols = ready["rows"], ready["cols"]
+    config = sized(name, {}, **kinds, overflow=part.overflow)
+    if config is None:
+        return
+    m, n = min(rows >> wide, len(sums)), min(cols >> wide, sums.shape[1])
+    a, b, source = _around_peak(layer_pass, weight, sums, m, n)
+
+    def edges() -> dict[str, np.ndarray]:
+        from refemu.units.olive import olive_systolic_clocked
+
+        inputs = olive_systolic_clocked.tile(a, b, (bias(part.fmt), bias(weight.format)), rows, cols, wide)
+        return {port: values[None] for port, values in inputs.items()}
+
+    why = "every edge of the tile of the largest input and of its largest sum, over all of K, and the drain"
+    case = model_case(why, config, f"{weight.name}.output", part.layer, Later(edges), **source, outputs=n, rows=m)
+    layer_pass.watch.emit(part.layer, name, case)
 
 
 def running(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> np.ndarray:

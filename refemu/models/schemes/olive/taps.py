@@ -21,8 +21,8 @@ MAGNITUDES = 0x7FFFFFFF  #: bits of a float32 pattern without its sign
 LARGEST = 0x7F7FFFFF  #: pattern of the largest finite float32
 DECODERS = ("ovp_decoder", "outlier_decoder", "flint_decoder")
 SUMS = {
-    4: ("olive_mac", "olive_edp", "mmaovp", "olive_systolic"),
-    8: ("olive_pe8", "olive_edp", "mmaovp", "olive_systolic"),
+    4: ("olive_mac", "olive_edp", "mmaovp", "olive_systolic", "olive_systolic_clocked"),
+    8: ("olive_pe8", "olive_edp", "mmaovp", "olive_systolic", "olive_systolic_clocked"),
 }  #: by width of the codes
 
 

@@ -39,6 +39,9 @@ CONSTANT = {
         "st.a_exponent, st.b_exponent[1-3,5-7] 4": "elements of 4-bit operands only, whose exponents have 4 bits",
         "st.partial[3,7] 8-9": "a product of the low halves, which are unsigned: 0 to 225",
     },
+    "olive_requant": {
+        "st.rescale 31": "the sign of a product of scales, which are positive",
+    },
     "olive_pe8": {
         "saturate, wrap: out.partial[3] 8-9": "a product of the low halves, which are unsigned: 0 to 225",
         "out.shift[3] 6": "the shift of the low halves has no 8 in it: 62 at most",

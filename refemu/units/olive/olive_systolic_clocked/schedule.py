@@ -52,6 +52,10 @@ def tile(
     -------
     dict of ndarray
         Inputs by port.
+
+    References
+    ----------
+    [olive §4.3]
     """
     grid, half = (rows >> wide, cols >> wide), a_pairs.shape[1]
     compute = 2 * half + grid[0] + grid[1] - 2

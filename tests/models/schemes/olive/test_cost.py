@@ -26,6 +26,13 @@ def test_the_head_is_on_the_machine_where_it_is_quantized() -> None:
     assert head["quantize"].conversions == 64
 
 
+def test_every_sum_becomes_an_output() -> None:
+    """64 + 32 + 32 + 64 + 96 + 96 + 64 outputs of block 0 of `tiny`, 4 tokens; none of a layer in fp16."""
+    for spec, outputs in (("olive-4", 448), ("olive-4:skip=down", 384)):
+        rows = machine.cost("tiny", spec, 4).layers
+        assert [row.cost.conversions for row in rows if (row.layer, row.kind) == (0, "requant")] == [4 * outputs]
+
+
 def _total(macs: object) -> int:
     assert isinstance(macs, dict)
     return int(sum(macs.values()))

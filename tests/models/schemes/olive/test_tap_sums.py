@@ -130,6 +130,27 @@ def test_a_tile_of_the_array_is_the_model_s_over_all_of_k(scheme: str, count: in
         assert np.array_equal(result.d.reshape(m, 6), model_s(scheme, case, count)[:m, :6])
 
 
+@pytest.mark.parametrize(("scheme", "count"), [*((scheme, len(IDS)) for scheme in SCHEMES), ("olive-4", 2)])
+def test_edges_of_the_clocked_array_drain_the_model_s_sums(scheme: str, count: int) -> None:
+    """The grid of the 4 x 2 array, 2 x 1 quads at 8 bits: what leaves to the south is the last row first."""
+    found = cases(scheme, "olive_systolic_clocked", count)
+    wide = scheme != "olive-4"
+    rows, cols = (2, 1) if wide else (4, 2)
+    m = min(rows, count)
+
+    assert len({case.source["tensor"] for case in found}) == len(found) == 3 * 7
+    assert ("int4_flint4" in {case.config for case in found}) == ("saturate" not in scheme)
+    for case in found:
+        x, _ = operands(scheme, case, count)
+        token, result = case.source["token"], evaluated("olive_systolic_clocked", case)
+        drained = result.south[0, -rows:, :cols][::-1][:m]
+
+        assert token <= np.unravel_index(np.argmax(np.abs(x)), x.shape)[0] < token + m
+        assert (case.source["rows"], case.source["outputs"]) == (m, cols)
+        assert result.south.shape[1] == x.shape[1] + 2 * rows + cols - 2
+        assert np.array_equal(drained, model_s(scheme, case, count)[:m, :cols])
+
+
 def test_zero_pairs_fill_what_a_unit_wants_and_a_matrix_has_not() -> None:
     assert padded(np.array([[1, 2, 3]], np.uint8), 2, 2).tolist() == [[1, 2, 3, 0], [0, 0, 0, 0]]
     assert padded(np.array([[1, 2]], np.uint16), 1, 2).dtype == np.uint16

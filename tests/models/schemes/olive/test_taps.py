@@ -189,8 +189,12 @@ def test_a_tap_of_one_unit_hears_of_it_alone_and_the_same(unit: str) -> None:
 DECODERS = {"outlier_decoder-e2m1", "flint_decoder-flint4", "ovp_decoder-int4", "ovp_decoder-flint4"}
 KINDS = ("", "a=flint4,", "b=flint4,", "a=flint4,b=flint4,")
 ARRAYS = tuple(f"olive_systolic-rows=4,cols=4,m=5,n=6{k}" for k in ("", ",k=96"))  # K of 64 is the constructor's
+CLOCKED, GRID = "olive_systolic_clocked-int4_flint4", "olive_systolic_clocked-rows=4,cols=2"
+OTHER_TYPES = ("", ",a=flint4", ",a=flint4,b=flint4")  #: than those of the ready clocked array
 CONFIGURATIONS = {
     "olive-4:outliers=false": {
+        CLOCKED,
+        *(f"{GRID}{kinds}" for kinds in OTHER_TYPES),
         "ovp_decoder-int4",
         "ovp_decoder-flint4",
         "flint_decoder-flint4",
@@ -206,6 +210,7 @@ CONFIGURATIONS = {
         *(f"{array},{kinds}".rstrip(",") for array in ARRAYS for kinds in KINDS),
     },
     "olive-8:preset=repo": {
+        f"{GRID},b=flint4,eight=int8_repo",
         "ovp_encoder-int8_repo",
         "ovp_decoder-int8_repo",
         "outlier_decoder-e2m5",
@@ -215,6 +220,7 @@ CONFIGURATIONS = {
         *(f"{array},a=int8_repo,b=int8_repo" for array in ARRAYS),
     },
     "olive-4:overflow=saturate": {
+        *(f"{GRID}{kinds},overflow=saturate" for kinds in (*OTHER_TYPES, ",b=flint4")),
         "ovp_encoder-int4",
         "ovp_encoder-flint4",
         "olive_mac-saturate",
@@ -224,6 +230,7 @@ CONFIGURATIONS = {
         *DECODERS,
     },
     "olive-8:overflow=saturate": {
+        f"{GRID},b=flint4,overflow=saturate",
         "ovp_encoder-int8",
         "ovp_decoder-int8",
         "outlier_decoder-e4m3",
@@ -233,6 +240,7 @@ CONFIGURATIONS = {
         *(f"{array},a=int8,b=int8,overflow=saturate" for array in ARRAYS),
     },
     "olive-8:outliers=false": {
+        CLOCKED,
         "ovp_decoder-int8",
         "olive_pe8-wrap",
         "olive_edp-int8_int8",
