@@ -1,0 +1,122 @@
+"""Pops of both trees without their registers: ranks of the leaves, a heap of winners, live repairs. [kllm §IV-C]
+
+A rank is one integer for value and place, so that the greatest rank is the winner that the bits of a tree name. Ranks
+differ, so winners do not depend on which nodes meet: a level of the heap is the elementwise maximum of the two halves
+of the one below, and only the count of live repairs looks at the paper's tree.
+"""
+
+import numpy as np
+
+from refemu.arith.jit import kernel
+
+
+@kernel
+def select(x, y, n, heap, gone, total, reuse, keys, lost, index, mask, roots):  # type: ignore[no-untyped-def]
+    """Pop the largest of `x` and the smallest of `y` (n,); returns repairs with an available value on both sides.
+
+    heap (2 * size,), keys (n,) and lost (2 * size,), all 0, are work space. index (2, k): popped leaves. mask (n,): set
+    where either tree pops. roots (2,): words left there.
+    """
+    live = np.int64(0)
+    for tree in range(2):
+        words = x if tree == 0 else y
+        swap = reuse * tree
+        order_keys(words, total, keys)
+        rank(keys, heap, gone, 1 - 2 * tree, swap)
+        build(heap)
+        pop(heap, gone, index[tree], mask, swap)
+        live += live_repairs(index[tree], n, lost)
+        roots[tree] = words[first(heap, swap) * np.int64(np.int64(heap[1]) > gone)]  # all bits of an empty tree are 0
+    return live
+
+
+@kernel
+def order_keys(words, total, keys):  # type: ignore[no-untyped-def]
+    """Integers of the same order as fp16 words; -0 is 0, or -1 in a total order."""
+    zero = np.int16(1 - total)
+    for i in range(words.size):
+        word = np.int16(words[i])
+        negative = np.int16(word >> 15)
+        keys[i] = np.int16(np.int16(np.int16(word & np.int16(0x7FFF)) ^ negative) + np.int16(negative & zero))
+
+
+@kernel
+def rank(keys, heap, gone, sign, swap):  # type: ignore[no-untyped-def]
+    """Leaves of the heap: key, then position from the far end; leaf i counts as position i ^ swap."""
+    kind = heap.dtype.type
+    size = heap.size >> 1
+    leaves = heap[size:]
+    last, weight, other = kind(size - 1), kind(size * sign), kind(swap)
+    for i in range(keys.size):
+        leaves[i] = kind(kind(keys[i]) * weight) + kind(last - kind(kind(i) ^ other))
+    leaves[keys.size :] = gone
+
+
+@kernel
+def build(heap):  # type: ignore[no-untyped-def]
+    """Winners of every level: of node j and of node j + half of the level below."""
+    half = heap.size >> 2
+    while half:
+        winners(heap[2 * half : 3 * half], heap[3 * half : 4 * half], heap[half : 2 * half])
+        half >>= 1
+
+
+@kernel
+def winners(left, right, out):  # type: ignore[no-untyped-def]
+    """The greater of each pair."""
+    for i in range(out.size):
+        out[i] = max(left[i], right[i])
+
+
+@kernel
+def first(heap, swap):  # type: ignore[no-untyped-def]
+    """The leaf whose rank is at the root."""
+    last = (heap.size >> 1) - 1
+    return (last - (np.int64(heap[1]) & last)) ^ swap
+
+
+@kernel
+def pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
+    """Take the first leaf off, as often as `popped` has places."""
+    size = heap.size >> 1
+    for p in range(popped.size):
+        leaf = first(heap, swap)
+        popped[p] = leaf
+        mask[leaf] = True
+        winner, place, width = np.int64(gone), leaf, size
+        heap[size + leaf] = winner
+        while width > 1:
+            half = width >> 1
+            winner = max(winner, np.int64(heap[width + (place ^ half)]))
+            place &= half - 1
+            width = half
+            heap[width + place] = winner
+
+
+@kernel
+def live_repairs(popped, n, lost):  # type: ignore[no-untyped-def]
+    """Repairs of the paper's tree with an available leaf on both sides, after each pop.
+
+    lost: of every node, leaves popped below it; 0 before and after.
+    """
+    size, live = lost.size >> 1, np.int64(0)
+    for p in range(popped.size):
+        node, level = size + popped[p], 0
+        while node > 1:
+            lost[node] += 1
+            live += np.int64(min(_left(node, level, n, lost), _left(node ^ 1, level, n, lost)) > 0)
+            node >>= 1
+            level += 1
+    for p in range(popped.size):
+        node = size + popped[p]
+        while node > 1:
+            lost[node] = 0
+            node >>= 1
+    return live
+
+
+@kernel
+def _left(node, level, n, lost):  # type: ignore[no-untyped-def]
+    """Available leaves below a node, or less than 1 where there are none."""
+    size = lost.size >> 1
+    return min(1 << level, n - ((node << level) - size)) - lost[node]
