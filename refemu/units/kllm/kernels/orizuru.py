@@ -11,17 +11,18 @@ from refemu.arith.jit import kernel
 
 
 @kernel
-def select(x, y, n, heap, gone, total, reuse, keys, lost, index, mask, roots):  # type: ignore[no-untyped-def]
+def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, roots):
     """Pop the largest of `x` and the smallest of `y` (n,); returns repairs with an available value on both sides.
 
-    heap (2 * size,), keys (n,) and lost (2 * size,), all 0, are work space. index (2, k): popped leaves. mask (n,): set
-    where either tree pops. roots (2,): words left there.
+    apart: whether `y` is not `x`. heap (2 * size,), keys (n,) and lost (2 * size,), all 0, are work space. index
+    (2, k): popped leaves. mask (n,): set where either tree pops. roots (2,): words left there.
     """
     live = np.int64(0)
     for tree in range(2):
         words = x if tree == 0 else y
         swap = reuse * tree
-        order_keys(words, total, keys)
+        if tree == 0 or apart:
+            order_keys(words, total, keys)
         rank(keys, heap, gone, 1 - 2 * tree, swap)
         build(heap)
         pop(heap, gone, index[tree], mask, swap)
@@ -31,7 +32,7 @@ def select(x, y, n, heap, gone, total, reuse, keys, lost, index, mask, roots):  
 
 
 @kernel
-def order_keys(words, total, keys):  # type: ignore[no-untyped-def]
+def order_keys(words, total, keys):
     """Integers of the same order as fp16 words; -0 is 0, or -1 in a total order."""
     zero = np.int16(1 - total)
     for i in range(words.size):
@@ -41,7 +42,7 @@ def order_keys(words, total, keys):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rank(keys, heap, gone, sign, swap):  # type: ignore[no-untyped-def]
+def rank(keys, heap, gone, sign, swap):
     """Leaves of the heap: key, then position from the far end; leaf i counts as position i ^ swap."""
     kind = heap.dtype.type
     size = heap.size >> 1
@@ -53,7 +54,7 @@ def rank(keys, heap, gone, sign, swap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def build(heap):  # type: ignore[no-untyped-def]
+def build(heap):
     """Winners of every level: of node j and of node j + half of the level below."""
     half = heap.size >> 2
     while half:
@@ -62,21 +63,21 @@ def build(heap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def winners(left, right, out):  # type: ignore[no-untyped-def]
+def winners(left, right, out):
     """The greater of each pair."""
     for i in range(out.size):
         out[i] = max(left[i], right[i])
 
 
 @kernel
-def first(heap, swap):  # type: ignore[no-untyped-def]
+def first(heap, swap):
     """The leaf whose rank is at the root."""
     last = (heap.size >> 1) - 1
     return (last - (np.int64(heap[1]) & last)) ^ swap
 
 
 @kernel
-def pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
+def pop(heap, gone, popped, mask, swap):
     """Take the first leaf off, as often as `popped` has places."""
     size = heap.size >> 1
     for p in range(popped.size):
@@ -94,29 +95,33 @@ def pop(heap, gone, popped, mask, swap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def live_repairs(popped, n, lost):  # type: ignore[no-untyped-def]
+def live_repairs(popped, n, lost):
     """Repairs of the paper's tree with an available leaf on both sides, after each pop.
 
     lost: of every node, leaves popped below it; 0 before and after.
     """
-    size, live = lost.size >> 1, np.int64(0)
+    size, live, top = lost.size >> 1, np.int64(0), np.int64(1)
+    if n == size:  # sides of more leaves than pops are always available
+        while top < size and (size // (2 * top)) > popped.size:
+            top <<= 1
+            live += popped.size
     for p in range(popped.size):
         node, level = size + popped[p], 0
-        while node > 1:
+        while node >= 2 * top:
             lost[node] += 1
             live += np.int64(min(_left(node, level, n, lost), _left(node ^ 1, level, n, lost)) > 0)
             node >>= 1
             level += 1
     for p in range(popped.size):
         node = size + popped[p]
-        while node > 1:
+        while node >= 2 * top:
             lost[node] = 0
             node >>= 1
     return live
 
 
 @kernel
-def _left(node, level, n, lost):  # type: ignore[no-untyped-def]
+def _left(node, level, n, lost):
     """Available leaves below a node, or less than 1 where there are none."""
     size = lost.size >> 1
     return min(1 << level, n - ((node << level) - size)) - lost[node]

@@ -1,5 +1,6 @@
 """Orizuru: pops the k largest and the k smallest of n fp16 values from two trees of bits over the same leaves."""
 
+from refemu.units.kllm.orizuru.array import OrizuruArray
 from refemu.units.kllm.orizuru.trees import levels
 from refemu.units.kllm.orizuru.unit import (
     UNIT,
@@ -18,6 +19,7 @@ __all__ = [
     "UNIT",
     "MinLeaf",
     "Orizuru",
+    "OrizuruArray",
     "Result",
     "State",
     "last_event",

@@ -277,13 +277,16 @@ class Orizuru(Stepped[State]):
         bits, alive = before.trees[tree].bits, bytearray(before.trees[tree].alive)
         leaf = self._leaf(bits, 1)
         alive[leaf] = 0
-        popped = list(fields(getattr(before, f"{TREES[tree]}_index")))
-        popped[slot] = leaf
-        mask = list(fields(before.outlier_mask))
-        mask[leaf] = 1
         after = self._changed(before, "pop", tree, self.size + leaf, Tree(bits, bytes(alive)), 0, 0)
+        return self._listed(after, tree, slot, leaf)
+
+    @staticmethod
+    def _listed(state: State, tree: int, slot: int, leaf: int) -> State:
+        """Enter a popped leaf into the list of its tree and the mask."""
+        popped, mask = list(fields(getattr(state, f"{TREES[tree]}_index"))), list(fields(state.outlier_mask))
+        popped[slot], mask[leaf] = leaf, 1
         changed: dict[str, Any] = {f"{TREES[tree]}_index": lanes(popped)}
-        return replace(after, outlier_mask=lanes(mask), **changed)
+        return replace(state, outlier_mask=lanes(mask), **changed)
 
     def _maintained(self, before: State, tree: int) -> State:
         """Repair the parent of what changed last."""

@@ -119,7 +119,9 @@ def _rows(  # type: ignore[no-untyped-def]
     heap, keys, lost = np.empty(2 << depth, kind.dtype), np.empty(n, np.int16), np.zeros(2 << depth, np.int32)
     for r in range(begin, end):
         leaves = x[r]
-        live += select(leaves, leaves, n, heap, gone, total, reuse, keys, lost, index[:, r], mask[r], roots[:, r])
+        live += select(
+            leaves, leaves, False, n, heap, gone, total, reuse, keys, lost, index[:, r], mask[r], roots[:, r]
+        )
     return False, live
 
 
