@@ -11,11 +11,12 @@ from refemu.arith.jit import kernel
 
 
 @kernel
-def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, roots):
+def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, ends):
     """Pop the largest of `x` and the smallest of `y` (n,); returns repairs with an available value on both sides.
 
     apart: whether `y` is not `x`. heap (2 * size,), keys (n,) and lost (2 * size,), all 0, are work space. index
-    (2, k): popped leaves. mask (n,): set where either tree pops. roots (2,): words left there.
+    (2, k): popped leaves. mask (n,): set where either tree pops. ends (2,): leaves left at the roots,
+    -1 where none is.
     """
     live = np.int64(0)
     for tree in range(2):
@@ -27,8 +28,20 @@ def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, ro
         build(heap)
         pop(heap, gone, index[tree], mask, swap)
         live += live_repairs(index[tree], n, lost)
-        roots[tree] = words[first(heap, swap) * np.int64(np.int64(heap[1]) > gone)]  # all bits of an empty tree are 0
+        ends[tree] = first(heap, swap) if np.int64(heap[1]) > gone else -1
     return live
+
+
+@kernel
+def setup_comparisons(depth, reuse):
+    """Comparisons that build both trees over 2**depth leaves."""
+    return (2 << depth) - 2 - ((1 << depth) >> 1 if reuse else 0)
+
+
+@kernel
+def setup_live(n, reuse):
+    """Those of them with two available sides: every value but one loses one, in the min tree above the lowest level."""
+    return 2 * (n - 1) - (n // 2 if reuse else 0)
 
 
 @kernel

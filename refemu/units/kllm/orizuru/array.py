@@ -10,6 +10,9 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
+
+from refemu.arith import fp16
 from refemu.units.kllm.orizuru.trees import (
     INPUTS,
     MAX,
@@ -24,7 +27,7 @@ from refemu.units.kllm.orizuru.trees import (
 )
 from refemu.units.kllm.orizuru.unit import Orizuru, State
 from refemu.units.kllm.orizuru.unit16 import NOTHING, Unit16, Value
-from refemu.units.ports import fields, lanes
+from refemu.units.ports import Lanes, fields, lanes
 
 
 class OrizuruArray(Orizuru):
@@ -184,3 +187,32 @@ class OrizuruArray(Orizuru):
         for stage in self.stages:
             number = number * stage[number].width + stage[number].winner(tree)
         return number
+
+
+class CandidateArray(OrizuruArray):
+    """The array where the leaves of the min tree are not those of the max tree: candidates of several passes."""
+
+    _low: tuple[tuple[int, int], ...] = ()  #: key and word of the min tree's leaves, once they are loaded
+
+    def load_apart(self, top: Lanes, low: Lanes) -> State:
+        """Latch the leaves of both trees.
+
+        Parameters
+        ----------
+        top : int or tuple of int
+            Words of the max tree; the State shows them as `x`.
+        low : int or tuple of int
+            Words of the min tree.
+
+        Returns
+        -------
+        State
+            Registers after the load.
+        """
+        words = fields(self.accept(low)[0])
+        keys = fp16.order_key(np.array(words, np.uint16), self.total_order)
+        self._low = tuple(zip(keys.tolist(), words, strict=True))
+        return self.load(top)
+
+    def _words_of(self, tree: int, state: State) -> list[tuple[int, int]]:
+        return list(self._low) if tree == MIN and self._low else super()._words_of(tree, state)

@@ -13,7 +13,7 @@ from refemu.arith.jit import kernel
 from refemu.arith.threads import share_out
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm import orizuru
-from refemu.units.kllm.kernels.orizuru import select
+from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
 from refemu.units.kllm.orizuru import UNIT, MinLeaf, Orizuru, Result
 
 LEAST = 32  #: rows that a thread has at least
@@ -86,24 +86,14 @@ def _popped(
         parts.append(_rows(*rows, first, last, depth, kind, gone, int(total_order), int(reuse)))
 
     share_out(some, count, least=LEAST)
-    live = count * setup_live(n, reuse)
+    live = count * int(setup_live(n, reuse))
     for nan, repairs in parts:
         if nan:
             orizuru.require_ordered(words, total_order)
         live += int(repairs)  # of NumPy where kernels are interpreted
-    comparisons = setup_comparisons(depth, reuse) + 2 * k * depth
+    comparisons = int(setup_comparisons(depth, reuse)) + 2 * k * depth
     values = {"index": index, "outlier_mask": mask, "root": roots}
     return values, (count * comparisons, live, count * (depth + k * (1 + depth)))
-
-
-def setup_comparisons(depth: int, reuse: bool) -> int:
-    """Comparisons that build both trees."""
-    return (2 << depth) - 2 - ((1 << depth) >> 1 if reuse else 0)
-
-
-def setup_live(n: int, reuse: bool) -> int:
-    """Those of them with two available sides: every value but one loses one."""
-    return 2 * (n - 1) - (n // 2 if reuse else 0)
 
 
 @kernel
@@ -117,11 +107,12 @@ def _rows(  # type: ignore[no-untyped-def]
     if largest > 0x7C00 and total == 0:
         return True, live
     heap, keys, lost = np.empty(2 << depth, kind.dtype), np.empty(n, np.int16), np.zeros(2 << depth, np.int32)
+    ends = np.empty(2, np.int64)
     for r in range(begin, end):
-        leaves = x[r]
-        live += select(
-            leaves, leaves, False, n, heap, gone, total, reuse, keys, lost, index[:, r], mask[r], roots[:, r]
-        )
+        row = x[r]
+        live += select(row, row, False, n, heap, gone, total, reuse, keys, lost, index[:, r], mask[r], ends)
+        for tree in range(2):
+            roots[tree, r] = row[max(ends[tree], 0)]  # all bits of an empty tree are 0, so it shows element 0
     return False, live
 
 
