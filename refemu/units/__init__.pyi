@@ -35,6 +35,7 @@ import refemu.units.kllm.index_product
 import refemu.units.kllm.kllm_chip.unit
 import refemu.units.kllm.orizuru.unit
 import refemu.units.kllm.orizuru_clocked
+import refemu.units.kllm.orizuru_passes
 import refemu.units.kllm.score_quantizer
 import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
@@ -102,6 +103,7 @@ from refemu.units.olive import olive_systolic as olive_systolic
 from refemu.units.olive import olive_systolic_clocked as olive_systolic_clocked
 from refemu.units.kllm import orizuru as orizuru
 from refemu.units.kllm import orizuru_clocked as orizuru_clocked
+from refemu.units.kllm import orizuru_passes as orizuru_passes
 from refemu.units.olive import outlier_decoder as outlier_decoder
 from refemu.units.olive import ovp_decoder as ovp_decoder
 from refemu.units.olive import ovp_encoder as ovp_encoder
@@ -731,6 +733,15 @@ class _OrizuruClockedUnit(Unit[refemu.units.kllm.orizuru_clocked.State, refemu.u
     @cached_property
     def run_jit(self) -> _OrizuruClockedRun: ...
 
+class _OrizuruPassesRun(Protocol):
+    def __call__(self, x: ArrayLike, *, n: int, k: int = ..., inputs: int = ..., total_order: bool = ..., min_leaf: Literal['not_max', 'compare'] = ...) -> refemu.units.kllm.orizuru_passes.Result: ...
+
+class _OrizuruPassesUnit(Unit[refemu.units.kllm.orizuru_passes.State, refemu.units.kllm.orizuru_passes.Result]):
+    run: _OrizuruPassesRun
+    unit_class: type[refemu.units.kllm.orizuru_passes.OrizuruPasses]
+    @cached_property
+    def run_jit(self) -> _OrizuruPassesRun: ...
+
 class _OutlierDecoderResult(Result):
     exponent: numpy.ndarray
     base_int: numpy.ndarray
@@ -1006,6 +1017,8 @@ def find(name: Literal["olive_systolic_clocked"]) -> _OliveSystolicClockedUnit: 
 def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...
 @overload
 def find(name: Literal["orizuru_clocked"]) -> _OrizuruClockedUnit: ...
+@overload
+def find(name: Literal["orizuru_passes"]) -> _OrizuruPassesUnit: ...
 @overload
 def find(name: Literal["outlier_decoder"]) -> _OutlierDecoderUnit: ...
 @overload

@@ -278,7 +278,7 @@ def search(
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration."""
-    trees = orizuru.UNIT.ports(config)
+    trees = orizuru.UNIT.ports(Config(n=config["n"], k=config["k"]))
     return Ports(
         inputs=trees.inputs,
         outputs=(

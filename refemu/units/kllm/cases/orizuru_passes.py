@@ -1,6 +1,6 @@
 """Golden cases of orizuru_passes: the rows of orizuru, and outliers and ties placed by chunk.
 
-Stimuli only: every answer comes from orizuru_passes.py.
+Stimuli only: every answer comes from orizuru_passes.py, tokens wider than the tree of [kllm Table I].
 """
 
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, en
     """
     live = np.int64(0)
     for tree in range(2):
-        words = x if tree == 0 else y
+        words = (x, y)[tree]
         swap = reuse * tree
         if tree == 0 or apart:
             order_keys(words, total, keys)
@@ -28,7 +28,7 @@ def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, en
         build(heap)
         pop(heap, gone, index[tree], mask, swap)
         live += live_repairs(index[tree], n, lost)
-        ends[tree] = first(heap, swap) if np.int64(heap[1]) > gone else -1
+        ends[tree] = (first(heap, swap) + 1) * np.int64(np.int64(heap[1]) > gone) - 1
     return live
 
 

@@ -190,7 +190,12 @@ class OrizuruArray(Orizuru):
 
 
 class CandidateArray(OrizuruArray):
-    """The array where the leaves of the min tree are not those of the max tree: candidates of several passes."""
+    """The array where the leaves of the min tree are not those of the max tree: candidates of several passes.
+
+    References
+    ----------
+    [kllm §IV-C, Table I]
+    """
 
     _low: tuple[tuple[int, int], ...] = ()  #: key and word of the min tree's leaves, once they are loaded
 

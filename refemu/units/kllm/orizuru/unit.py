@@ -26,7 +26,7 @@ from refemu.units.unit import Config, RunFunction, Unit
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
 MinLeaf = Literal["not_max", "compare"]
-MIN_LEAVES = get_args(MinLeaf)
+MIN_LEAVES: tuple[MinLeaf, ...] = get_args(MinLeaf)  #: the options of `MinLeaf`
 
 
 class Tree(NamedTuple):

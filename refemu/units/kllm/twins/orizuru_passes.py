@@ -33,7 +33,7 @@ def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
         values |= {f"{name}_index": index[tree], f"root_{name}": roots[tree], f"root_{name}_valid": ends[tree] >= 0}
     for port, array in zip(device.ports.outputs, outputs, strict=True):
         array[:] = values[port.name].reshape(array.shape)
-    return [int(total) for total in counts.sum(axis=0)]
+    return [sum(column) for column in counts.T.tolist()]
 
 
 @kernel
