@@ -28,7 +28,7 @@ def _same(x: np.ndarray, found: np.ndarray, ours: Result) -> bool:
 def tokens() -> list[Row]:
     """Rows of a batch, and a single row, whose call and Result cost as much as its trees."""
     rows = normal((256, N), 5).astype(np.float16)
-    return [_tokens("256 tokens", rows, 5.0), _tokens("one token", rows[0], 0.0)]
+    return [_tokens("256 tokens", rows, 5.0), _tokens("one token", rows[0], 0.0), _both_calls(rows[0])]
 
 
 def _tokens(what: str, x: np.ndarray, goal: float) -> Row:
@@ -41,6 +41,25 @@ def _tokens(what: str, x: np.ndarray, goal: float) -> Row:
         lambda: orizuru_jit.pops(x, K),
         lambda theirs, ours: _same(wide, theirs, ours),
         goal=goal,
+    )
+
+
+def _both_calls(x: np.ndarray) -> Row:
+    """One token with the paper's 21 outliers per side, against a call for each end."""
+    wide, k = x.astype(np.float32), 21
+
+    def same(theirs: tuple[np.ndarray, np.ndarray], ours: Result) -> bool:
+        ends = zip((theirs[0][:k], theirs[1][-k:]), (ours.min_index, ours.max_index), strict=True)
+        return all(np.array_equal(np.sort(wide[a]), np.sort(wide[b])) for a, b in ends)
+
+    return pairs(
+        "PERF-14",
+        f"Orizuru, one token of {N}, k = {k} + {k}, fp16",
+        "np.argpartition, a call for each end, float32",
+        lambda: (np.argpartition(wide, k), np.argpartition(wide, N - k)),
+        lambda: orizuru_jit.pops(x, k),
+        same,
+        goal=1.0,
     )
 
 

@@ -71,6 +71,7 @@ PAPERS = {
     "olive_systolic_clocked": "olive",
     "orizuru": "kllm",
     "orizuru_clocked": "kllm",
+    "orizuru_passes": "kllm",
     "outlier_decoder": "olive",
     "ovp_decoder": "olive",
     "ovp_encoder": "olive",

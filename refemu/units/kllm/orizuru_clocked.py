@@ -114,6 +114,7 @@ UNIT: Unit[State, Result] = Unit(
     meaning="the k largest and the k smallest of n values, by two trees, an event per clock edge",
     configs={
         "n8": Config(n=8, k=2, total_order=False, min_leaf="not_max"),
+        "n16": Config(n=16, k=3, total_order=False, min_leaf="not_max"),
         "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
     },
     ports=ports,

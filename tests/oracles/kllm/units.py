@@ -342,6 +342,42 @@ def orizuru_events(x: Sequence[int], k: int, total_order: bool = False, min_leaf
                 node //= 2
 
 
+class Passes(NamedTuple):
+    """One token in passes: what one tree pops, with the counts of all passes in it, and their number."""
+
+    popped: Popped
+    passes: int
+
+
+def orizuru_passes(
+    x: Sequence[int], k: int, inputs: int, total_order: bool = False, min_leaf: str = "not_max"
+) -> Passes:
+    """[kllm §IV-C] D-kllm-60 by one sort of the token: a pass keeps the k + 1 elements that come first in it."""
+    whole = orizuru(x, k, total_order, min_leaf)
+    orders = formats.largest(x, len(x), total_order), formats.smallest(x, len(x), total_order, min_leaf)
+    ranks = [{leaf: rank for rank, leaf in enumerate(order)} for order in orders]
+    lists, comparisons, live, cycles, passes = [list(range(len(x)))] * 2, 0, 0, 0, 0
+    compares = min_leaf == "compare"
+    while True:
+        kept: list[list[int]] = [[], []]
+        starts = range(0, len(lists[0]), inputs)
+        for start in starts:
+            n = len(lists[0][start : start + inputs])
+            pops, depth = min(k, n), max(1, math.ceil(math.log2(n)))
+            passes += 1
+            cycles += depth + pops * (1 + depth)
+            comparisons += 2 * (2**depth - 1) - (0 if compares else 2**depth // 2) + 2 * pops * depth
+            live += init_live(n, depth, 0) + init_live(n, depth, 0 if compares else 1)
+            for tree in (0, 1):
+                chunk = lists[tree][start : start + inputs]
+                first = sorted(chunk, key=ranks[tree].__getitem__)[: k + 1]
+                live += maintain_live([chunk.index(leaf) for leaf in first[:pops]], n, depth)
+                kept[tree] += first
+        if len(starts) == 1:
+            return Passes(whole._replace(comparisons=comparisons, comparisons_live=live, cycles=cycles), passes)
+        lists, compares = kept, True
+
+
 def init_live(n: int, levels: int, lowest: int) -> int:
     """Nodes over 2**(h + 1) leaves, h >= lowest, whose right half holds a real leaf."""
     return sum(1 for h in range(lowest, levels) for start in range(0, 2**levels, 2 ** (h + 1)) if start + 2**h < n)

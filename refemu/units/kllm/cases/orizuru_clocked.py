@@ -12,6 +12,7 @@ from refemu.units.kllm.cases import orizuru as orizuru_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
 
+WIDE = 16  #: inputs of a set of many registers
 PLAIN = 3  #: rows of ties, zeros and infinities, without NaN
 
 
@@ -23,15 +24,21 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         why = "[kllm §IV-C, Fig. 7] both trees of the row are set, popped and repaired edge by edge; then an idle edge"
         yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], events), (0, 0)]]))
-    if kind == "edge":
+    if kind == "edge" and not _brief(config):
         popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
         yield from _edge(_rows(config, whole), events, popped)
+    if kind == "edge":
         rows = _alternating(config)
         why = "rows whose bits alternate; each element in turn is among the largest, and the smallest"
         yield Cases(kind, why, edges({"x": rows}, [in_turn(range(len(rows)), events)]))
-    if kind == "random":
+    if kind == "random" and not _brief(config):
         why = f"{whole[0].why}, others at every edge"
         yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, events + 8, rare=2))
+
+
+def _brief(config: Config) -> bool:
+    """Whether a set is brief: the 16-input unit of [kllm Table I], whose smaller neighbour has all kinds of rows."""
+    return bool(config["n"] >= WIDE and config["min_leaf"] == "not_max")
 
 
 def _rows(config: Config, whole: list[Cases]) -> np.ndarray:

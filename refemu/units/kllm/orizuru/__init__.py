@@ -1,7 +1,9 @@
 """Orizuru: pops the k largest and the k smallest of n fp16 values from two trees of bits over the same leaves."""
 
+from refemu.units.kllm.orizuru.array import CandidateArray, OrizuruArray
 from refemu.units.kllm.orizuru.trees import levels
 from refemu.units.kllm.orizuru.unit import (
+    MIN_LEAVES,
     UNIT,
     MinLeaf,
     Orizuru,
@@ -15,9 +17,12 @@ from refemu.units.kllm.orizuru.unit import (
 )
 
 __all__ = [
+    "MIN_LEAVES",
     "UNIT",
+    "CandidateArray",
     "MinLeaf",
     "Orizuru",
+    "OrizuruArray",
     "Result",
     "State",
     "last_event",

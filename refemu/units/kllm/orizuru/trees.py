@@ -1,15 +1,13 @@
-"""Parts of orizuru: the rule of one comparator, the composition of 16-input units, and both trees as text.
+"""Parts of orizuru: the rule of one comparator, the places of registers in 16-input units, and both trees as text.
 
-Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 holds the root; the units of the last stage
-share their leaves between the trees, the others have separate inputs for the two. Decision: D-kllm-25 (one logical tree
-whatever the number of values).
+Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 holds the root. Decision: D-kllm-25 (one
+logical tree whatever the number of values).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.arith.checks import require_int
 from refemu.units.ports import fields
 
@@ -74,7 +72,7 @@ class Place(NamedTuple):
     node: int  #: in the unit, as a heap: its root is 1
 
 
-def _depth(n: int, stage: int) -> int:
+def depth(n: int, stage: int) -> int:
     """Levels above the roots of a stage's units."""
     return levels(n) - PART_LEVELS * (stages(n) - stage) if stage else 0
 
@@ -84,102 +82,16 @@ def unit_of_node(n: int, node: int) -> Place:
     require_int(n, 1, 1 << 24, "orizuru", "n")
     require_int(node, 1, (1 << levels(n)) - 1, "orizuru", "node")
     above = node.bit_length() - 1
-    stage = max(stage for stage in range(stages(n)) if _depth(n, stage) <= above)
-    inside = above - _depth(n, stage)
-    unit = (node >> inside) - (1 << _depth(n, stage))
+    stage = max(stage for stage in range(stages(n)) if depth(n, stage) <= above)
+    inside = above - depth(n, stage)
+    unit = (node >> inside) - (1 << depth(n, stage))
     return Place(stage, unit, (1 << inside) | (node & ((1 << inside) - 1)))
 
 
 def node_of_unit(n: int, place: Place) -> int:
     """The register of the tree at `place`: the inverse of `unit_of_node`."""
     inside = place.node.bit_length() - 1
-    return ((1 << _depth(n, place.stage)) + place.unit << inside) + place.node - (1 << inside)
-
-
-class Part:
-    """One 16-input unit (the root's may have fewer): registers of both trees, and what its inputs show."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.inputs: list[list[tuple[int, int]]] = [[(0, 0)] * width for _ in TREES]  #: (available, key) per tree
-        self.bits: list[list[int]] = [[0] * width for _ in TREES]
-
-    def winner(self, tree: int, node: int = 1) -> int:
-        """The input that `node` passes on."""
-        while node < self.width:
-            node = 2 * node + self.bits[tree][node]
-        return node - self.width
-
-    def output(self, tree: int) -> tuple[int, int]:
-        """The winner of a tree as (available, key), an input of the unit above."""
-        return self.inputs[tree][self.winner(tree)]
-
-    def compare(self, tree: int, node: int) -> int:
-        """Set one register; returns whether both sides were available."""
-        sides = (self.inputs[tree][self.winner(tree, child)] for child in (2 * node, 2 * node + 1))
-        self.bits[tree][node], both = better(tree, *sides)
-        return both
-
-
-class Composition:
-    """A tree over n values made of 16-input units; pops what the single tree pops [kllm Table I]."""
-
-    def __init__(self, n: int) -> None:
-        require_int(n, 1, 1 << 24, "orizuru", "n")
-        self.n: int = n
-        top = levels(n) - PART_LEVELS * (stages(n) - 1)
-        widths = [1 << top] + [INPUTS] * (stages(n) - 1)
-        counts = [1 << _depth(n, stage) for stage in range(stages(n))]
-        self.parts: list[list[Part]] = [
-            [Part(width) for _ in range(count)] for width, count in zip(widths, counts, strict=True)
-        ]
-        self.comparisons: int = 0
-
-    def load(self, x: np.ndarray) -> None:
-        """Build both trees over float16 `x`, lowest stage first."""
-        keys = fp16.order_key(x).tolist()
-        leaves = [(1, key) for key in keys] + [(0, 0)] * ((1 << levels(self.n)) - self.n)
-        self.comparisons = 0
-        for stage in reversed(range(len(self.parts))):
-            for number, part in enumerate(self.parts[stage]):
-                self._build(stage, part, slice(number * part.width, (number + 1) * part.width), leaves)
-
-    def _build(self, stage: int, part: Part, inputs: slice, leaves: list[tuple[int, int]]) -> None:
-        shared = stage == len(self.parts) - 1
-        for tree in (MAX, MIN):
-            below = [] if shared else self.parts[stage + 1][inputs]
-            part.inputs[tree] = leaves[inputs] if shared else [child.output(tree) for child in below]
-            for node in range(part.width - 1, 0, -1):
-                if shared and tree == MIN and 2 * node >= part.width:
-                    part.bits[MIN][node] = self._reversed(part, node)
-                else:
-                    part.compare(tree, node)
-                    self.comparisons += 1
-
-    @staticmethod
-    def _reversed(part: Part, node: int) -> int:
-        """The lowest register of the min tree, from that of the max tree (D-kllm-21)."""
-        (left, _), (right, _) = (part.inputs[MIN][child - part.width] for child in (2 * node, 2 * node + 1))
-        return 1 - part.bits[MAX][node] if left and right else right
-
-    def pop(self, tree: int) -> int:
-        """The next element of one tree: units from the root to a leaf name it, the same units are repaired."""
-        number, path = 0, []
-        for stage in self.parts:
-            part = stage[number]
-            path.append(part)
-            number = number * part.width + part.winner(tree)
-        changed, shown = number, (0, 0)
-        for part in reversed(path):
-            at = changed % part.width
-            part.inputs[tree][at] = shown
-            node = part.width + at >> 1
-            while node:
-                part.compare(tree, node)
-                self.comparisons += 1
-                node >>= 1
-            changed, shown = changed // part.width, part.output(tree)
-        return number
+    return ((1 << depth(n, place.stage)) + place.unit << inside) + place.node - (1 << inside)
 
 
 CELL = 6  #: columns of a leaf in a drawing

@@ -26,6 +26,7 @@ from refemu.units.unit import Config, RunFunction, Unit
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
 MinLeaf = Literal["not_max", "compare"]
+MIN_LEAVES: tuple[MinLeaf, ...] = get_args(MinLeaf)  #: the options of `MinLeaf`
 
 
 class Tree(NamedTuple):
@@ -132,7 +133,7 @@ class Orizuru(Stepped[State]):
         self.n: int = require_int(n, 1, 1 << 24, self.name, "n")
         self.k: int = require_int(k, 0, self.n, self.name, "k")
         self.total_order: bool = bool(total_order)
-        self.min_leaf = require_choice(min_leaf, get_args(MinLeaf), self.name, "min_leaf")
+        self.min_leaf = require_choice(min_leaf, MIN_LEAVES, self.name, "min_leaf")
         self.levels: int = levels(self.n)
         self.size: int = 1 << self.levels  #: leaves, padding included
         self.ports: Ports = ports({"n": self.n, "k": self.k})
@@ -276,13 +277,16 @@ class Orizuru(Stepped[State]):
         bits, alive = before.trees[tree].bits, bytearray(before.trees[tree].alive)
         leaf = self._leaf(bits, 1)
         alive[leaf] = 0
-        popped = list(fields(getattr(before, f"{TREES[tree]}_index")))
-        popped[slot] = leaf
-        mask = list(fields(before.outlier_mask))
-        mask[leaf] = 1
         after = self._changed(before, "pop", tree, self.size + leaf, Tree(bits, bytes(alive)), 0, 0)
+        return self._listed(after, tree, slot, leaf)
+
+    @staticmethod
+    def _listed(state: State, tree: int, slot: int, leaf: int) -> State:
+        """Enter a popped leaf into the list of its tree and the mask."""
+        popped, mask = list(fields(getattr(state, f"{TREES[tree]}_index"))), list(fields(state.outlier_mask))
+        popped[slot], mask[leaf] = leaf, 1
         changed: dict[str, Any] = {f"{TREES[tree]}_index": lanes(popped)}
-        return replace(after, outlier_mask=lanes(mask), **changed)
+        return replace(state, outlier_mask=lanes(mask), **changed)
 
     def _maintained(self, before: State, tree: int) -> State:
         """Repair the parent of what changed last."""
@@ -438,8 +442,8 @@ def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, 
         raise RefusedType(f"orizuru: x must be float16 of shape (n,), got {array.dtype} of shape {array.shape}")
     if not array.shape[-1]:
         raise Refused(f"orizuru: x must hold at least one value, got shape {array.shape}")
-    require_choice(min_leaf, get_args(MinLeaf), "orizuru", "min_leaf")
-    return fp16.bits(array), require_int(k, 0, array.shape[-1], "orizuru", "k")
+    require_choice(min_leaf, MIN_LEAVES, "orizuru", "min_leaf")
+    return array.view(np.uint16), require_int(k, 0, array.shape[-1], "orizuru", "k")
 
 
 def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> Result:

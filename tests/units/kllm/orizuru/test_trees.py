@@ -1,15 +1,13 @@
-"""The composition of 16-input units pops what the single tree pops; drawings of both trees."""
+"""Places of registers in units of 16 inputs, the rule of a comparator, drawings of both trees."""
 
 import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import (
     MAX,
     MIN,
-    Composition,
     Place,
     better,
     levels,
@@ -50,36 +48,6 @@ def test_places_in_4096() -> None:
     assert Place(1, 0, 1) == unit_of_node(4096, 16)
     assert Place(2, 255, 15) == unit_of_node(4096, 4095)
     assert Place(1, 0, 1) == unit_of_node(1024, 4)  # the root's unit uses 4 of its inputs
-
-
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 5), (16, 16), (17, 6), (64, 10), (300, 4), (1024, 3)])
-def test_composition_is_the_single_tree(n: int, k: int) -> None:
-    """D-kllm-25: pops, registers and comparisons do not depend on the composition; values with many ties."""
-    x = ((np.arange(n) * 37) % 23 - 11).astype(np.float16)
-    composed, result = Composition(n), orizuru.pops(x, k)
-    composed.load(x)
-    pops = [[composed.pop(tree) for _ in range(k)] for tree in (MAX, MIN)]
-    single = list(Orizuru(n).steps(x, k))[-1]
-    bits = [[0] * (1 << levels(n)) for _ in (MAX, MIN)]
-    for node in range(1, 1 << levels(n)):
-        place = unit_of_node(n, node)
-        for tree in (MAX, MIN):
-            bits[tree][node] = composed.parts[place.stage][place.unit].bits[tree][place.node]
-
-    assert pops == [result.max_index.tolist(), result.min_index.tolist()]
-    assert composed.comparisons == result.comparisons
-    assert [list(tree.bits) for tree in single.trees] == bits
-
-
-def test_273_units_pop_what_one_tree_pops() -> None:
-    """[kllm Table I, §IV-C] 4096 values in 273 units."""
-    x = ((np.arange(4096) * 1117) % 2003 - 1001).astype(np.float16)
-    composed, result = Composition(4096), orizuru.pops(x, 4)
-    composed.load(x)
-
-    assert result.max_index.tolist() == [composed.pop(MAX) for _ in range(4)]
-    assert result.min_index.tolist() == [composed.pop(MIN) for _ in range(4)]
-    assert composed.comparisons == result.comparisons == 1.5 * 4096 - 2 + 2 * 4 * 12
 
 
 def test_one_side_alone_wins() -> None:

@@ -1,0 +1,307 @@
+"""Tokens wider than Orizuru, in passes: the ends of every chunk meet in a last pass, as if the tree had n inputs.
+
+Paper: [kllm §IV-C; Table I]: 273 units take 4,096 values, the paper's models have tokens of up to 14,336. Composed of
+the array of 16-input units. Decisions: D-kllm-60 (chunks, candidates, last pass), D-kllm-61 (order of the candidates,
+and what a short pass costs).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.units import stepped
+from refemu.units.kllm import orizuru
+from refemu.units.kllm.cases import orizuru_passes as orizuru_passes_cases
+from refemu.units.kllm.orizuru import MIN_LEAVES, CandidateArray, MinLeaf, OrizuruArray
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config, RunFunction, Unit
+
+__all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
+
+MAX, MIN = 0, 1  #: the two trees
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports after one token, and what happened since reset."""
+
+    event: str  #: "reset" or "search"
+    index: int  #: number of the token, -1 for the reset
+    x: Lanes  #: words
+    max_index: Lanes  #: elements popped by the max tree
+    min_index: Lanes  #: the same of the min tree
+    outlier_mask: Lanes  #: popped by either tree
+    root_max: int  #: the largest word left; of element 0 if all are popped
+    root_min: int  #: the smallest word left
+    root_max_valid: int  #: 1 while the max tree has an available leaf
+    root_min_valid: int  #: the same of the min tree
+    passes_taken: int  #: passes of this token
+    cycles_taken: int  #: cycles of this token
+    comparisons: int  #: uses of a comparator
+    comparisons_live: int  #: those with an available value on both sides
+    cycles: int  #: those of all passes, one after the other
+    passes: int  #: loads of the tree
+
+
+def _no_pops() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(stepped.Result):
+    """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
+
+    Counters are totals. From `search` indices are int64 and roots float16.
+    """
+
+    max_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
+    min_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
+    outlier_mask: np.ndarray  #: bool (n,)
+    root_max: np.ndarray | np.float16  #: the largest value not popped by the max tree, if root_max_valid
+    root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
+    root_max_valid: np.ndarray | np.bool_  #: bool
+    root_min_valid: np.ndarray | np.bool_  #: bool
+    passes_taken: np.ndarray  #: of each token
+    cycles_taken: np.ndarray  #: of each token
+    comparisons: int
+    comparisons_live: int
+    cycles: int
+    passes: int
+
+
+class Ends(NamedTuple):
+    """Elements that one pass leaves of either tree: those popped, in this order, and the one at the root."""
+
+    popped: tuple[list[int], list[int]]
+    root: tuple[list[int], list[int]]  #: one element; none where the tree is empty
+
+    def candidates(self, tree: int) -> list[int]:
+        """Elements that go on to the next pass."""
+        return self.popped[tree] + self.root[tree]
+
+
+class Counts(NamedTuple):
+    """Work of one pass, or of several."""
+
+    comparisons: int = 0
+    comparisons_live: int = 0
+    cycles: int = 0
+    passes: int = 0
+
+
+class OrizuruPasses(Stepped[State]):
+    """Orizuru for tokens of any width; an event is a token.
+
+    References
+    ----------
+    [kllm §IV-C, Table I]
+    """
+
+    name = "orizuru_passes"
+    state: State
+
+    def __init__(
+        self, n: int, k: int = 1, inputs: int = 4096, total_order: bool = False, min_leaf: MinLeaf = "not_max"
+    ) -> None:
+        """Configure the passes.
+
+        Parameters
+        ----------
+        n : int
+            Values of a token, 1 to 2**24.
+        k : int
+            Pops of each tree, 0 to n; at most `inputs` - 2 where a token takes several passes.
+        inputs : int
+            Values that the tree takes in a pass, an even number from 2 to 2**24.
+        total_order : bool
+            Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
+        min_leaf : {"not_max", "compare"}
+            Source of the lowest bits of the min tree in a pass over values of the token.
+
+        Raises
+        ------
+        Refused
+            A parameter is out of range or an option unknown.
+        """
+        self.n: int = require_int(n, 1, 1 << 24, self.name, "n")
+        self.k: int = require_int(k, 0, self.n, self.name, "k")
+        self.inputs: int = require_int(inputs, 2, 1 << 24, self.name, "inputs")
+        if self.inputs % 2:
+            raise Refused(f"{self.name}: inputs must be even, so that no pair is cut, got {inputs}")
+        if self.n > self.inputs and self.k > self.inputs - 2:
+            most = f"at most {self.inputs - 2} for {self.n} values in passes of {self.inputs}"
+            raise Refused(f"{self.name}: k must be {most}, got {k}")
+        self.total_order: bool = bool(total_order)
+        self.min_leaf = require_choice(min_leaf, MIN_LEAVES, self.name, "min_leaf")
+        self.ports: Ports = ports({"n": self.n, "k": self.k})
+        none = {} if self.k else {"max_index": (), "min_index": ()}
+        self.state = self.reset(State, **none)
+        self._counts: list[Counts] = []
+
+    def step(self, x: Sequence[int] | int) -> State:
+        """Search one token."""
+        return self._open(*self.accept(x))
+
+    def _open(self, x: Lanes) -> State:
+        before, words = self.state, fields(x)
+        self._counts = []
+        last = self._last(words)
+        total = Counts(*map(sum, zip(*self._counts, strict=True)))
+        chosen = {*last.popped[MAX], *last.popped[MIN]}
+        root_max, root_min = (words[root[0]] if root else words[0] for root in last.root)
+        self.state = self.latched(
+            x,
+            event="search",
+            max_index=lanes(last.popped[MAX]) if self.k else (),
+            min_index=lanes(last.popped[MIN]) if self.k else (),
+            outlier_mask=lanes([int(i in chosen) for i in range(self.n)]),
+            root_max=root_max,
+            root_min=root_min,
+            root_max_valid=len(last.root[MAX]),
+            root_min_valid=len(last.root[MIN]),
+            passes_taken=total.passes,
+            cycles_taken=total.cycles,
+            comparisons=before.comparisons + total.comparisons,
+            comparisons_live=before.comparisons_live + total.comparisons_live,
+            cycles=before.cycles + total.cycles,
+            passes=before.passes + total.passes,
+        )
+        return self.state
+
+    def _last(self, words: Sequence[int]) -> Ends:
+        """Passes over chunks until the candidates fit the tree, then the last pass (D-kllm-60)."""
+        top = low = list(range(self.n))
+        apart = False
+        while len(top) > self.inputs:
+            chunks = [slice(first, first + self.inputs) for first in range(0, len(top), self.inputs)]
+            ends = [self._pass(words, top[chunk], low[chunk], apart) for chunk in chunks]
+            top, low = (self._presented([each.candidates(tree) for each in ends]) for tree in (MAX, MIN))
+            apart = True
+        return self._pass(words, top, low, apart)
+
+    def _presented(self, candidates: list[list[int]]) -> list[int]:
+        """Candidates as the next pass gets them: chunk by chunk, as they were popped (D-kllm-61)."""
+        return [element for chunk in candidates for element in chunk]
+
+    def _pass(self, words: Sequence[int], top: list[int], low: list[int], apart: bool) -> Ends:
+        """One pass over the elements `top`; of the min tree over `low`, which is `top` unless they are `apart`."""
+        array = self._array(len(top), apart)
+        leaves = [lanes([words[i] for i in elements]) for elements in (top, low)]
+        state = array.load_apart(*leaves) if isinstance(array, CandidateArray) else array.load(leaves[MAX])
+        while array.busy:
+            state = array.step()
+        self._counts.append(Counts(state.comparisons, state.comparisons_live, state.cycles, 1))
+        popped = [top[i] for i in fields(state.max_index)], [low[i] for i in fields(state.min_index)]
+        root = (
+            [top[array.leaf(MAX)]] * state.root_max_valid,
+            [low[array.leaf(MIN)]] * state.root_min_valid,
+        )
+        return Ends(popped, root)
+
+    def _array(self, n: int, apart: bool) -> OrizuruArray:
+        """The units that a pass over n values uses: the levels above them, and no others (D-kllm-61)."""
+        pops = min(self.k, n)
+        if apart:
+            return CandidateArray(n, pops, self.total_order, "compare")
+        return OrizuruArray(n, pops, self.total_order, self.min_leaf)
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse NaN unless the order is total."""
+        (x,) = inputs
+        orizuru.require_ordered(x if self.n > 1 else x[..., None], self.total_order)
+
+
+def search(
+    x: ArrayLike,
+    k: int,
+    inputs: int = 4096,
+    total_order: bool = False,
+    min_leaf: MinLeaf = "not_max",
+    jit: bool = False,
+) -> Result:
+    """Pop the k largest and the k smallest elements of every row in passes of `inputs` values.
+
+    Parameters
+    ----------
+    x : array_like of float16 (..., n)
+        No NaN unless `total_order`.
+    k : int
+        Pops of each tree, 0 to n; at most `inputs` - 2 where n exceeds `inputs`.
+    inputs : int
+        Values that the tree takes in a pass, even.
+    total_order : bool
+        Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
+    min_leaf : {"not_max", "compare"}
+        Source of the lowest bits of the min tree.
+    jit : bool
+        Compiled, or by stepping the array of units; the same result.
+
+    Returns
+    -------
+    Result
+        Indices in pop order, mask, roots, and counters of all passes.
+
+    Raises
+    ------
+    Refused
+        A NaN without a total order, `k` or `inputs` out of range, or an empty row.
+    RefusedType
+        `x` is not float16, or a scalar.
+
+    References
+    ----------
+    [kllm §IV-C]
+    """
+    words, k = orizuru.require_input(x, k, min_leaf)
+    orizuru.require_ordered(words, total_order)
+    shape, n = words.shape[:-1], words.shape[-1]
+    evaluate = UNIT.run_jit if jit else UNIT.run
+    options = {"n": n, "k": k, "inputs": inputs, "total_order": total_order, "min_leaf": min_leaf}
+    answer = evaluate(words if n > 1 else words[..., 0], **options)
+    return replace(
+        answer,
+        max_index=answer.max_index.astype(np.int64).reshape(*shape, k),
+        min_index=answer.min_index.astype(np.int64).reshape(*shape, k),
+        outlier_mask=answer.outlier_mask.reshape(words.shape),
+        root_max=fp16.values(answer.root_max)[()],
+        root_min=fp16.values(answer.root_min)[()],
+        root_max_valid=np.asarray(answer.root_max_valid)[()],
+        root_min_valid=np.asarray(answer.root_min_valid)[()],
+    )
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Widths in one configuration."""
+    trees = orizuru.UNIT.ports(Config(n=config["n"], k=config["k"]))
+    return Ports(
+        inputs=trees.inputs,
+        outputs=(
+            *trees.outputs,
+            Port("passes_taken", 24, meaning="passes of the token"),
+            Port("cycles_taken", 40, meaning="cycles of all its passes"),
+        ),
+    )
+
+
+UNIT: Unit[State, Result] = Unit(
+    name="orizuru_passes",
+    paper="kllm §IV-C, Table I",
+    meaning="the k largest and the k smallest of more values than the tree has inputs, in passes",
+    configs={
+        "n40": Config(n=40, k=3, inputs=16, total_order=False, min_leaf="not_max"),
+        "n18_drained": Config(n=18, k=3, inputs=16, total_order=True, min_leaf="compare"),
+        "n27_deep": Config(n=27, k=3, inputs=8, total_order=False, min_leaf="not_max"),
+    },
+    ports=ports,
+    unit_class=OrizuruPasses,
+    cases=orizuru_passes_cases.cases,
+    counters=("comparisons", "comparisons_live", "cycles", "passes"),
+    result=Result,
+)
+run: RunFunction[Result] = UNIT.run

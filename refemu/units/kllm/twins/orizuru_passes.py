@@ -1,0 +1,93 @@
+"""Compiled twin of orizuru_passes: the kernel of selections on every chunk and on the candidates. [kllm §IV-C]"""
+
+import numpy as np
+
+from refemu.arith.fp16_jit import plain
+from refemu.arith.jit import kernel
+from refemu.arith.threads import share_out
+from refemu.units.derived import Arrays, twin
+from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
+from refemu.units.kllm.orizuru_passes import UNIT, OrizuruPasses
+
+LEAST = 16  #: rows that a thread has at least
+COUNTERS = 4
+
+
+@twin(UNIT)
+def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
+    """All rows; threads share them."""
+    words = plain(inputs[0].reshape(-1, device.n))
+    count = len(words)
+    index = np.empty((2, count, device.k), np.int64)
+    mask, ends = np.zeros((count, device.n), np.bool_), np.empty((2, count), np.int64)
+    counts = np.zeros((count, COUNTERS), np.int64)
+    total, reuse = int(device.total_order), int(device.min_leaf == "not_max")
+
+    def some(first: int, last: int) -> None:
+        _rows(words, device.inputs, total, reuse, first, last, index, mask, ends, counts)
+
+    share_out(some, count, least=LEAST)
+    roots = words[np.arange(count), np.maximum(ends, 0)]
+    values = {"outlier_mask": mask, "cycles_taken": counts[:, 2], "passes_taken": counts[:, 3]}
+    for tree, name in enumerate(("max", "min")):
+        values |= {f"{name}_index": index[tree], f"root_{name}": roots[tree], f"root_{name}_valid": ends[tree] >= 0}
+    for port, array in zip(device.ports.outputs, outputs, strict=True):
+        array[:] = values[port.name].reshape(array.shape)
+    return [sum(column) for column in counts.T.tolist()]
+
+
+@kernel
+def _rows(  # type: ignore[no-untyped-def]
+    x, inputs, total, reuse, begin, end, index, mask, ends, counts
+):
+    """Rows from `begin` to `end`: of each the last pass, after passes over chunks until the candidates fit."""
+    n, k = x.shape[1], index.shape[2]
+    popped, left, marks = np.empty((2, k), np.int64), np.empty(2, np.int64), np.empty(n, np.bool_)
+    for r in range(begin, end):
+        elements = np.empty((2, n), np.int64)
+        for i in range(n):
+            elements[:, i] = i
+        apart = False
+        while elements.shape[1] > inputs:
+            count = elements.shape[1]
+            most = min(count, (k + 1) * ((count + inputs - 1) // inputs))
+            candidates, size = np.empty((2, most), np.int64), 0
+            for first in range(0, count, inputs):
+                chunk = elements[:, first : min(first + inputs, count)]
+                pops = min(k, chunk.shape[1])
+                _one_pass(x[r], chunk, apart, total, reuse, popped[:, :pops], marks, left, counts[r])
+                for tree in range(2):
+                    for p in range(pops):
+                        candidates[tree, size + p] = popped[tree, p]
+                    if left[tree] >= 0:
+                        candidates[tree, size + pops] = left[tree]
+                size += pops + np.int64(left[0] >= 0)
+            elements, apart = candidates[:, :size].copy(), True
+        _one_pass(x[r], elements, apart, total, reuse, index[:, r], marks, ends[:, r], counts[r])
+        for tree in range(2):
+            for p in range(k):
+                mask[r, index[tree, r, p]] = True
+
+
+@kernel
+def _one_pass(x, elements, apart, total, reuse, popped, marks, left, counts):  # type: ignore[no-untyped-def]
+    """One pass over elements (2, count) of the token x: those popped (2, k), those left at the roots, its counts."""
+    count, k, depth = elements.shape[1], popped.shape[1], 1
+    while 1 << depth < count:
+        depth += 1
+    top, low = np.empty(count, np.uint16), np.empty(count, np.uint16)
+    for i in range(count):
+        top[i], low[i] = x[elements[0, i]], x[elements[1, i]]
+    shared = reuse * (1 - np.int64(apart))
+    heap, keys, lost = np.empty(2 << depth, np.int64), np.empty(count, np.int16), np.zeros(2 << depth, np.int32)
+    gone = -(np.int64(1) << 62)
+    live = select(top, low, apart, count, heap, gone, total, shared, keys, lost, popped, marks, left)
+    for tree in range(2):
+        for p in range(k):
+            popped[tree, p] = elements[tree, popped[tree, p]]
+        if left[tree] >= 0:
+            left[tree] = elements[tree, left[tree]]
+    counts[0] += setup_comparisons(depth, shared) + 2 * k * depth
+    counts[1] += setup_live(count, shared) + live
+    counts[2] += depth + k * (1 + depth)
+    counts[3] += 1
