@@ -49,7 +49,7 @@ class Arrays:
         parts = [sums(by, entries, self.arith) for by, entries in zip((by_a, by_b), column.centroids, strict=True)]
         wide = tuple(np.asarray(part, np.float64) for part in (*parts, _total(count)))
         za, zb = (np.asarray(z) for z in column.zeros)
-        return _word(zero_terms(np.float64(value32(total)), wide, za, zb, self.arith.acc))
+        return _word(zero_terms(np.asarray(value32(total)), wide, za, zb, self.arith.acc))
 
     def weighted(self, count: tuple[int, ...], table: np.ndarray) -> int:
         """Word of the sum of counts by entries."""
