@@ -7,6 +7,7 @@ follows from acc="exact".
     counts(indices, valid, size, amount)      Index Distribution Counter
     weighted_sum(counts, codebook, acc, order)    one reduction, on floats
     column(a, b, ...)                         one output of K-Means x K-Means
+    divided_column(a, b, products, ...)       the same of operands that a norm divided, with shift and bias
     integer_column(q, ...)                    one output of integer x K-Means
     product(a, b, acc)                        element-wise index product
     orizuru(x, k, ...)                        pops, mask, roots, comparisons
@@ -137,12 +138,17 @@ def merge(
     inside: float, scale: float, outside: float, acc: str, bias: int | None = None, norm: Layer | None = None
 ) -> int:
     """Scale, add the sparse part, subtract the mean of a LayerNorm, add the bias; the last operation rounds to FP16."""
-    rnd = r32 if acc == "fp32" else f16
     steps: list[float] = []
     if norm is not None and norm.mean is not None:
         steps.append(-f16(f16(r32(quotient(norm.mean, norm.rms))) * f16(norm.row_sum)))
     if bias is not None:
         steps.append(fp16.to_float(bias))
+    return added(inside, scale, outside, acc, steps)
+
+
+def added(inside: float, scale: float, outside: float, acc: str, steps: Sequence[float]) -> int:
+    """The scaled sum, the sparse part, then further terms, each addition rounded, the last one to FP16."""
+    rnd = r32 if acc == "fp32" else f16
     total = rnd(inside * scale)
     for place, term in enumerate([outside, *steps]):
         total = (f16 if place == len(steps) else rnd)(fp16.exact_fma(total, 1.0, term))
@@ -158,6 +164,29 @@ def finish_exact(v: Fraction, bias: int | None, norm: Layer | None) -> int:
         value = value - float(Fraction(norm.mean) * Fraction(norm.row_sum))
     value = value / norm.rms
     return fp16.from_float(value if bias is None else value + fp16.to_float(bias))
+
+
+def divided_column(
+    a: Vector,
+    b: Vector,
+    products: Sequence[float],
+    acc: str = "fp16",
+    shift: tuple[int, int] | None = None,
+    bias: int | None = None,
+) -> int:
+    """Y of one column behind a norm; an FP16 word. a.scale and b.codebook are divided, `products` are not.
+
+    shift: words of h and R_n of a LayerNorm. b has no outliers, and of a only they meet b's values.
+    """
+    nb = len(b.codebook)
+    q = [formats.concat(i, j, nb.bit_length() - 1) for i, j in zip(a.index, b.index, strict=True)]
+    count = counts(q, [1 - m for m in a.mask], len(a.codebook) * nb)
+    values, apart = formats.dequantized(b), iter(a.outlier)
+    pairs = [(next(apart), values[k]) for k, m in enumerate(a.mask) if m]
+    steps = [] if shift is None else [-f16(fp16.to_float(shift[0]) * fp16.to_float(shift[1]))]
+    steps += [] if bias is None else [fp16.to_float(bias)]
+    scale = fp16.to_float(fp16.mul(a.scale, b.scale))
+    return added(weighted_sum(count, products, acc), scale, sparse_sum(pairs, acc), acc, steps)
 
 
 def marginals(count: Sequence[int], a: Vector, b: Vector) -> tuple[list[int], list[int]]:

@@ -405,6 +405,19 @@ def test_outputs_alone_are_those_of_a_run(name: str) -> None:
     assert y.tobytes() == index_matmul.matmul(a, b, preset=name, seen=seen, bias=np.arange(7, dtype="f2")).y.tobytes()
 
 
+@pytest.mark.parametrize(("entry", "y"), [(0x0001, 0x3C01), (0x8001, 0x3C00)])
+def test_a_bias_far_above_an_exact_sum(entry: int, y: int) -> None:
+    """1 + 2^-11 is a tie, and 2^-71 of it is the dense part, which float64 does not hold beside the bias."""
+    a_index, mask = np.array([[0, 1, 1]], np.uint8), np.array([[True, False, False]])
+    book, small = Codebook(1, np.array([0, 1])), np.array([0x0001], np.uint16)
+    a = KMeansTensor(book, a_index, small, mask, np.array([0x1000], np.uint16))
+    b = KMeansTensor(book, a_index, small, mask, np.array([0x3C00], np.uint16))
+    products = Codebook(2, np.array([0, 0, 0, entry], np.uint16))
+    for run in RUNS:
+        result = run(a, b, preset="exact", products=products, bias=np.ones(1, np.float16))
+        assert result.y.view(np.uint16).tolist() == [[y]]
+
+
 @pytest.mark.parametrize("name", ["paper", "fp32", "fma", "lanes", "exact"])
 def test_threads_change_no_bit_and_no_counter(name: str) -> None:
     """Rows are shared out, with what belongs to them: divisors, means, outliers, how much they see."""

@@ -130,7 +130,7 @@ def _merges(config: Config, ports: tuple[Port, ...]) -> Iterator[Cases]:
         return
     order = [(0x3800, 0xE800, 0x3C00), (0x3800, 0x6800, 0xBC00), (0xBC00, 0x6800, 0xE801), (0x3C01, 0x3C01, 0x3C02)]
     yield _added("edge", "sums that round: the shift comes before the bias", config, ports, order, "D-kllm-40")
-    product = [(0x3C01, 0x3C01, 0x4120), (0x3555, 0x3555, 0x3E7C), (0x0001, 0x3800, 0), (0x0400, 0x1000, 0x3E40)]
+    product = [(0xBD01, 0x3CFF, 0), (0x3555, 0x3555, 0x3E7C), (0x0001, 0x3800, 0), (0x0400, 0x1000, 0x3E40)]
     yield _added("edge", "h by R_n is rounded before it is subtracted", config, ports, product, "D-kllm-39")
     ends = [(0x7BFF, 0x7BFF, 0), (0x7BFF, 0x4000, 0x7BFF), (0x7C00, 0x3C00, 0), (0x7C00, 0, 0), (0, 0x8000, 0x8000)]
     yield _added("edge", "h, R_n or their product beyond fp16, infinity by 0; signs of zeros", config, ports, ends)

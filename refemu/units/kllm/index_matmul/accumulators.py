@@ -49,7 +49,7 @@ class Arrays:
         parts = [sums(by, entries, self.arith) for by, entries in zip((by_a, by_b), column.centroids, strict=True)]
         wide = tuple(np.asarray(part, np.float64) for part in (*parts, _total(count)))
         za, zb = (np.asarray(z) for z in column.zeros)
-        return _word(zero_terms(np.float64(value32(total)), wide, za, zb, self.arith.acc))
+        return _word(zero_terms(np.asarray(value32(total)), wide, za, zb, self.arith.acc))
 
     def weighted(self, count: tuple[int, ...], table: np.ndarray) -> int:
         """Word of the sum of counts by entries."""
@@ -100,12 +100,12 @@ class Macs(Arrays):
         if self.arith.scale_y != "fp16":
             return super().merged(inside, outside, column)
         dense, apart = (pattern16(value32(word)) for word in (inside, outside))
-        steps = [(dense, pattern16(column.scale))]
+        steps = [(dense, pattern16(float(column.scale)))]
         if column.shift is not None:
-            h, row_sum = column.shift
-            steps.append((pattern16(h) ^ SIGN, pattern16(row_sum)))
+            h, row_sum = (pattern16(float(value)) for value in column.shift)
+            steps.append((h ^ SIGN, row_sum))
         if column.bias is not None:
-            steps.append((pattern16(column.bias), ONE))
+            steps.append((pattern16(float(column.bias)), ONE))
         y = apart
         for a, b in steps:
             _, y = self.merging.multiply_add(a, b, y)
@@ -145,7 +145,8 @@ class ExactSums:
     def merged(self, inside: int, outside: int, column: Column) -> int:
         """fp16 word of the output."""
         v = (inside * Fraction(float(column.scale)) + outside) / (1 << UNIT_BITS)
-        return int(fp16.bits(fp16.to_f16(np.asarray(finish_exact(v, column.bias, column.norm)))))
+        bias = None if column.bias is None else float(column.bias)
+        return int(fp16.bits(fp16.to_f16(np.asarray(finish_exact(v, bias, column.norm)))))
 
 
 def accumulator(arith: KllmArith, b_bits: int) -> Arrays | ExactSums:

@@ -53,7 +53,7 @@ class Column(NamedTuple):
     scale: Any  #: of the dense part, float
     zeros: tuple[float, float] = (0.0, 0.0)
     centroids: tuple[np.ndarray, ...] = ()  #: of A and B, where there are zero points
-    bias: float | None = None
+    bias: Any = None  #: float, or None without one
     shift: tuple[Any, Any] | None = None  #: LayerNorm, rounding accumulators: h and R_n, fp16 values as float64
     norm: tuple[float, float, float] | None = None  #: (divisor, mean, R_n) of the exact accumulator
 

@@ -1,0 +1,129 @@
+"""Units of a lane are made of its small units: a wrong small unit shows at the outputs of what contains it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.units.kllm import weighted_sum
+from refemu.units.kllm.concat import Concat
+from refemu.units.kllm.concat import State as Register
+from refemu.units.kllm.fp16_mac import Fp16Mac
+from refemu.units.kllm.index_counter import IndexCounter
+from refemu.units.kllm.index_counter import State as Counts
+from refemu.units.kllm.index_matmul import IndexMatmul, accumulators
+from refemu.units.kllm.index_matmul import unit as index_matmul_unit
+from refemu.units.kllm.index_norm import unit as index_norm_unit
+
+Answers = dict[str, list[Any]]
+
+
+class Swapped(Concat):
+    """The halves of the register are exchanged."""
+
+    def edge(self, a: int, b: int) -> Register:
+        return super().edge(b, a)
+
+
+class WithoutLane15(IndexCounter):
+    """The last input is not connected."""
+
+    def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> Counts:
+        return super().cycle(clear, q, (*valid[:15], 0), amount)
+
+
+class Fused(Fp16Mac):
+    """One rounding a step, whatever is asked for."""
+
+    def __init__(self, rounding: Any = "fp16") -> None:
+        super().__init__("fp16_fma")
+
+
+class Sevens(Fp16Mac):
+    """The sum is lost."""
+
+    def multiply_add(self, a: int, b: int, acc: int) -> tuple[int, int]:
+        return super().multiply_add(a, b, acc)[0], 0x4700
+
+
+def answers(unit: str, config: str) -> Answers:
+    """Outputs of the readable unit over the cases."""
+    descriptor = units.find(unit)
+    chosen = descriptor.configs[config]
+    results = [
+        descriptor.evaluate(chosen, block.inputs, jit=False)
+        for kind in ("paper", "edge", "random")
+        for block in descriptor.cases(chosen, kind, 0)  # type: ignore[arg-type]
+    ]
+    names = [port.name for port in descriptor.ports(chosen).outputs]
+    return {name: [getattr(result, name).tolist() for result in results] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("unit", "config", "place", "name", "wrong"),
+    [
+        ("index_matmul", "w4a4", index_matmul_unit, "Concat", Swapped),
+        ("index_matmul", "w4a4", index_matmul_unit, "IndexCounter", WithoutLane15),
+        ("index_matmul", "integer", index_matmul_unit, "IndexCounter", WithoutLane15),
+        ("index_matmul", "exact", index_matmul_unit, "Concat", Swapped),
+        ("index_matmul", "w4a4", accumulators, "Fp16Mac", Fused),
+        ("index_matmul", "layer", accumulators, "Fp16Mac", Fused),
+        ("index_matmul", "integer", accumulators, "Fp16Mac", Sevens),
+        ("index_norm", "rms", index_norm_unit, "IndexCounter", WithoutLane15),
+        ("index_norm", "layer_exact", index_norm_unit, "IndexCounter", WithoutLane15),
+        ("weighted_sum", "w4a4", weighted_sum, "Fp16Mac", Fused),
+        ("weighted_sum", "integer", weighted_sum, "Fp16Mac", Sevens),
+    ],
+)
+def test_a_wrong_small_unit_shows(
+    monkeypatch: pytest.MonkeyPatch, unit: str, config: str, place: Any, name: str, wrong: type[Any]
+) -> None:
+    """[kllm §IV-A, Fig. 6] Concat units that swap, a counter without lane 15, MACs that round once."""
+    right = answers(unit, config)
+    monkeypatch.setattr(place, name, wrong)
+
+    assert answers(unit, config) != right
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (lambda macs: setattr(macs, "mac", Sevens()), {"inside": 0x40E00000, "outside": 0x40E00000}),
+        (lambda macs: setattr(macs, "merging", Sevens()), {"y": 0x4700}),
+    ],
+)
+def test_every_stage_is_a_mac(change: Callable[[Any], None], parts: dict[str, int]) -> None:
+    """[kllm §III-B, §III-D] reduction, sparse path and merge: registers hold what the MACs answer."""
+    (block, *_) = index_matmul_unit.UNIT.cases(index_matmul_unit.UNIT.configs["w4a4"], "edge", 0)
+    device = IndexMatmul(**index_matmul_unit.UNIT.configs["w4a4"])
+    change(device.accumulator)
+    *_, last = device.steps(**{name: array[:1] for name, array in block.inputs.items()})
+
+    assert {name: getattr(last, name) for name in parts} == parts
+
+
+def test_registers_of_the_small_units_are_those_of_the_column() -> None:
+    """q is in the Concat units, the counts in the counter, also after a State is restored."""
+    (block, *_) = index_matmul_unit.UNIT.cases(index_matmul_unit.UNIT.configs["w4a4"], "edge", 0)
+    device = IndexMatmul(**index_matmul_unit.UNIT.configs["w4a4"])
+    states = list(device.steps(**{name: array[:2] for name, array in block.inputs.items()}))
+    for state in (states[0], states[2], states[-1]):
+        device.restore(state)
+        assert tuple(unit.state.q for unit in device.concats) == state.q
+        assert device.counter.state.count == state.count
+
+    assert len(device.concats) == 20
+
+
+def test_one_default_of_eps() -> None:
+    """D-kllm-19: 0, of the unit, of its port-level run and of whole tensors, compiled too."""
+    import inspect
+
+    from refemu.units.kllm import index_norm
+    from refemu.units.kllm.twins import index_norm as index_norm_jit
+
+    functions = (index_norm.IndexNorm, index_norm.run, index_norm_jit.run, index_norm.divisors, index_norm_jit.divisors)
+    assert [inspect.signature(each).parameters["eps"].default for each in functions] == [0.0] * 5
+    assert np.signbit(index_norm.IndexNorm(4).eps) == np.False_
