@@ -60,7 +60,7 @@ module pe_lane #(
 
   pe_lane_counts #(.CONCAT(CONCAT), .COUNTERS(COUNTERS), .INPUTS(INPUTS), .MACS(MACS), .A_BITS(A_BITS), .B_BITS(B_BITS),
     .INTEGER(INTEGER), .BY_COUNTER(BY_COUNTER), .SERIAL(SERIAL), .COUNTER_BITS(COUNTER_BITS), .TURN_BITS(TURN_BITS),
-    .COLUMN_BITS(COLUMN_BITS), .POSITIONS(POSITIONS), .ENTRIES(ENTRIES)) counts (
+    .COLUMN_BITS(COLUMN_BITS), .POSITIONS(POSITIONS), .ENTRIES(ENTRIES)) counting (
     .clk(clk), .rst(rst), .load(load), .last(last), .ends(ends), .turns(turns), .a(a), .b(b), .valid(valid),
     .swap(swap), .ready(ready), .full(full), .columns(columns), .counted(counted));
 

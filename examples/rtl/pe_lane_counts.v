@@ -37,10 +37,11 @@ module pe_lane_counts #(
   localparam AMOUNT_BITS = INTEGER ? A_BITS : 1;
   localparam MERGE_EDGES = SERIAL && !BY_COUNTER ? COUNTERS : 1;
   localparam MERGE_BITS = $clog2(MERGE_EDGES + 1);
+  localparam [MERGE_BITS-1:0] MERGE = MERGE_EDGES[MERGE_BITS-1:0];
   localparam ROW = ENTRIES * COUNTER_BITS;
 
   reg [CONCAT*Q_BITS-1:0]         q;
-  reg [POSITIONS*AMOUNT_BITS-1:0] amount;
+  wire [POSITIONS*AMOUNT_BITS-1:0] amount;    // 1 without integers
   reg [CONCAT-1:0]                q_valid;
   reg [TURN_BITS-1:0]             turns_held, left_turns;
   reg                             last_held, ends_held;
@@ -69,8 +70,7 @@ module pe_lane_counts #(
         if (i < INPUTS) begin : used
           assign index[Q_BITS*i +: Q_BITS] = q[Q_BITS*(first + i) +: Q_BITS];
           assign taken[i] = counts && q_valid[first + i];
-          assign more[AMOUNT_BITS*i +: AMOUNT_BITS] =
-            INTEGER ? amount[AMOUNT_BITS*(position + i) +: AMOUNT_BITS] : {{AMOUNT_BITS-1{1'b0}}, 1'b1};
+          assign more[AMOUNT_BITS*i +: AMOUNT_BITS] = amount[AMOUNT_BITS*(position + i) +: AMOUNT_BITS];
         end else begin : absent
           assign index[Q_BITS*i +: Q_BITS] = 0;
           assign taken[i] = 1'b0;
@@ -87,19 +87,21 @@ module pe_lane_counts #(
   reg [MACS*ROW-1:0]     bank;
   reg [COLUMN_BITS-1:0]  column;
   reg [COUNTER_BITS-1:0] sum;
+  wire [31:0] merge_turn = COUNTERS - {{32-MERGE_BITS{1'b0}}, merging};
   integer k, e;
   always @* begin
     bank = swap ? {MACS*ROW{1'b0}} : counted;
     column = swap ? {COLUMN_BITS{1'b0}} : columns;
     sum = 0;
     if (merges && BY_COUNTER) begin
-      bank = count;
-      column = COUNTERS;
+      for (k = 0; k < MACS; k = k + 1)
+        bank[ROW*k +: ROW] = count[ROW*(k % COUNTERS) +: ROW];
+      column = MACS[COLUMN_BITS-1:0];
     end else if (merges) begin
       for (e = 0; e < ENTRIES; e = e + 1) begin
         sum = bank[ROW*column + COUNTER_BITS*e +: COUNTER_BITS];
         for (k = 0; k < COUNTERS; k = k + 1)
-          if (!SERIAL || k == COUNTERS - merging) sum = sum + count[ROW*k + COUNTER_BITS*e +: COUNTER_BITS];
+          if (!SERIAL || k == merge_turn) sum = sum + count[ROW*k + COUNTER_BITS*e +: COUNTER_BITS];
         bank[ROW*column + COUNTER_BITS*e +: COUNTER_BITS] = sum;
       end
       if (merged) column = column + 1'b1;
@@ -109,17 +111,30 @@ module pe_lane_counts #(
   // the Concat registers
   generate
     for (i = 0; i < CONCAT; i = i + 1) begin : concat
+      wire [Q_BITS-1:0] index;
+      if (INTEGER) begin : alone
+        assign index = b[B_BITS*i +: B_BITS];
+      end else begin : joined
+        assign index = {a[A_BITS*(i % POSITIONS) +: A_BITS], b[B_BITS*i +: B_BITS]};
+      end
       always @(posedge clk)
         if (rst) q[Q_BITS*i +: Q_BITS] <= 0;
-        else if (load && ready)
-          q[Q_BITS*i +: Q_BITS] <=
-            INTEGER ? b[B_BITS*i +: B_BITS] : {a[A_BITS*(i % POSITIONS) +: A_BITS], b[B_BITS*i +: B_BITS]};
+        else if (load && ready) q[Q_BITS*i +: Q_BITS] <= index;
+    end
+    if (INTEGER) begin : amounts
+      reg [POSITIONS*A_BITS-1:0] held;
+      always @(posedge clk)
+        if (rst) held <= 0;
+        else if (load && ready) held <= a;
+      assign amount = held;
+    end else begin : ones
+      assign amount = {POSITIONS{1'b1}};
     end
   endgenerate
 
   always @(posedge clk)
     if (rst) begin
-      {amount, q_valid, turns_held, left_turns, last_held, ends_held, merging, merge_ends, full, columns, counted} <= 0;
+      {q_valid, turns_held, left_turns, last_held, ends_held, merging, merge_ends, full, columns, counted} <= 0;
       fresh <= 1'b1;
     end else begin
       counted <= bank;
@@ -130,12 +145,11 @@ module pe_lane_counts #(
         fresh <= counted_out && last_held;
         left_turns <= left_turns - 1'b1;
         if (counted_out && last_held) begin
-          merging <= MERGE_EDGES;
+          merging <= MERGE;
           merge_ends <= ends_held;
         end
       end
       if (load && ready) begin
-        if (INTEGER) amount <= a;
         q_valid <= valid;
         {turns_held, left_turns} <= {turns, turns};
         {last_held, ends_held} <= {last, ends};

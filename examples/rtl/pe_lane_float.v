@@ -14,7 +14,7 @@ module fp16_round (
   always @* begin
     top = 0;
     for (i = 0; i < 42; i = i + 1)
-      if (magnitude[i]) top = i;
+      if (magnitude[i]) top = i[7:0];
     quantum = top + power - 8'sd10;
     if (quantum < -8'sd24) quantum = -8'sd24;
   end

@@ -48,7 +48,7 @@ module pe_lane_mac #(
   reg                   closes_held, shifts_held, biases_held;
   reg [MACS*16-1:0]     b_scale_held, row_sum_held, bias_held;
 
-  wire reduced = phase == REDUCE && address == ENTRIES - 1;
+  wire reduced = phase == REDUCE && &address;
   reg [2:0] next;
   always @* begin
     next = phase;
@@ -74,7 +74,7 @@ module pe_lane_mac #(
       wire [15:0] output_word = y[16*j +: 16];
 
       wire [15:0] count, x_scaled, w_scaled;
-      fp16_round half (.negative(1'b0), .power(8'sd0), .half(count),
+      fp16_round to_half (.negative(1'b0), .power(8'sd0), .half(count),
         .magnitude({{42-COUNTER_BITS{1'b0}}, reducing[ROW*j + COUNTER_BITS*address +: COUNTER_BITS]}));
       fp16_multiply scale_x (.a(a_scale_held), .b(x[16*j +: 16]), .y(x_scaled));
       fp16_multiply scale_w (.a(b_scale_held[16*j +: 16]), .b(w[16*j +: 16]), .y(w_scaled));

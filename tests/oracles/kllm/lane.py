@@ -121,7 +121,9 @@ def product(
         outside = 0
         for ports in sparse:
             if ports["sparse"][j]:
-                outside = sparse_term(ports, j, a_scale, b_scale[j], outside)
+                x = fp16.mul(a_scale if ports["x_coded"][j] else ONE, ports["x"][j])
+                w = fp16.mul(b_scale[j] if ports["w_coded"][j] else ONE, ports["w"][j])
+                outside = mac(x, w, outside)
         y = mac(inside, fp16.mul(a_scale, b_scale[j]), outside)
         y = y if shift is None else mac(shift ^ fp16.SIGN, row_sum[j], y)
         result.append(y if bias is None else mac(bias[j], ONE, y))
