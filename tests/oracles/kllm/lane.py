@@ -18,8 +18,10 @@ Ports = Mapping[str, Any]
 ONE = 0x3C00
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(7)
 SCALARS = (
-    "load", "last", "end", "outliers", "opens", "closes", "shifts", "biases", "a_scale", "shift", "go", "entry",
+    "load", "last", "tile_end", "outliers", "opens", "closes", "shifts", "biases", "a_scale", "shift", "go", "entry",
 )  # fmt: skip
+WORK = ("closes", "shifts", "biases", "a_scale", "shift")  #: ports that a tile keeps
+COLUMN_WORK = ("b_scale", "row_sum", "bias")  #: of every MAC
 LANES = ("row_sum", "b_scale", "bias", "sparse", "x", "w", "x_coded", "w_coded")  #: inputs with a lane for every MAC
 COUNTERS = (
     "cycles", "count_cycles", "stalls", "merge_cycles", "mac_cycles", "tiles", "concats", "indices",
@@ -174,7 +176,7 @@ def edges(sizes: Sizes, inputs: Sequence[Ports]) -> list[dict[str, Any]]:
         ports = inputs[edge]
         if not 1 <= ports["turns"] <= sizes.concat // (sizes.counters * sizes.inputs):
             raise ValueError(f"edge {edge}: a slab of {ports['turns']} turns")
-        return ports["turns"], ports["last"], ports["end"] & ports["last"]
+        return ports["turns"], ports["last"], ports["tile_end"] & ports["last"]
 
     plan = schedule(
         lambda edge: first("load", edge),
@@ -182,6 +184,7 @@ def edges(sizes: Sizes, inputs: Sequence[Ports]) -> list[dict[str, Any]]:
         lambda edge: first("go", edge),
         lambda edge: sum(phase_edges(sizes, inputs[int(edge)]).values()),
         sizes.merge_edges,
+        sizes.macs if sizes.shared else 1,
     )
     log = Log()
     handshake(log, plan, len(inputs))
@@ -199,9 +202,11 @@ def filled(sizes: Sizes, ports: Ports) -> dict[str, Any]:
 
 def reset(sizes: Sizes) -> dict[str, Any]:
     """Everything before the first edge."""
-    zeros = ("full", "phase", "address", "y_valid", "left_turns", "turns_held", "merging", "columns", "n", "left")
-    none = dict[str, Any].fromkeys([*COUNTERS, *zeros], 0) | {"ready": 1, "fresh": 1}
+    zeros = ("full", "phase", "address", "y_valid", "left_turns", "turns_held", "merging", "columns", "working", "left")
+    held = ("last_held", "end_held", "merge_end", *(f"work_{name}" for name in WORK))
+    none = dict[str, Any].fromkeys([*COUNTERS, *zeros, *held], 0) | {"ready": 1, "fresh": 1}
     none |= {name: [0] * sizes.macs for name in ("y", "overflow", "acc", "outside", "joint")}
+    none |= {f"work_{name}": [0] * sizes.macs for name in COLUMN_WORK}
     none |= {name: [0] * (sizes.macs * sizes.entries) for name in ("counted", "reducing")}
     none |= {name: [0] * sizes.concat for name in ("q", "q_valid")}
     return none | {"count": [0] * (sizes.counters * sizes.entries)} | amounts(sizes, [0] * sizes.positions)
@@ -253,7 +258,7 @@ def count(log: Log, sizes: Sizes, slabs: Sequence[Slab], inputs: Sequence[Ports]
             log.write(edge, count=values, left_turns=turns - turn - 1, fresh=ends)
             log.add(edge, count_cycles=1, indices=len(lanes))
             if ends:
-                log.write(edge, merging=sizes.merge_edges)
+                log.write(edge, merging=sizes.merge_edges, merge_end=ports["last"] & ports["tile_end"])
     return tallies
 
 
@@ -263,6 +268,7 @@ def latch(log: Log, sizes: Sizes, slab: Slab, ports: Ports) -> list[int]:
     q = [index if sizes.integer else a[lane % sizes.positions] << sizes.b_bits | index for lane, index in enumerate(b)]
     turns = len(slab.turns)
     log.write(slab.load, q=q, q_valid=list(ports["valid"]), left_turns=turns, turns_held=turns, **amounts(sizes, a))
+    log.write(slab.load, last_held=ports["last"], end_held=ports["last"] & ports["tile_end"])
     log.add(slab.load, concats=0 if sizes.integer else sizes.concat)
     return q
 
@@ -366,8 +372,8 @@ def reducing(log: Log, sizes: Sizes, plan: Schedule, tiles: Sequence[list[list[i
         macs.begin(work, histograms)
         bank = [value for histogram in histograms for value in histogram]
         bank += [0] * (sizes.macs * sizes.entries - len(bank))
-        log.write(tile.swap, reducing=bank, n=len(histograms), left=work["outliers"], **macs.registers())
-        log.write(tile.swap, phase=REDUCE, address=0)
+        log.write(tile.swap, reducing=bank, working=len(histograms), left=work["outliers"], **macs.registers())
+        log.write(tile.swap, phase=REDUCE, address=0, **{f"work_{name}": work[name] for name in (*WORK, *COLUMN_WORK)})
         log.add(tile.swap, tiles=1)
         phases = [(phase, k) for phase, n in phase_edges(sizes, work).items() for k in range(n)]
         for edge, ((phase, k), (following, after)) in enumerate(

@@ -51,11 +51,12 @@ def schedule(
     go: Callable[[Edge], Edge],
     span: Callable[[Edge], int],
     merge_edges: int,
+    most: int,
 ) -> Schedule:
     """Times by maxima and sums.
 
     offered, go: the first edge from an edge on with that port at 1. shape: turns, last and end of the slab of a load.
-    span: edges that the MACs need for the tile that they take in an edge.
+    span: edges that the MACs need for the tile that they take in an edge. most: merges that fill a tile.
     """
     plan = Schedule([], [], [], [0])
     merged: Edge = 0  # last edge of the last merge
@@ -72,8 +73,9 @@ def schedule(
             first = max(done + 1, bank)
             merged = first + merge_edges - 1
             unsure = merged == bank
-            plan.columns.append(Column([first + k for k in range(merge_edges)], len(plan.tiles), bool(end)))
-            if end:
+            filled = len([column for column in plan.columns if column.tile == len(plan.tiles)]) == most - 1
+            plan.columns.append(Column([first + k for k in range(merge_edges)], len(plan.tiles), bool(end or filled)))
+            if plan.columns[-1].ends:
                 bank = go(max(merged + 1, free))
                 free = bank + (span(bank) if bank < NEVER else 0)
                 plan.tiles.append(Tile(merged, bank, free))
@@ -105,5 +107,10 @@ def timeline(tiles: Sequence[Work], merge_edges: int = 1) -> Schedule:
         return work.reduce + work.sparse + work.finish
 
     return schedule(
-        lambda edge: NEVER if next(left) is None else edge, lambda _: next(shapes), lambda edge: edge, span, merge_edges
+        lambda edge: NEVER if next(left) is None else edge,
+        lambda _: next(shapes),
+        lambda edge: edge,
+        span,
+        merge_edges,
+        len(slabs) + 1,
     )

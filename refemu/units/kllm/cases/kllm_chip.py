@@ -1,6 +1,6 @@
-"""Golden cases of kllm_chip: rows over all tiles of [kllm Fig. 6]'s lanes, the last one partial; outliers take cycles.
+"""Golden cases of kllm_chip: tokens of [kllm Fig. 5]'s kind, with ties among their outliers, by columns of three tiles.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in kllm_chip.py.
+This module describes stimuli only; the descriptor, and with it every answer, is in kllm_chip/unit.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,68 +8,111 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import fp16
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.units import find
-from refemu.units.kllm.cases import index_matmul as index_matmul_cases
-from refemu.units.ports import Port
-from refemu.units.stimuli import Seeds
+from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
+
+BOOK = (0xBB00, 0xB400, 0x3400, 0x3900)  #: centroids of 2 bits
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
-    ports = find("kllm_chip").ports(config).inputs
+    k = config["k"]
     if kind == "paper":
-        yield Cases(kind, "[kllm §III-B1, Fig. 3] one row by ten columns, no outliers", _rows(config, ports, [0]))
+        why = "[kllm §III-D, Fig. 5] a token with an outlier of either side, by all columns"
+        yield Cases(kind, why, _tokens(config, [_counting(k)]))
     if kind == "edge":
-        why = "no, one, all positions outliers of A, the others at one index: a MAC needs that many more cycles"
-        yield Cases(kind, why, _alike(config, _rows(config, ports, [0, 1, config["k"]])), "D-kllm-31")
+        yield Cases(kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60")
+        yield Cases(kind, "zeros alone: a scale of 1", _tokens(config, [[0] * k, [0x8000] * k]), "D-kllm-11")
+        ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
+        why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
+        yield Cases(kind, why, _tokens(config, ends), "D-kllm-9")
+        beyond = _tokens(config, [_counting(k)] * 2)
         turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
-        beyond = _rows(config, ports, [0, 0]) | {
-            "a_scale": np.full(2, 0x7BFF),
-            "b_scale": np.where(turns, 0x7BFF, 0x0400),
-        }
+        beyond |= {"b_scale": np.where(turns, 0x7BFF, 0x0400), "x": beyond["x"] + 0x3000 & 0xFBFF}
         yield Cases(kind, "every other column beyond fp16, then the others", beyond)
+        yield Cases(kind, "one index at all positions: the largest counts", _alike(config))
     if kind == "random":
-        real, wild = index_matmul_cases.drawn("kllm_chip", config, ports, 16, 4, seed)
-        yield Cases(kind, "normalized codebooks, one outlier in eight", real)
-        yield Cases(kind, "uniform words", wild)
+        yield from _random(config, seed)
 
 
-def _rows(config: Config, ports: tuple[Port, ...], outliers: list[int]) -> dict[str, np.ndarray]:
-    """Rows that differ in the number of outliers; indices in turn."""
-    count, k = len(outliers), config["k"]
-    drawn = {
-        port.name: np.ones((count, port.lanes), np.int64) if port.lanes > 1 else np.ones(count, np.int64)
-        for port in ports
+def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
+    ports = find("kllm_chip").ports(config).inputs
+    drawn = random_inputs("kllm_chip", ports, (3,), seed)
+    word = drawn["x"]
+    near = {"x": (word & 0x83FF) | (8 + (word >> 10) % 8) << 10, "b_scale": 0x3000 + (drawn["b_scale"] & 0xFFF)}
+    for name in ("a_codebook", "b_codebook"):
+        near[name] = (drawn[name] & 0x83FF) | (9 + (drawn[name] >> 10) % 6) << 10
+    yield Cases("random", "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near)))
+    few = {name: array[::3] for name, array in drawn.items()}
+    yield Cases("random", "any words", legal(config, few))
+
+
+def _counting(k: int) -> list[int]:
+    """Values of both signs around 1, none twice; the third is large, the fifth small."""
+    values = [0x3800 + 37 * i | (0x8000 if i % 3 == 1 else 0) for i in range(k)]
+    values[2], values[4] = 0x4D00, 0xCE00
+    return values
+
+
+def _tied(config: Config) -> dict[str, np.ndarray]:
+    """Equal pairs at even and odd places and in different chunks, and tokens of few values."""
+    k, tokens = config["k"], []
+    for places in ((0, 1), (k - 2, k - 1), (1, k - 1), (2, 3, k - 3, k - 4), range(k)):
+        for word in (0x4C00, 0xCC00):
+            token = _counting(k)
+            for place in places:
+                token[place] = word
+            tokens.append(token)
+    tokens.append([0x3C00, 0xBC00] * (k // 2) + [0x3C00] * (k % 2))
+    return _tokens(config, tokens)
+
+
+def _tokens(config: Config, tokens: list[list[int]]) -> dict[str, np.ndarray]:
+    """Tokens by columns in turn."""
+    count, n, k = len(tokens), config["n"], config["k"]
+    books = {name: np.array(BOOK if config[f"{name}_bits"] == 2 else BOOK[1:3]) for name in "ab"}
+    index = np.arange(count * n * k) * 3 // 2 % (1 << config["b_bits"])
+    inputs = {
+        "x": np.array(tokens, np.int64),
+        "a_codebook": np.tile(books["a"], (count, 1)),
+        "b_index": index.reshape(count, n * k),
+        "b_scale": np.tile(0x3800 + 0x55 * np.arange(n), (count, 1)),
+        "b_codebook": np.tile(books["b"] + 1, (count, 1)),
     }
-    drawn["a_index"] = np.arange(count * k).reshape(count, k) % (1 << config["a_bits"])
-    drawn["b_index"] = np.arange(drawn["b_index"].size).reshape(count, -1) * 3 // 2 % (1 << config["b_bits"])
-    drawn["a_mask"] = (np.arange(k) < np.array(outliers)[:, None]).astype(np.int64)
-    drawn["a_outlier"] = 0x4900 + np.arange(count * k).reshape(count, k)
-    drawn["a_scale"], drawn["b_scale"] = np.full(count, 0x3C00), np.full((count, config["n"]), 0x3800)
-    for side in "ab":
-        size = 1 << config[f"{side}_bits"]
-        drawn[f"{side}_codebook"] = np.tile(
-            index_matmul_cases.spread([0xBB00, 0xB400, 0x3400, 0x3900][:size], size), (count, 1)
-        )
-    return index_matmul_cases.with_products(drawn)
+    return _multiplied(inputs)
 
 
-def _alike(config: Config, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The rows with one index in all positions of A and of each column: the largest counts."""
-    column = np.arange(config["n"]).repeat(config["k"]) % (1 << config["b_bits"])
-    top = (1 << config["a_bits"]) - 1
-    return rows | {"a_index": np.full_like(rows["a_index"], top), "b_index": np.tile(column, (len(rows["b_index"]), 1))}
+def _alike(config: Config) -> dict[str, np.ndarray]:
+    """Equal values but for the outliers, and columns of one index."""
+    token = [0x3C00] * config["k"]
+    token[1], token[-2] = 0x4000, 0xC000
+    inputs = _tokens(config, [token, token])
+    columns = (np.arange(2)[:, None] + np.arange(config["n"])).repeat(config["k"], axis=1)
+    return inputs | {"b_index": columns % (1 << config["b_bits"])}
+
+
+def _multiplied(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With the product codebook of both codebooks."""
+    books = zip(inputs["a_codebook"], inputs["b_codebook"], strict=True)
+    rows = [cartesian(*(Codebook(len(book).bit_length() - 1, book.astype(np.uint16)) for book in pair)) for pair in books]
+    return inputs | {"products": np.stack([row.values for row in rows]).astype(np.int64)}
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """As of index_matmul."""
-    return index_matmul_cases.legal(config, inputs)
+    """Finite values, and centroids of A that ascend."""
+    book = inputs["a_codebook"]
+    order = np.argsort(fp16.order_key(book.astype(np.uint16)), axis=-1, kind="stable")
+    return {**inputs, "a_codebook": np.take_along_axis(book, order, axis=-1)}
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag."""
-    return {
-        "OVERFLOW": np.asarray(np.max(result.overflow, axis=-1)),
-        "OUTLIER": np.asarray(np.max(inputs["a_mask"], axis=-1) > 0),
-    }
+    overflow = np.asarray(result.overflow).reshape(len(inputs["x"]), -1).any(axis=-1)
+    keys = np.sort(fp16.order_key(inputs["x"].astype(np.uint16)), axis=-1)
+    pops = config["pops"]
+    tied = (keys[:, pops - 1] == keys[:, pops]) | (keys[:, -pops] == keys[:, -pops - 1]) if pops else overflow & False
+    return {"OVERFLOW": overflow, "TIES": np.asarray(tied)}

@@ -1,6 +1,22 @@
 """KLLM's chip: lanes over output columns, Orizuru, Clustering Unit, buffers."""
 
-from refemu.units.kllm.kllm_chip.product import Product, matmul
+from refemu.units.kllm.kllm_chip.plan import Operands, Pass, operands, passes
+from refemu.units.kllm.kllm_chip.product import Product, matmul, on_lanes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.kllm_chip.unit import COUNTERS, UNIT, KllmChip, State, run
 
-__all__ = ["ChipSizes", "Product", "matmul"]
+__all__ = [
+    "COUNTERS",
+    "UNIT",
+    "ChipSizes",
+    "KllmChip",
+    "Operands",
+    "Pass",
+    "Product",
+    "State",
+    "matmul",
+    "on_lanes",
+    "operands",
+    "passes",
+    "run",
+]

@@ -62,6 +62,7 @@ class LaneArray:
         self.lanes: list[PeLane] = [sizes.lane(a_bits, b_bits, integer, counter_bits) for _ in range(sizes.lanes)]
         self.feeders: list[Feeder] = []
         self.plan: Sequence[Pass] = ()
+        self.waiting: int = 0  #: number of the pass that no lane has begun
         self.y: np.ndarray = np.zeros((0, 0), np.uint16)
 
     def __repr__(self) -> str:
@@ -80,7 +81,6 @@ class LaneArray:
         self.plan, self.waiting = plan, 0
         self.y = np.zeros((len(operands.a), len(operands.b)), np.uint16)
         self._mine = [[one for one in plan if columns_of(at, one, self.sizes.macs)] for at in range(len(self.lanes))]
-        self._begun = [lane.state.tiles for lane in self.lanes]
         self.feeders = [
             Feeder(
                 lane,
@@ -90,6 +90,25 @@ class LaneArray:
             )
             for at, (lane, mine) in enumerate(zip(self.lanes, self._mine, strict=True))
         ]
+
+    def resume(self, states: Sequence[State], taken: Sequence[int], begun: Sequence[int], waiting: int) -> None:
+        """Go on in the middle of the product that was begun last.
+
+        Parameters
+        ----------
+        states : sequence of State
+            Registers of the lanes.
+        taken, begun : sequence of int
+            Slabs of the product that each lane took, and tiles that it began before.
+        waiting : int
+            Number of the pass that no lane has begun.
+        """
+        self.waiting = waiting
+        for lane, feeder, state, slabs_taken, first in zip(
+            self.lanes, self.feeders, states, taken, begun, strict=True
+        ):
+            lane.restore(state)
+            feeder.taken, feeder.first = slabs_taken, first
 
     @property
     def busy(self) -> bool:

@@ -107,8 +107,8 @@ class Feeder:
         self._idle: dict[str, Any] = {port.name: np.zeros(port.lanes, np.int64) for port in lane.ports.inputs}
         self._wide = {port.name for port in lane.ports.inputs if port.lanes > 1}
         self._stream, self._tiles, self._table = stream, tiles, table
-        self._first = lane.state.tiles
-        self._next = 0  # slab
+        self.first: int = lane.state.tiles  #: tiles that the lane began before
+        self.taken: int = 0  #: slabs
 
     def __repr__(self) -> str:
         return f"<Feeder of {len(self._stream)} slabs, {len(self._tiles)} tiles>"
@@ -126,7 +126,7 @@ class Feeder:
         bool
             True behind its last edge.
         """
-        return state.tiles - self._first == len(self._tiles) and state.phase == 0
+        return state.tiles - self.first == len(self._tiles) and state.phase == 0
 
     def pick(self, state: State) -> Pick:
         """Numbers of what the next edge is given.
@@ -141,9 +141,9 @@ class Feeder:
         Pick
             Numbers of a slab, a tile, an entry and an outlier.
         """
-        begun = state.tiles - self._first
-        slab = self._next if state.ready and self._next < len(self._stream) else -1
-        self._next += slab >= 0
+        begun = state.tiles - self.first
+        slab = self.taken if state.ready and self.taken < len(self._stream) else -1
+        self.taken += slab >= 0
         tile = begun if begun < len(self._tiles) else -1
         outlier = len(self._tiles[begun - 1].sparse) - state.left if state.phase == SPARSE else -1
         return Pick(slab, tile, state.address, outlier, begun - 1)

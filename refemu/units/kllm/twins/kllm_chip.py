@@ -7,13 +7,18 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.formats.kllm.twins.kmeans import dequantized
+from refemu.units.derived import Arrays, twin
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kernels.kllm_chip import product
 from refemu.units.kllm.kernels.pe_lane import TOTALS
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.product import Product, parts, result
-from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
+from refemu.units.kllm.kllm_chip.unit import COUNTERS as CHIP_COUNTERS
+from refemu.units.kllm.kllm_chip.unit import ONE, UNIT, KllmChip
 from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.twins import clustering as clustering_jit
+from refemu.units.kllm.twins import orizuru_passes as orizuru_passes_jit
 from refemu.units.kllm.twins.index_matmul import Prepared
 from refemu.units.kllm.twins.pe_lane import options
 
@@ -65,3 +70,43 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     assert largest >> bits == 0
     counts = dict(zip(COUNTERS, totals.tolist(), strict=True))
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)
+
+
+@twin(UNIT)
+def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
+    """Token after token: Orizuru for all of them, then indices and lanes for each."""
+    words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
+    shown = {port.name: array for port, array in zip(device.ports.outputs, outputs, strict=True)}
+    found = orizuru_passes_jit.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
+    totals = dict.fromkeys(CHIP_COUNTERS, 0)
+    totals["comparisons"] = found.comparisons
+    mask = found.outlier_mask.reshape(-1, device.k)
+    roots = np.maximum(found.root_max & 0x7FFF, found.root_min & 0x7FFF)
+    scale = np.where(roots == 0, ONE, roots).astype(np.uint16)
+    for row in range(len(mask)):
+        index = _indices(device, words["x"][row], mask[row], scale[row], words["a_codebook"][row], totals)
+        token = {name: tuple(array[row].ravel().tolist()) for name, array in words.items()}
+        done = on_lanes(device.operands(token, index, mask[row], int(scale[row])), (device.n,), device.chip)
+        search = int(found.cycles_taken[row]) if device.pops else 0
+        cluster = -(-int(np.count_nonzero(~mask[row])) // CLUSTERING)
+        taken = {"search_cycles": search, "cluster_cycles": cluster, "edges": done.cycles}
+        taken["cycles"] = search + cluster + done.cycles
+        for name in CHIP_COUNTERS:
+            totals[name] += taken[name] if name in taken else getattr(done, name, 0)
+        values = {"y": done.y.view(np.uint16), "overflow": done.overflow, "a_index": index, "a_mask": mask[row]}
+        values |= {"a_scale": scale[row], "cycles_taken": taken["cycles"]}
+        for name, array in shown.items():
+            array[row] = np.reshape(values[name], array[row].shape)
+    return list(totals.values())
+
+
+def _indices(
+    device: KllmChip, x: np.ndarray, mask: np.ndarray, scale: int, book: np.ndarray, totals: dict[str, int]
+) -> np.ndarray:
+    """Indices of a token, 0 at outliers."""
+    index = np.zeros(device.k, np.uint8)
+    books = np.broadcast_to(book, (np.count_nonzero(~mask), book.size))
+    done = clustering_jit.run(x[~mask], scale, books, bits=device.a_bits)
+    index[~mask] = done.index
+    totals["distances"] += done.distances
+    return index
