@@ -35,6 +35,7 @@ import refemu.units.kllm.index_product
 import refemu.units.kllm.kllm_chip.unit
 import refemu.units.kllm.orizuru.unit
 import refemu.units.kllm.orizuru_clocked
+import refemu.units.kllm.orizuru_passes
 import refemu.units.kllm.pe_lane.registers
 import refemu.units.kllm.pe_lane.unit
 import refemu.units.kllm.score_quantizer
@@ -106,6 +107,7 @@ from refemu.units.olive import olive_systolic as olive_systolic
 from refemu.units.olive import olive_systolic_clocked as olive_systolic_clocked
 from refemu.units.kllm import orizuru as orizuru
 from refemu.units.kllm import orizuru_clocked as orizuru_clocked
+from refemu.units.kllm import orizuru_passes as orizuru_passes
 from refemu.units.olive import outlier_decoder as outlier_decoder
 from refemu.units.olive import ovp_decoder as ovp_decoder
 from refemu.units.olive import ovp_encoder as ovp_encoder
@@ -465,10 +467,38 @@ class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, refemu.units.harmo
     @cached_property
     def run_jit(self) -> _KOffsetRun: ...
 
-class _KllmChipRun(Protocol):
-    def __call__(self, a_index: ArrayLike, a_mask: ArrayLike, a_outlier: ArrayLike, a_scale: ArrayLike, a_codebook: ArrayLike, b_index: ArrayLike, b_scale: ArrayLike, b_codebook: ArrayLike, products: ArrayLike, *, k: int = ..., n: int = ..., a_bits: int = ..., b_bits: int = ..., sizes: tuple[int, ...] = ..., lane_mapping: Literal['column', 'counter'] = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> refemu.units.kllm.kllm_chip.unit.Result: ...
+class _KllmChipResult(Result):
+    y: numpy.ndarray
+    overflow: numpy.ndarray
+    a_index: numpy.ndarray
+    a_mask: numpy.ndarray
+    a_scale: numpy.ndarray
+    cycles_taken: numpy.ndarray
+    cycles: int
+    search_cycles: int
+    cluster_cycles: int
+    edges: int
+    comparisons: int
+    distances: int
+    count_cycles: int
+    stalls: int
+    merge_cycles: int
+    mac_cycles: int
+    tiles: int
+    concats: int
+    indices: int
+    lookups: int
+    macs_reduce: int
+    macs_sparse: int
+    dequants: int
+    mults_scale: int
+    adds_merge: int
+    overflows: int
 
-class _KllmChipUnit(Unit[refemu.units.kllm.kllm_chip.unit.State, refemu.units.kllm.kllm_chip.unit.Result]):
+class _KllmChipRun(Protocol):
+    def __call__(self, x: ArrayLike, a_codebook: ArrayLike, b_index: ArrayLike, b_scale: ArrayLike, b_codebook: ArrayLike, products: ArrayLike, *, k: int = ..., n: int = ..., a_bits: int = ..., b_bits: int = ..., pops: int = ..., sizes: tuple[int, ...] = ..., tree: int = ..., lane_mapping: Literal['column', 'counter'] = ..., merge: Literal['tree', 'serial'] = ..., carry: Literal['counts', 'sums'] = ...) -> _KllmChipResult: ...
+
+class _KllmChipUnit(Unit[refemu.units.kllm.kllm_chip.unit.State, _KllmChipResult]):
     run: _KllmChipRun
     unit_class: type[refemu.units.kllm.kllm_chip.unit.KllmChip]
     @cached_property
@@ -768,6 +798,15 @@ class _OrizuruClockedUnit(Unit[refemu.units.kllm.orizuru_clocked.State, refemu.u
     unit_class: type[refemu.units.kllm.orizuru_clocked.ClockedOrizuru]
     @cached_property
     def run_jit(self) -> _OrizuruClockedRun: ...
+
+class _OrizuruPassesRun(Protocol):
+    def __call__(self, x: ArrayLike, *, n: int, k: int = ..., inputs: int = ..., total_order: bool = ..., min_leaf: Literal['not_max', 'compare'] = ...) -> refemu.units.kllm.orizuru_passes.Result: ...
+
+class _OrizuruPassesUnit(Unit[refemu.units.kllm.orizuru_passes.State, refemu.units.kllm.orizuru_passes.Result]):
+    run: _OrizuruPassesRun
+    unit_class: type[refemu.units.kllm.orizuru_passes.OrizuruPasses]
+    @cached_property
+    def run_jit(self) -> _OrizuruPassesRun: ...
 
 class _OutlierDecoderResult(Result):
     exponent: numpy.ndarray
@@ -1106,6 +1145,8 @@ def find(name: Literal["olive_systolic_clocked"]) -> _OliveSystolicClockedUnit: 
 def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...
 @overload
 def find(name: Literal["orizuru_clocked"]) -> _OrizuruClockedUnit: ...
+@overload
+def find(name: Literal["orizuru_passes"]) -> _OrizuruPassesUnit: ...
 @overload
 def find(name: Literal["outlier_decoder"]) -> _OutlierDecoderUnit: ...
 @overload
