@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from refemu.arith import integers
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
 from refemu.arith.threads import share_out
@@ -33,7 +34,7 @@ def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
         values |= {f"{name}_index": index[tree], f"root_{name}": roots[tree], f"root_{name}_valid": ends[tree] >= 0}
     for port, array in zip(device.ports.outputs, outputs, strict=True):
         array[:] = values[port.name].reshape(array.shape)
-    return [sum(column) for column in counts.T.tolist()]
+    return [int(integers.total(column)) for column in counts.T]
 
 
 @kernel
