@@ -80,7 +80,7 @@ def _one_pass(x, elements, apart, total, reuse, popped, marks, left, counts):  #
     for i in range(count):
         top[i], low[i] = x[elements[0, i]], x[elements[1, i]]
     shared = reuse * (1 - np.int64(apart))
-    heap, keys, lost = np.empty(2 << depth, np.int64), np.empty(count, np.int16), np.zeros(2 << depth, np.int32)
+    heap, keys, lost = np.empty(2 << depth, np.int64), np.empty(count, np.int16), np.empty(2 << depth, np.int32)
     gone = -(np.int64(1) << 62)
     live = select(top, low, apart, count, heap, gone, total, shared, keys, lost, popped, marks, left)
     for tree in range(2):
