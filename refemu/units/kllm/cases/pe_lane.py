@@ -97,7 +97,7 @@ def _values(config: Config) -> Iterator[Cases]:
     yield _case("edge", "everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
     why = "each product of outliers in a column of its own"
     yield _case("edge", why, config, [Shape(4, macs, macs)], sparse=np.eye(macs, dtype=np.int64))
-    for why, large in (
+    extremes: tuple[tuple[str, dict[str, Any]], ...] = (
         ("the product of the scales leaves fp16", {"a_scale": LARGE, "b_scale": LARGE}),
         ("the weighted sum leaves fp16", {"table": LARGE}),
         ("the sparse sum leaves fp16", {"x": LARGE, "w": LARGE, "x_coded": 0, "w_coded": 0}),
@@ -105,7 +105,8 @@ def _values(config: Config) -> Iterator[Cases]:
         ("an infinite bias against an infinite sum", {"table": LARGE, "bias": INFINITE | 0x8000}),
         ("entries, shifts and biases of the other sign", {"table": 0xB555, "shift": 0xB800, "bias": 0xBAAA}),
         ("signed zeros", {"table": 0x8000, "x": 0x8000, "bias": 0x8000, "row_sum": 0x8000}),
-    ):
+    )
+    for why, large in extremes:
         yield _case("edge", why, config, [Shape(9, macs, 2, biases=1), Shape(5, macs, 0, shifts=1)], **large)
     why = "products that a fused unit rounds otherwise, and sums that depend on their order"
     yield _case("edge", why, config, [Shape(15, macs, 3, biases=1)], table=_spread(config), decision="D-kllm-3")
@@ -113,30 +114,44 @@ def _values(config: Config) -> Iterator[Cases]:
 
 def _widths(config: Config) -> Iterator[Cases]:
     """Counts up to the width of their registers."""
-    most, slab = (1 << config["counter_bits"]) - 1, config["concat"]
+    parts = 4 if config["integer"] else 2
+    for part in range(parts):
+        why = f"indices of part {part} of {parts}, and their neighbours, until their registers are full"
+        yield Cases("edge", why, _stacked([_full(config, part, _entries(config) // parts)]))
+
+
+def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
+    """A column in which counter c takes each of `size` indices until it is full, in part `part` + c of all indices.
+
+    Counters with columns of their own share indices of A, so they take the same part, in another order.
+    """
+    counters, inputs, own = config["counters"], config["inputs"], config["lane_mapping"] == "counter"
     amount = (1 << config["a_bits"]) - 1 if config["integer"] else 1
-    own = config["lane_mapping"] == "counter"
-    inputs, macs = config["inputs"], config["macs"]
-    for counter in range(config["counters"]):
-        lanes = np.zeros((1, slab), np.int64)
-        for turn in range(slab // (inputs * config["counters"])):
-            place = counter * slab // config["counters"] + turn * inputs if own else (turn * config["counters"] + counter) * inputs
-            lanes[0, place : place + inputs] = 1
-        each = int(lanes.sum()) * amount
-        count = most // each
-        why = f"one index at all positions of counter {counter}, until its register is full"
-        yield Cases("edge", why, _stacked([_one_index(config, lanes, count, index) for index in (0, _entries(config) - 1)]))
+    each = ((1 << config["counter_bits"]) - 1) // amount
+    wide = config["concat"] // counters
+    slabs = -(-each * size // wide)
+    index, valid = np.zeros((2, slabs, counters, wide), np.int64)
+    for counter in range(counters):
+        first = part if own else part + counter
+        order = (first * size + (np.arange(size) + counter) % size) % _entries(config)
+        index[:, counter].flat[: each * size] = np.repeat(order, each)
+        valid[:, counter].flat[: each * size] = 1
+    if not own:  # register t * counters + c of every `inputs`
+        index, valid = (x.reshape(slabs, counters, -1, inputs).swapaxes(1, 2) for x in (index, valid))
+    return _column(config, index.reshape(slabs, -1), valid.reshape(slabs, -1), amount)
 
 
-def _one_index(config: Config, lanes: np.ndarray, count: int, index: int) -> dict[str, np.ndarray]:
-    """`count` slabs whose positions in `lanes` have one index; the last one closes the tile."""
+def _column(config: Config, index: np.ndarray, valid: np.ndarray, amount: int) -> dict[str, np.ndarray]:
+    """Slabs of whole indices, one a row; the last one closes the tile."""
     feed, lane = _feed(), _lane(config)
-    a = np.full(_slab(config), index >> config["b_bits"] if not config["integer"] else (1 << config["a_bits"]) - 1)
-    b = np.full(config["concat"], index & ((1 << config["b_bits"]) - 1))
+    a = np.full_like(index, amount) if config["integer"] else index >> config["b_bits"]
+    b, last = index & ((1 << config["b_bits"]) - 1), np.arange(len(index)) == len(index) - 1
     turns = config["concat"] // (config["inputs"] * config["counters"])
-    stream = [feed.Slab(a, b, lanes[0], turns, int(at == count - 1), int(at == count - 1)) for at in range(count)]
+    rows = zip(a[:, : _slab(config)], b, valid, last.astype(int).tolist(), strict=True)
+    stream = [feed.Slab(x, y, used, turns, end, end) for x, y, used, end in rows]
     tiles, table = _tiles(config, [Shape(1, 1)]), _table(config)
-    return feed.edges(lane, feed.picks(lane, stream, tiles), stream, tiles, table)  # type: ignore[no-any-return]
+    edges: dict[str, np.ndarray] = feed.edges(lane, feed.picks(lane, stream, tiles), stream, tiles, table)
+    return edges
 
 
 def _crowded(config: Config, why: str) -> Cases:
@@ -163,7 +178,8 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
         stream, tiles, table = _drawn(config, lane, shapes, drawn)
         found = found or feed.picks(lane, stream, tiles)
         blocks.append(feed.edges(lane, found, stream, tiles, table))
-    yield Cases("random", "products of drawn indices, centroids between 2^-6 and 1, one position in eight out", _stacked(blocks))
+    why = "products of drawn indices, centroids between 2^-6 and 1, one position in eight out"
+    yield Cases("random", why, _stacked(blocks))
     ports = find(NAME).ports(config).inputs
     yield Cases("random", "uniform values at all ports", random_inputs(NAME, ports, (2, EDGES), seed))
 
