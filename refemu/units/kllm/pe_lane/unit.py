@@ -321,12 +321,12 @@ class PeLane(Macs):
 
 
 UNIT_SIZES: dict[str, Any] = {
-    "concat": 16,
+    "concat": 8,
     "counters": 2,
-    "inputs": 4,
+    "inputs": 2,
     "macs": 3,
     "a_bits": 1,
-    "b_bits": 2,
+    "b_bits": 1,
     "integer": False,
     "lane_mapping": "column",
     "merge": "tree",
@@ -341,7 +341,15 @@ UNIT: Unit[State, Result] = Unit(
         "column": Config(**UNIT_SIZES),
         "counter": Config(**{**UNIT_SIZES, "macs": 2, "lane_mapping": "counter"}),
         "integer": Config(
-            **{**UNIT_SIZES, "macs": 2, "a_bits": 4, "integer": True, "merge": "serial", "counter_bits": 13}
+            **{
+                **UNIT_SIZES,
+                "macs": 2,
+                "a_bits": 8,
+                "b_bits": 2,
+                "integer": True,
+                "merge": "serial",
+                "counter_bits": 13,
+            }
         ),
     },
     ports=ports,
