@@ -16,6 +16,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
+ALTERNATE = 0x5555, 0xAAAA  #: words of which neither is infinite, nor its product with 1
 EDGES = 24  #: of a case of uniform values
 
 
@@ -43,6 +44,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _sizes(config)
         yield from _flow(config)
         yield from _values(config)
+        yield from _registers(config)
         yield from _widths(config)
     if kind == "random":
         yield from _random(config, seed)
@@ -80,9 +82,19 @@ def _flow(config: Config) -> Iterator[Cases]:
     yield _case("edge", why, config, [Shape(slab, macs, 1), Shape(3, macs)], waits=range(6, 19))
     why = "load high at every edge, with other slabs: taken where the lane is ready"
     yield _crowded(config, why)
-    first = _edges(config, [Shape(slab, macs, 1), Shape(slab, macs, 1)])
-    cut = {name: array[: 2 * len(array) // 3] for name, array in first.items()}
-    yield Cases("edge", "a case cut off in the middle, then the same from reset", _stacked([cut, cut]))
+    yield _cut(config)
+
+
+def _cut(config: Config) -> Cases:
+    """Cases that end under way, each before one that starts at once."""
+    whole = _edges(config, [Shape(1, 1, 1), *[Shape(3, 1)] * 4])
+    waits = [0, 1, 0, 2, 0, 3, 0, 4]  # edges without anything, so that other registers are in use at the end
+    length = 11
+    parts = []
+    for wait in waits:
+        idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
+        parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
+    return Cases("edge", "cases cut off under way, and others from reset behind them", _stacked(parts))
 
 
 def _values(config: Config) -> Iterator[Cases]:
@@ -111,6 +123,29 @@ def _values(config: Config) -> Iterator[Cases]:
     yield _case("edge", why, config, [Shape(15, macs, 3, biases=1)], table=_spread(config), decision="D-kllm-3")
 
 
+def _registers(config: Config) -> Iterator[Cases]:
+    """Every bit of the operands of a tile, of its scales' products and of its flags up and down."""
+    macs = config["macs"]
+    shapes = [Shape(1, macs, closes=0)] * 3 + [Shape(1, macs, 1, biases=1)] * 3
+    tiles = []
+    for t, tile in enumerate(_tiles(config, shapes)):
+        word, lane = ALTERNATE[t % 2], np.arange(macs)
+        every, ones = np.full(macs, word), np.full(macs, ONE)
+        if t < 3:
+            tiles.append(tile._replace(a_scale=word, shift=word, b_scale=every, row_sum=every, bias=every))
+        else:
+            bias = np.where((lane + t) % 2, INFINITE, 0) * (t < 5)
+            product = {"x": every[None], "w": ones[None], "x_coded": 0 * ones[None], "w_coded": 0 * ones[None]}
+            tiles.append(tile._replace(a_scale=word, b_scale=ones, bias=bias, **product))
+    edges = _laid(config, _stream(config, _lane(config), shapes, None), tiles, _table(config))
+    edges["outliers"] = np.where(edges["closes"] == 1, edges["outliers"], edges["a_scale"])
+    yield Cases("edge", "every bit of the operands and flags of a tile, up and down", _stacked([edges]))
+    edges = _edges(config, [Shape(1, 1, 1)])
+    most = 1 << 15
+    edges["outliers"] = edges["outliers"] * most
+    yield Cases("edge", f"a tile of {most} outliers begins", _stacked([{n: x[:-2] for n, x in edges.items()}]))
+
+
 def _widths(config: Config) -> Iterator[Cases]:
     """Counts up to the width of their registers."""
     parts = 4 if config["integer"] else 2
@@ -120,8 +155,9 @@ def _widths(config: Config) -> Iterator[Cases]:
 
 
 def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
-    """A column in which counter c takes each of `size` indices until it is full, in part `part` + c of all indices.
+    """A tile in which counter c takes each of `size` indices until it is full, in part `part` + c of all indices.
 
+    The full column is column `part`, modulo MACs; those before it have no positions. A short tile follows.
     Counters with columns of their own share indices of A, so they take the same part, in another order.
     """
     counters, inputs, own = config["counters"], config["inputs"], config["lane_mapping"] == "counter"
@@ -139,20 +175,24 @@ def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
         amounts[:, counter].flat[: each * size] = rest
     if not own:  # register t * counters + c of every `inputs`
         index, valid, amounts = (x.reshape(slabs, counters, -1, inputs).swapaxes(1, 2) for x in (index, valid, amounts))
-    return _column(config, *(x.reshape(slabs, -1) for x in (index, valid, amounts)))
+    column = 0 if own else part % config["macs"] if config["integer"] else part * (config["macs"] - 1)
+    return _column(config, column, *(x.reshape(slabs, -1) for x in (index, valid, amounts)))
 
 
-def _column(config: Config, index: np.ndarray, valid: np.ndarray, amounts: np.ndarray) -> dict[str, np.ndarray]:
-    """Slabs of whole indices, one a row; the last one closes the tile."""
-    feed, lane = _feed(), _lane(config)
+def _column(
+    config: Config, part: int, index: np.ndarray, valid: np.ndarray, amounts: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Slabs of whole indices, one a row, behind `part` columns without positions; the last one closes the tile."""
+    feed = _feed()
     a = amounts if config["integer"] else index >> config["b_bits"]
     b, last = index & ((1 << config["b_bits"]) - 1), np.arange(len(index)) == len(index) - 1
     turns = config["concat"] // (config["inputs"] * config["counters"])
     rows = zip(a[:, : _slab(config)], b, valid, last.astype(int).tolist(), strict=True)
     stream = [feed.Slab(x, y, used, turns, end, end) for x, y, used, end in rows]
-    tiles, table = _tiles(config, [Shape(1, 1)]), _table(config)
-    edges: dict[str, np.ndarray] = feed.edges(lane, feed.picks(lane, stream, tiles), stream, tiles, table)
-    return edges
+    none = feed.Slab(0 * a[0, : _slab(config)], 0 * b[0], 0 * b[0], 1, 1, 0)
+    shapes = [Shape(1, 1), Shape(1, config["macs"], closes=0)]
+    short = _stream(config, _lane(config), shapes[1:], None)
+    return _laid(config, [none] * part + stream + short, _tiles(config, shapes), _table(config))
 
 
 def _crowded(config: Config, why: str) -> Cases:
@@ -182,7 +222,9 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     why = "products of drawn indices, centroids between 2^-6 and 1, one position in eight out"
     yield Cases("random", why, _stacked(blocks))
     ports = find(NAME).ports(config).inputs
-    yield Cases("random", "uniform values at all ports", random_inputs(NAME, ports, (2, EDGES), seed))
+    inputs = random_inputs(NAME, ports, (2, EDGES), seed)
+    inputs["outliers"] &= 1  # a tile of thousands would outlast the case
+    yield Cases("random", "uniform values at all ports, at most one outlier", inputs)
 
 
 def _drawn(config: Config, lane: Any, shapes: Sequence[Shape], drawn: Iterator[int]) -> tuple[Any, Any, Any]:
@@ -281,9 +323,16 @@ def _edges(
     config: Config, shapes: Sequence[Shape], waits: Sequence[int] = (), valid: int | None = None, **fixed: Any
 ) -> dict[str, np.ndarray]:
     """Edges that stream tiles of these shapes, then two without anything."""
-    feed, lane = _feed(), _lane(config)
-    stream, tiles = _stream(config, lane, shapes, valid), _tiles(config, shapes, **fixed)
+    stream, tiles = _stream(config, _lane(config), shapes, valid), _tiles(config, shapes, **fixed)
     table = np.broadcast_to(fixed.get("table", _table(config)), (_entries(config),))
+    return _laid(config, stream, tiles, table, waits)
+
+
+def _laid(
+    config: Config, stream: Sequence[Any], tiles: Sequence[Any], table: np.ndarray, waits: Sequence[int] = ()
+) -> dict[str, np.ndarray]:
+    """Edges of slabs and tiles, then two without anything."""
+    feed, lane = _feed(), _lane(config)
     edges = feed.edges(lane, feed.picks(lane, stream, tiles, waits), stream, tiles, table, waits)
     return {name: np.concatenate([array, _quiet(name, array)]) for name, array in edges.items()}
 
