@@ -78,11 +78,19 @@ def _flow(config: Config) -> Iterator[Cases]:
     yield _case("edge", why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
     why = "long columns: the MACs wait"
     yield _case("edge", why, config, [Shape(3 * slab, 1) for _ in range(3)])
-    why = "no go for some edges, with a full tile waiting"
-    yield _case("edge", why, config, [Shape(slab, macs, 1), Shape(3, macs)], waits=range(6, 19))
+    yield _waiting(config)
     why = "load high at every edge, with other slabs: taken where the lane is ready"
     yield _crowded(config, why)
     yield _cut(config)
+
+
+def _waiting(config: Config) -> Cases:
+    """No `go` for some edges, in which the operands of a tile are others."""
+    macs = config["macs"]
+    edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(6, 19))
+    for name in ("shifts", "biases", "opens", "closes", "a_scale", "shift", "b_scale", "row_sum", "bias"):
+        edges[name][6:19] ^= 1
+    return Cases("edge", "no go for some edges, with a full tile waiting and other operands", _stacked([edges]))
 
 
 def _cut(config: Config) -> Cases:
@@ -137,7 +145,8 @@ def _registers(config: Config) -> Iterator[Cases]:
             bias = np.where((lane + t) % 2, INFINITE, 0) * (t < 5)
             product = {"x": every[None], "w": ones[None], "x_coded": 0 * ones[None], "w_coded": 0 * ones[None]}
             tiles.append(tile._replace(a_scale=word, b_scale=ones, bias=bias, **product))
-    edges = _laid(config, _stream(config, _lane(config), shapes, None), tiles, _table(config))
+    table = np.resize(ALTERNATE, _entries(config))
+    edges = _laid(config, _stream(config, _lane(config), shapes, None), tiles, table)
     edges["outliers"] = np.where(edges["closes"] == 1, edges["outliers"], edges["a_scale"])
     yield Cases("edge", "every bit of the operands and flags of a tile, up and down", _stacked([edges]))
     edges = _edges(config, [Shape(1, 1, 1)])
