@@ -25,7 +25,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "[kllm §III-D, Fig. 5] a token with an outlier of either side, by all columns"
         yield Cases(kind, why, _tokens(config, [_counting(k)]))
     if kind == "edge":
-        yield Cases(kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60")
+        yield Cases(
+            kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60"
+        )
         yield Cases(kind, "zeros alone: a scale of 1", _tokens(config, [[0] * k, [0x8000] * k]), "D-kllm-11")
         ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
         why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
@@ -46,7 +48,9 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     near = {"x": (word & 0x83FF) | (8 + (word >> 10) % 8) << 10, "b_scale": 0x3000 + (drawn["b_scale"] & 0xFFF)}
     for name in ("a_codebook", "b_codebook"):
         near[name] = (drawn[name] & 0x83FF) | (9 + (drawn[name] >> 10) % 6) << 10
-    yield Cases("random", "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near)))
+    yield Cases(
+        "random", "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near))
+    )
     few = {name: array[::3] for name, array in drawn.items()}
     yield Cases("random", "any words", legal(config, few))
 
@@ -98,7 +102,9 @@ def _alike(config: Config) -> dict[str, np.ndarray]:
 def _multiplied(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With the product codebook of both codebooks."""
     books = zip(inputs["a_codebook"], inputs["b_codebook"], strict=True)
-    rows = [cartesian(*(Codebook(len(book).bit_length() - 1, book.astype(np.uint16)) for book in pair)) for pair in books]
+    rows = [
+        cartesian(*(Codebook(len(book).bit_length() - 1, book.astype(np.uint16)) for book in pair)) for pair in books
+    ]
     return inputs | {"products": np.stack([row.values for row in rows]).astype(np.int64)}
 
 

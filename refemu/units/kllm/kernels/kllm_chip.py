@@ -49,7 +49,25 @@ PASS_ROW, PASS_FIRST, PASS_WIDTH, PASS_LOW, PASS_HIGH, PASS_OPENS, PASS_CLOSES, 
 
 
 @kernel
-def product(options, sizes, passes, flags, a, b, a_mask, b_mask, a_words, a_coded, b_words, centroids, table, rows, columns, y, totals):
+def product(
+    options,
+    sizes,
+    passes,
+    flags,
+    a,
+    b,
+    a_mask,
+    b_mask,
+    a_words,
+    a_coded,
+    b_words,
+    centroids,
+    table,
+    rows,
+    columns,
+    y,
+    totals,
+):
     """y (M, N) uint16 <- all passes; returns the edges, and the largest count of a register.
 
     options: as of `lane_edge`. sizes: lanes, counters, MACs, entries, concat. passes: int64 (passes, 9) by the names
@@ -68,7 +86,11 @@ def product(options, sizes, passes, flags, a, b, a_mask, b_mask, a_words, a_code
     overflow, p = np.zeros((lanes, macs), np.uint8), np.zeros(PORTS, np.int64)
     row, indices, valid = np.zeros(positions, np.uint8), np.zeros(concat, np.uint8), np.zeros(concat, np.uint8)
     tile, pair, coded = np.zeros((3, macs), np.int64), np.zeros((2, macs), np.int64), np.zeros((3, macs), np.uint8)
-    following, working, cursor = np.zeros((lanes, 3), np.int64), np.zeros(lanes, np.int64), np.zeros((lanes, macs), np.int64)
+    following, working, cursor = (
+        np.zeros((lanes, 3), np.int64),
+        np.zeros(lanes, np.int64),
+        np.zeros((lanes, macs), np.int64),
+    )
     following[:, 2] = -1
     waiting, edges, largest = np.int64(0), np.int64(0), np.int64(0)
     while waiting < passes.shape[0] or _active(r):
@@ -80,13 +102,49 @@ def product(options, sizes, passes, flags, a, b, a_mask, b_mask, a_words, a_code
             p[:] = 0
             p[P_TURNS], p[P_ENTRY] = 1, table[r[lane, R_ADDRESS]]
             if r[lane, R_READY] == 1:
-                _slab(options, macs, counters, passes, lane, following[lane], a, b, a_mask, b_mask, row, indices, valid, p)
+                _slab(
+                    options, macs, counters, passes, lane, following[lane], a, b, a_mask, b_mask, row, indices, valid, p
+                )
             takes = go and _width(passes[waiting], lane, macs) > 0
             if takes:
                 _tile(passes[waiting], lane, flags, rows, columns, tile, p)
             if r[lane, R_PHASE] == SPARSE:
-                _outliers(passes[working[lane]], lane, macs, a_mask, b_mask, a_words, a_coded, b_words, b, centroids, cursor[lane], pair, coded)
-            peak = lane_edge(options, p, row, indices, valid, tile, pair, coded, r[lane], slab[lane], held[lane], count[lane], counted[lane], reducing[lane], work[lane], scales[lane], sums[lane], overflow[lane], totals)
+                _outliers(
+                    passes[working[lane]],
+                    lane,
+                    macs,
+                    a_mask,
+                    b_mask,
+                    a_words,
+                    a_coded,
+                    b_words,
+                    b,
+                    centroids,
+                    cursor[lane],
+                    pair,
+                    coded,
+                )
+            peak = lane_edge(
+                options,
+                p,
+                row,
+                indices,
+                valid,
+                tile,
+                pair,
+                coded,
+                r[lane],
+                slab[lane],
+                held[lane],
+                count[lane],
+                counted[lane],
+                reducing[lane],
+                work[lane],
+                scales[lane],
+                sums[lane],
+                overflow[lane],
+                totals,
+            )
             largest = max(largest, peak)
             if r[lane, R_VALID] == 1:
                 done = passes[working[lane]]

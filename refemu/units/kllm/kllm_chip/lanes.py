@@ -39,7 +39,9 @@ def columns_of(lane: int, one: Pass, macs: int) -> range:
 class LaneArray:
     """Lanes that multiply one product after another; an edge is an edge of all of them."""
 
-    def __init__(self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18) -> None:
+    def __init__(
+        self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18
+    ) -> None:
         """Make the lanes.
 
         Parameters
@@ -104,9 +106,7 @@ class LaneArray:
             Number of the pass that no lane has begun.
         """
         self.waiting = waiting
-        for lane, feeder, state, slabs_taken, first in zip(
-            self.lanes, self.feeders, states, taken, begun, strict=True
-        ):
+        for lane, feeder, state, slabs_taken, first in zip(self.lanes, self.feeders, states, taken, begun, strict=True):
             lane.restore(state)
             feeder.taken, feeder.first = slabs_taken, first
 

@@ -192,7 +192,12 @@ class KllmChip(Stepped[State]):
         roots = max(done.root_max & 0x7FFF, done.root_min & 0x7FFF)  # D-kllm-9
         zeros = lanes([0] * self.n)
         cycles = done.cycles_taken if self.pops else 0  # nothing is popped: the thresholds are not needed
-        now: dict[str, Any] = {"y": zeros, "overflow": zeros, "a_index": lanes([0] * self.k), "a_mask": done.outlier_mask}
+        now: dict[str, Any] = {
+            "y": zeros,
+            "overflow": zeros,
+            "a_index": lanes([0] * self.k),
+            "a_mask": done.outlier_mask,
+        }
         now |= {"a_mask": lanes(tuple(map(int, fields(done.outlier_mask)))), "a_scale": roots or ONE}  # D-kllm-11
         now |= {"clustered": 0, "waiting": 0, "cycles_taken": cycles, "cycles": before.cycles + cycles}
         now |= {"search_cycles": before.search_cycles + cycles}
@@ -242,7 +247,8 @@ class KllmChip(Stepped[State]):
         states = tuple(array.edge())
         y = array.y[0].tolist()
         now: dict[str, Any] = {
-            name: getattr(before, name) + sum(getattr(b, name) - getattr(a, name) for a, b in zip(before.lanes, states, strict=True))
+            name: getattr(before, name)
+            + sum(getattr(b, name) - getattr(a, name) for a, b in zip(before.lanes, states, strict=True))
             for name in SUMMED
         }
         self._in_step = replace(
@@ -270,9 +276,7 @@ class KllmChip(Stepped[State]):
         words = self.operands(token, index, mask > 0, state.a_scale)
         self.array.begin(words, passes(words, self.chip))
 
-    def operands(
-        self, token: Mapping[str, Lanes], index: np.ndarray, mask: np.ndarray, scale: int
-    ) -> Operands:
+    def operands(self, token: Mapping[str, Lanes], index: np.ndarray, mask: np.ndarray, scale: int) -> Operands:
         """Lay out a token and the columns as the lanes are fed.
 
         Parameters
@@ -319,7 +323,9 @@ class KllmChip(Stepped[State]):
         for name, words in (("x", x), ("a_codebook", codebook)):
             bad = words & 0x7C00 == 0x7C00
             if bad.any():
-                raise Refused(f"{self.name}: {name} must be finite, got word 0x{int(words[bad][0]):04X}{at(first_index(bad))}")
+                raise Refused(
+                    f"{self.name}: {name} must be finite, got word 0x{int(words[bad][0]):04X}{at(first_index(bad))}"
+                )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -377,6 +383,9 @@ UNIT: Unit[State, Result] = Unit(
     counters=COUNTERS,
     mark=kllm_chip_cases.mark,
     legal=kllm_chip_cases.legal,
-    flags={"OVERFLOW": Flag(0, "some output left fp16"), "TIES": Flag(1, "the k-th largest or smallest value is there twice")},
+    flags={
+        "OVERFLOW": Flag(0, "some output left fp16"),
+        "TIES": Flag(1, "the k-th largest or smallest value is there twice"),
+    },
 )
 run: RunFunction[Result] = UNIT.run
