@@ -75,8 +75,14 @@ CONSTANT = {
         ),
     },
     "orizuru_clocked": {
+        "n16: st.k 0-4": "the k of the configuration, a constant",
         "n16_total_order: st.k 0-4": "the k of the configuration, a constant",
         "n8: st.k 0-3": "the k of the configuration, a constant",
+    },
+    "orizuru_passes": {
+        "out.root_max_valid, out.root_min_valid 0": "follows from n and k: whether k pops leave an element",
+        "out.passes_taken 0-23": "follows from n, k and inputs, whatever the values",
+        "out.cycles_taken 0-39": "follows from n, k and inputs, whatever the values",
     },
     "score_quantizer": {
         "fixed3: out.scale 0-15": "a scale has no sign; that of fixed range is a constant, that of shares at most 1",

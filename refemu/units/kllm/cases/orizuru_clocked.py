@@ -24,20 +24,20 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         why = "[kllm §IV-C, Fig. 7] both trees of the row are set, popped and repaired edge by edge; then an idle edge"
         yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], events), (0, 0)]]))
-    if kind == "edge" and not _brief(config):
-        popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
-        yield from _edge(_rows(config, whole), events, popped)
     if kind == "edge":
-        rows = _alternating(config)
+        popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
+        blocks = list(_edge(_rows(config, whole), events, popped))
+        yield from blocks[-2:] if _brief(config) else blocks
+        rows = np.concatenate([_alternating(config), _ranked(config)[: int(_brief(config))]])
         why = "rows whose bits alternate; each element in turn is among the largest, and the smallest"
         yield Cases(kind, why, edges({"x": rows}, [in_turn(range(len(rows)), events)]))
-    if kind == "random" and not _brief(config):
+    if kind == "random":
         why = f"{whole[0].why}, others at every edge"
         yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, events + 8, rare=2))
 
 
 def _brief(config: Config) -> bool:
-    """Whether a set is brief: the 16-input unit of [kllm Table I], whose smaller neighbour has all kinds of rows."""
+    """Whether edge rows are few: the 16-input unit of [kllm Table I], whose smaller neighbour has all kinds."""
     return bool(config["n"] >= WIDE and config["min_leaf"] == "not_max")
 
 

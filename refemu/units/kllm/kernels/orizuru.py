@@ -14,7 +14,7 @@ from refemu.arith.jit import kernel
 def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, ends):
     """Pop the largest of `x` and the smallest of `y` (n,); returns repairs with an available value on both sides.
 
-    apart: whether `y` is not `x`. heap (2 * size,), keys (n,) and lost (2 * size,), all 0, are work space. index
+    apart: whether `y` is not `x`. heap (2 * size,), keys (n,) and lost (2 * size,) are work space. index
     (2, k): popped leaves. mask (n,): set where either tree pops. ends (2,): leaves left at the roots,
     -1 where none is.
     """
@@ -111,7 +111,7 @@ def pop(heap, gone, popped, mask, swap):
 def live_repairs(popped, n, lost):
     """Repairs of the paper's tree with an available leaf on both sides, after each pop.
 
-    lost: of every node, leaves popped below it; 0 before and after.
+    lost (2 * size,): work space; of a node on a path, and of its neighbour, leaves popped below it.
     """
     size, live, top = lost.size >> 1, np.int64(0), np.int64(1)
     if n == size:  # sides of more leaves than pops are always available
@@ -119,17 +119,17 @@ def live_repairs(popped, n, lost):
             top <<= 1
             live += popped.size
     for p in range(popped.size):
+        node = size + popped[p]
+        while node >= 2 * top:
+            lost[node], lost[node ^ 1] = 0, 0
+            node >>= 1
+    for p in range(popped.size):
         node, level = size + popped[p], 0
         while node >= 2 * top:
             lost[node] += 1
             live += np.int64(min(_left(node, level, n, lost), _left(node ^ 1, level, n, lost)) > 0)
             node >>= 1
             level += 1
-    for p in range(popped.size):
-        node = size + popped[p]
-        while node >= 2 * top:
-            lost[node] = 0
-            node >>= 1
     return live
 
 

@@ -1,8 +1,9 @@
 """KLLM's chip: lanes over output columns, Orizuru, Clustering Unit, buffers."""
 
-from refemu.units.kllm.kllm_chip.plan import Operands, Pass, operands, passes
+from refemu.units.kllm.kllm_chip.plan import Operands, Pass, laid_out, operands, passes
 from refemu.units.kllm.kllm_chip.product import Product, matmul, on_lanes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.kllm_chip.timeline import edges
 from refemu.units.kllm.kllm_chip.unit import COUNTERS, UNIT, KllmChip, State, run
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "Pass",
     "Product",
     "State",
+    "edges",
+    "laid_out",
     "matmul",
     "on_lanes",
     "operands",

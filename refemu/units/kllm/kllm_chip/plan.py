@@ -4,6 +4,7 @@ Paper: [kllm §III-B, §III-D, §IV-A]. Decisions: D-kllm-31 (columns go to the 
 from slab to slab of a long column).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -143,13 +144,35 @@ def passes(operands: Operands, sizes: ChipSizes) -> list[Pass]:
     list of Pass
         In the order in which the MACs reduce them.
     """
+    return laid_out(operands.limits.tolist(), lambda m, length: _left_out(operands, m, length), sizes)
+
+
+def laid_out(
+    limits: Sequence[Sequence[int]], left_out: Callable[[int, int], np.ndarray], sizes: ChipSizes
+) -> list[Pass]:
+    """Passes of rows of which only sizes are known.
+
+    Parameters
+    ----------
+    limits : sequence of (int, int)
+        Positions and columns of every row.
+    left_out : callable
+        left_out(row, positions): positions that each column leaves out of the counts, (N,).
+    sizes : ChipSizes
+        Sizes of the chip.
+
+    Returns
+    -------
+    list of Pass
+        In the order in which the MACs reduce them.
+    """
     plan = []
-    for m, (length, width) in enumerate(operands.limits.tolist()):
-        left_out = _left_out(operands, m, length)
+    for m, (length, width) in enumerate(limits):
+        outside = left_out(m, length)
         step = sizes.positions if sizes.carry == "sums" else max(length, 1)
         for first in range(0, width, sizes.tile):
             columns = min(sizes.tile, width - first)
-            outliers = int(left_out[first : first + columns].max())
+            outliers = int(outside[first : first + columns].max())
             for low in range(0, max(length, 1), step):
                 high = min(low + step, length)
                 plan.append(Pass(m, first, columns, low, high, int(low == 0), int(high == length), outliers, length))

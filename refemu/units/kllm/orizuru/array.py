@@ -213,6 +213,13 @@ class CandidateArray(OrizuruArray):
         -------
         State
             Registers after the load.
+
+        Raises
+        ------
+        Refused
+            A NaN without a total order.
+        RefusedType
+            Another number of words.
         """
         words = fields(self.accept(low)[0])
         keys = fp16.order_key(np.array(words, np.uint16), self.total_order)

@@ -80,40 +80,40 @@ def _popped(
     roots = np.empty((2, *shape), np.uint16)
     rows = words.reshape(count, n), index.reshape(2, count, k), mask.reshape(count, n), roots.reshape(2, count)
     kind, gone = (NARROW, -(1 << 31)) if depth <= 15 else (WIDE, -(1 << 62))  # gone: below every rank
-    parts: list[tuple[bool, int]] = []  # of each thread: whether a NaN is refused, and live repairs
+    parts: list[tuple[bool, int, int]] = []  # of each thread: whether a NaN is refused, comparisons, live ones
 
     def some(first: int, last: int) -> None:
         parts.append(_rows(*rows, first, last, depth, kind, gone, int(total_order), int(reuse)))
 
     share_out(some, count, least=LEAST)
-    live = count * int(setup_live(n, reuse))
-    for nan, repairs in parts:
+    comparisons = live = 0
+    for nan, used, with_two in parts:
         if nan:
             orizuru.require_ordered(words, total_order)
-        live += int(repairs)  # of NumPy where kernels are interpreted
-    comparisons = int(setup_comparisons(depth, reuse)) + 2 * k * depth
+        comparisons, live = comparisons + int(used), live + int(with_two)  # of NumPy where kernels are interpreted
     values = {"index": index, "outlier_mask": mask, "root": roots}
-    return values, (count * comparisons, live, count * (depth + k * (1 + depth)))
+    return values, (comparisons, live, count * (depth + k * (1 + depth)))
 
 
 @kernel
 def _rows(  # type: ignore[no-untyped-def]
     x, index, mask, roots, begin, end, depth, kind, gone, total, reuse
 ):
-    """Rows of words from `begin` to `end`. Returns whether a NaN was refused, and live repairs."""
-    largest, live, n = np.int64(0), np.int64(0), x.shape[1]
+    """Rows of words from `begin` to `end`. Returns whether a NaN is refused, comparisons, and live ones."""
+    n, count = x.shape[1], end - begin
+    largest, live = np.int64(0), np.int64(count * setup_live(n, reuse))
     for r in range(begin, end):
         largest = max(largest, _peak(x[r]))
     if largest > 0x7C00 and total == 0:
-        return True, live
-    heap, keys, lost = np.empty(2 << depth, kind.dtype), np.empty(n, np.int16), np.zeros(2 << depth, np.int32)
+        return True, np.int64(0), live
+    heap, keys, lost = np.empty(2 << depth, kind.dtype), np.empty(n, np.int16), np.empty(2 << depth, np.int32)
     ends = np.empty(2, np.int64)
     for r in range(begin, end):
         row = x[r]
         live += select(row, row, False, n, heap, gone, total, reuse, keys, lost, index[:, r], mask[r], ends)
         for tree in range(2):
             roots[tree, r] = row[max(ends[tree], 0)]  # all bits of an empty tree are 0, so it shows element 0
-    return False, live
+    return False, np.int64(count * (setup_comparisons(depth, reuse) + 2 * index.shape[2] * depth)), live
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from refemu.arith import integers
 from refemu.arith.fp16_jit import plain
 from refemu.arith.jit import kernel
 from refemu.arith.threads import share_out
@@ -33,7 +34,7 @@ def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
         values |= {f"{name}_index": index[tree], f"root_{name}": roots[tree], f"root_{name}_valid": ends[tree] >= 0}
     for port, array in zip(device.ports.outputs, outputs, strict=True):
         array[:] = values[port.name].reshape(array.shape)
-    return [sum(column) for column in counts.T.tolist()]
+    return [int(integers.total(column)) for column in counts.T]
 
 
 @kernel
@@ -79,7 +80,7 @@ def _one_pass(x, elements, apart, total, reuse, popped, marks, left, counts):  #
     for i in range(count):
         top[i], low[i] = x[elements[0, i]], x[elements[1, i]]
     shared = reuse * (1 - np.int64(apart))
-    heap, keys, lost = np.empty(2 << depth, np.int64), np.empty(count, np.int16), np.zeros(2 << depth, np.int32)
+    heap, keys, lost = np.empty(2 << depth, np.int64), np.empty(count, np.int16), np.empty(2 << depth, np.int32)
     gone = -(np.int64(1) << 62)
     live = select(top, low, apart, count, heap, gone, total, shared, keys, lost, popped, marks, left)
     for tree in range(2):

@@ -1,0 +1,80 @@
+"""Edges of a product without stepping the lanes: when columns are counted, merged and reduced, by maxima and sums.
+
+Paper: [kllm §IV-A]. Lane 0 has as many columns as any lane in every pass, so its times are those of the chip. What the
+stepped lanes count is the same; a test holds the two together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from refemu.units.kllm.kllm_chip.plan import Pass
+from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+
+ALONE = 3  #: first columns of a pass, which may wait for the bank; the others follow in equal steps
+FINISH = 2  #: edges for the scale and for the sum of both paths
+
+
+@dataclass
+class Times:
+    """Edges from which something is possible."""
+
+    load: int = 0  #: the Concat registers take a slab
+    merged: int = 0  #: last edge of the last merge
+    bank: int = 0  #: the bank of histograms takes columns
+    free: int = 0  #: the MACs take a tile
+    unsure: bool = False  #: the last merge ended with the swap that it had waited for
+
+
+def edges(plan: Sequence[Pass], sizes: ChipSizes, entries: int, extra: int = 0) -> int:
+    """Count the edges of a product.
+
+    Parameters
+    ----------
+    plan : sequence of Pass
+        Its passes.
+    sizes : ChipSizes
+        Sizes of the chip.
+    entries : int
+        Entries of the codebook.
+    extra : int
+        Edges for a shift and a bias.
+
+    Returns
+    -------
+    int
+        Edges until the last output.
+
+    References
+    ----------
+    [kllm §IV-A]
+    """
+    times, own = Times(), sizes.lane_mapping == "counter"
+    merge = sizes.counters if sizes.merge == "serial" and not own else 1
+    for one in plan:
+        columns = 1 if own else min(one.width, sizes.macs)
+        turns = _turns(one, sizes)
+        for _ in range(min(columns, ALONE)):
+            _column(times, turns, merge)
+        alike = max(columns - ALONE, 0) * (sum(turns) + merge - 1)
+        times.load, times.merged = times.load + alike, times.merged + alike
+        times.bank = max(times.merged + 1, times.free)
+        times.free = times.bank + entries + (one.outliers + FINISH + extra) * one.closes
+    return times.free + 1 if plan else 0
+
+
+def _turns(one: Pass, sizes: ChipSizes) -> list[int]:
+    """Counting edges of every slab of a column."""
+    lengths = [min(low + sizes.positions, one.high) - low for low in range(one.low, max(one.high, one.low + 1), sizes.positions)]
+    return [max(1, -(-length // sizes.turn)) for length in lengths]
+
+
+def _column(times: Times, turns: Sequence[int], merge: int) -> None:
+    """One column: slab after slab is counted, then its histogram goes to the bank."""
+    done = 0
+    for slab in turns:
+        start = max(times.load + 1, times.merged)
+        done = start + slab - 1
+        times.load = done + (slab == 1 and start == times.merged and times.unsure)
+    first = max(done + 1, times.bank)
+    times.merged = first + merge - 1
+    times.unsure = times.merged == times.bank
