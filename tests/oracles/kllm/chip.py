@@ -134,7 +134,7 @@ def product(
             work(count, row, columns[j], parts, table)
     count["overflows"] = sum(map(sum, overflow))
     plan = [each for m, limits in enumerate(reach) for each in passes(chip, m, *limits)]
-    count.update(timed(chip, plan, rows, columns, len(table)))
+    count.update(timed(chip, plan, rows, columns, table))
     return Answer(y, overflow, dict(count))
 
 
@@ -214,10 +214,10 @@ def span(one: Pass, rows: Sequence[Left], columns: Sequence[Right], entries: int
 
 
 def timed(
-    chip: Chip, plan: Sequence[Pass], rows: Sequence[Left], columns: Sequence[Right], entries: int
-) -> dict[str, int]:
+    chip: Chip, plan: Sequence[Pass], rows: Sequence[Left], columns: Sequence[Right], table: Sequence[int]
+) -> Counter[str]:
     """Cycles of the chip, and counters of what lanes did in them."""
-    spans = [span(one, rows, columns, entries) for one in plan]
+    spans = [span(one, rows, columns, len(table)) for one in plan]
     schedules = together(chip, plan, spans)
     count: Counter[str] = Counter(cycles=0)
     for lane, times in enumerate(schedules):
@@ -229,7 +229,17 @@ def timed(
         count["tiles"] += len(mine)
         count["concats"] += 0 if rows and rows[0].integers else chip.concat * len(times.slabs)
         count["cycles"] = max([count["cycles"], *(int(tile.finish) + 1 for tile in times.tiles)])
-    return dict(count)
+        for number in mine:
+            count += absent(chip, plan[number], plan[number].lanes[lane], table)
+    return count
+
+
+def absent(chip: Chip, one: Pass, columns: range, table: Sequence[int]) -> Counter[str]:
+    """Operations on empty histograms: counters that each have a column are merged all at once, with or without one."""
+    n = 0 if chip.shared else chip.counters * len(turns(chip, one, columns)) - len(columns)
+    finite = all(word & 0x7C00 < 0x7C00 for word in table)
+    closing = Counter(mults_scale=n, adds_merge=n, overflows=0 if finite else n)
+    return Counter(lookups=n * len(table), macs_reduce=n * len(table)) + (closing if one.closes else Counter())
 
 
 def together(chip: Chip, plan: Sequence[Pass], spans: Sequence[int]) -> list[Schedule]:

@@ -172,7 +172,7 @@ def _frees(r, size):
     """Whether the next edge is the last one of the tile under reduction, or there is none."""
     phase = r[R_PHASE]
     last = phase == MERGE and r[R_SHIFTS] == 0 and r[R_BIASES] == 0
-    last = last or (phase == SHIFT and r[R_BIASES] == 0) or phase == BIAS or phase == IDLE
+    last = last or (phase == SHIFT and r[R_BIASES] == 0) or phase in (BIAS, IDLE)
     return last or (phase == REDUCE and r[R_ADDRESS] == size - 1 and r[R_CLOSES] == 0)
 
 

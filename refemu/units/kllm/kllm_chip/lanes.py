@@ -127,7 +127,7 @@ class LaneArray:
         go = self._go()
         for at, (lane, feeder) in enumerate(zip(self.lanes, self.feeders, strict=True)):
             pick = feeder.pick(lane.state)
-            done = lane.step(**feeder.inputs(pick, int(go and bool(self._columns(at)))))
+            done = lane.step(**feeder.inputs(pick, int(self._begins(at, go))))
             if done.y_valid:
                 task = self._mine[at][pick.work]
                 columns = self.columns(at, task)
@@ -151,6 +151,10 @@ class LaneArray:
             Columns.
         """
         return columns_of(lane, task, self.sizes.macs)
+
+    def _begins(self, lane: int, go: bool) -> bool:
+        """Whether a lane is told to begin: all at once (D-kllm-48). go: whether the pass that waits begins."""
+        return go and bool(self._columns(lane))
 
     def _columns(self, lane: int) -> range:
         """Columns of a lane in the pass that waits."""
