@@ -28,7 +28,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(
             kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60"
         )
-        yield Cases(kind, "zeros alone: a scale of 1", _tokens(config, [[0] * k, [0x8000] * k]), "D-kllm-11")
+        zeros = [[0] * k, [0x8000] * k, [0x3C00, *[0] * (k - 2), 0xBC00], [0x8000, 0x4000, 0xC000, *[0] * (k - 3)]]
+        yield Cases(kind, "zeros alone, and beside outliers: a scale of 1", _tokens(config, zeros), "D-kllm-11")
+        yield Cases(kind, "outliers at every place in turn", _tokens(config, _in_turn(k)))
         ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
         why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
         yield Cases(kind, why, _tokens(config, ends), "D-kllm-9")
@@ -60,6 +62,17 @@ def _counting(k: int) -> list[int]:
     values = [0x3800 + 37 * i | (0x8000 if i % 3 == 1 else 0) for i in range(k)]
     values[2], values[4] = 0x4D00, 0xCE00
     return values
+
+
+def _in_turn(k: int) -> list[list[int]]:
+    """Tokens whose largest value stands at each place of the first half, and the smallest half a token behind."""
+    tokens = []
+    for place in range(k // 2):
+        token = _counting(k)
+        token[2], token[4] = 0x3A00, 0xBA20
+        token[place], token[place + k // 2] = 0x4D00 + place, 0xCE00 + place
+        tokens.append(token)
+    return tokens
 
 
 def _tied(config: Config) -> dict[str, np.ndarray]:
