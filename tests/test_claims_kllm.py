@@ -18,9 +18,10 @@ from refemu.arith.orders import Sequential
 from refemu.formats import Codebook, KMeans, TopK, train
 from refemu.formats.kllm.kmeans import normalized_inliers
 from refemu.models import text
+from refemu.models.schemes.kllm.cost import search
 from refemu.units.kllm import index_counter, index_matmul
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.kllm_chip import ChipSizes
+from refemu.units.kllm.kllm_chip import ChipSizes, edges, laid_out
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 
 MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
@@ -188,7 +189,6 @@ def test_table_1_has_one_clustering_unit() -> None:
     one = sum(map(Fraction, AREAS))
 
     assert [f"{float(area):.2f}" for area in (one, one + Fraction(AREAS[4]))] == ["16.87", "17.08"]
-    assert ChipSizes().clustering_cycles(4096) == 256  # refemu's own: 16 elements a cycle (D-kllm-31)
 
 
 def test_shapes_of_the_one_hot_matrix() -> None:
@@ -326,7 +326,26 @@ def test_quantization_is_shorter_than_the_products(smollm2: Any) -> None:
     costs = block(smollm2, "decode")
 
     assert costs["quantize"].cycles == 980
-    assert costs["linear"].cycles + costs["attention"].cycles == 7421
+    assert costs["linear"].cycles + costs["attention"].cycles == 7077
+
+
+def test_orizuru_takes_more_than_8_percent_of_a_single_token() -> None:
+    """[kllm §V-D, Fig. 10(a)] linear layers of a block of LLaMA-2-7B, nothing overlapped: edges and cycles counted."""
+    chip = ChipSizes()
+
+    def product(k: int, n: int) -> int:
+        outliers = 2 * -(-k // 200)
+        return edges(laid_out([(k, n)], lambda row, length: np.full(n, outliers), chip), chip, 256)
+
+    products = [(4096, 4096)] * 4 + [(4096, 11008)] * 2 + [(11008, 4096)]
+    tokens = [4096] * 6 + [11008] * 3
+    lanes = sum(product(k, n) for k, n in products)
+    searches = sum(search(n, -(-n // 200), chip.tree)[1] for n in tokens)
+    clustered = sum(-(-(n - 2 * -(-n // 200)) // 16) for n in tokens)
+
+    assert (lanes, searches, clustered) == (30359, 9906, 3567)
+    assert round(searches / (lanes + searches + clustered), 2) == 0.23
+    assert (product(4096, 4096), search(4096, 21, chip.tree)[1]) == (2659, 285)
 
 
 @pytest.mark.long

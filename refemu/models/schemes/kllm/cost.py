@@ -12,12 +12,14 @@ from refemu.arith.integers import matmul, total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost
 from refemu.models.machine.runner import Call
-from refemu.models.schemes.kllm.machine.attention import lane_cycles
 from refemu.models.schemes.kllm.machine.block import require
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.tensors import INPUTS
-from refemu.units.kllm.kllm_chip import ChipSizes
+from refemu.units.kllm.kllm_chip import ChipSizes, edges, laid_out
+from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
+from refemu.units.kllm.orizuru.trees import levels
 
+SOFTMAX_PASSES, SOFTMAX_LANES = 3, 8  #: maximum, exponential, division, on eight units [kllm §IV-A]
 FP16 = "fp16"  #: mode of the head, which no lane computes
 
 
@@ -56,6 +58,11 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
         outputs = prepared.model.vocab
         words = {"weights": outputs * x.shape[1], "activations": x.size}
         yield "linear", Cost({FP16: x.size * outputs}, words=words)
+    elif call.part == "activate":
+        (up,) = call.inputs
+        u = ports.encode("up", up)
+        yield "quantize", quantized(ports, "up", u)
+        yield "activation", Cost(conversions=(len(up) << u.bits) + u.outlier.size)
     else:
         yield from _gated(ports, *call.inputs)
 
@@ -63,16 +70,35 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
 def quantized(ports: Ports, tensor: str, a: KMeansTensor) -> Cost:
     """Orizuru's trees over every token, then passes of sixteen inliers through the Clustering Unit."""
     (tokens, size), k = a.shape, ports.outliers(tensor, a.shape[1])
-    height, chip = max(1, (size - 1).bit_length()), ChipSizes()
     inliers = size - np.count_nonzero(a.mask, axis=1)
-    passes = [chip.clustering_cycles(count) for count in inliers.tolist()]
-    comparisons = ((1 << height) - 1) + ((1 << height) // 2 - 1) + 2 * k * height if k else 0  # [kllm §IV-C]
-    search = chip.quantize_cycles(size, k) - chip.clustering_cycles(size)
+    comparisons, cycles = search(size, k, ChipSizes().tree) if k else (0, 0)
     return Cost(
         comparisons=tokens * comparisons,
         conversions=int(total(inliers)),
-        cycles=tokens * search + int(total(np.array(passes))),
+        cycles=tokens * cycles + int(total(-(-inliers // CLUSTERING))),
     )
+
+
+def search(n: int, k: int, inputs: int) -> tuple[int, int]:
+    """Comparisons and cycles of Orizuru for a token of n values, by passes of `inputs` (D-kllm-60)."""
+    comparisons = cycles = 0
+    apart = False
+    while n > inputs:
+        sizes = [min(inputs, n - first) for first in range(0, n, inputs)]
+        parts = [one_pass(size, min(k, size), apart) for size in sizes]
+        comparisons, cycles = (
+            old + sum(new) for old, new in zip((comparisons, cycles), zip(*parts, strict=True), strict=True)
+        )
+        n, apart = sum(min(k + 1, size) for size in sizes), True
+    last = one_pass(n, min(k, n), apart)
+    return comparisons + last[0], cycles + last[1]
+
+
+def one_pass(n: int, k: int, apart: bool) -> tuple[int, int]:
+    """Comparisons and cycles of one pass [kllm §IV-C]. apart: the trees have leaves of their own."""
+    height = levels(n)
+    setup = ((1 << height) - 1) + ((1 << height) - 1 if apart else (1 << height) // 2 - 1)
+    return setup + 2 * k * height, height + k * (1 + height)
 
 
 def _linear(ports: Ports, names: Sequence[str], x: np.ndarray) -> Iterator[tuple[str, Cost]]:
@@ -82,23 +108,33 @@ def _linear(ports: Ports, names: Sequence[str], x: np.ndarray) -> Iterator[tuple
     yield "quantize", quantized(ports, tensor, a)
     (tokens, k), outliers = a.shape, np.count_nonzero(a.mask, axis=1)
     if ports.operands.delayed(tensor):
-        macs = (tokens << a.bits) + int(total(outliers))
+        moments = 1 + (ports.operands.sizes.norm == "layer")
+        macs = moments * ((tokens << a.bits) + int(total(outliers)))
         yield "norm", Cost({"norm": macs}, index_operations=a.mask.size - int(total(outliers)))
     for name in names:
-        weight = ports.operands.weights[ports.full(f"w{name}")]
-        n, entries = weight.shape[0], 1 << a.bits + weight.bits
+        whole = ports.full(f"w{name}")
+        weight = ports.operands.weights[whole]
+        n = weight.shape[0]
         left_out = [np.full(n, count) for count in outliers.tolist()]
         words = {"weights": tokens * n * k, "activations": tokens * k}
-        yield "linear", _product(left_out, [k] * tokens, entries, words)
+        shifts = int(ports.operands.delayed(tensor) and ports.operands.sizes.norm == "layer")
+        extra = shifts + (ports.operands.biases[whole] is not None)
+        yield "linear", _product(left_out, [(k, n)] * tokens, 1 << a.bits + weight.bits, words, extra)
 
 
-def _product(left_out: Sequence[np.ndarray], lengths: Sequence[int], entries: int, words: dict[str, int]) -> Cost:
-    """left_out: of each row, the positions that its columns leave out of the counts. lengths: of its columns."""
-    outputs = int(total(np.array([len(columns) for columns in left_out])))
-    sparse = int(total(np.concatenate(left_out)))
-    positions = int(total(np.array([len(columns) * length for columns, length in zip(left_out, lengths, strict=True)])))
-    macs = {"reduce": outputs * entries, "sparse": sparse}
-    return Cost(macs, positions - sparse, words=words, cycles=lane_cycles(left_out, lengths, entries))
+def _product(
+    left_out: list[np.ndarray], limits: list[tuple[int, int]], entries: int, words: dict[str, int], extra: int = 0
+) -> Cost:
+    """left_out: of each row, the positions that its columns leave out of the counts. limits: its positions and columns.
+
+    extra: edges for a shift and a bias.
+    """
+    counts = [columns[:width] for columns, (_, width) in zip(left_out, limits, strict=True)]
+    sparse = int(total(np.concatenate(counts)))
+    outputs, positions = (int(total(np.array(sizes))) for sizes in zip(*((n, k * n) for k, n in limits), strict=True))
+    chip = ChipSizes()
+    cycles = edges(laid_out(limits, lambda row, _: left_out[row], chip), chip, entries, extra)
+    return Cost({"reduce": outputs * entries, "sparse": sparse}, positions - sparse, words=words, cycles=cycles)
 
 
 def _attention(ports: Ports, x: np.ndarray, cache: Any) -> Iterator[tuple[str, Cost]]:
@@ -110,12 +146,13 @@ def _attention(ports: Ports, x: np.ndarray, cache: Any) -> Iterator[tuple[str, C
         last = KMeansTensor(side.codebook, side.index[-tokens:], side.scale[-tokens:], *_last(side, tokens))
         yield "quantize", quantized(ports, name, last)
     sizes = ports.operands.sizes
-    dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads
-    seen = np.arange(length - tokens + 1, length + 1)
-    for head in range(sizes.heads):
-        columns = slice(head // group * dim, (head // group + 1) * dim)
+    group = sizes.heads // sizes.kv_heads
+    seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
+    for head in range(sizes.kv_heads):
+        columns = slice(head * sizes.head_dim, (head + 1) * sizes.head_dim)
         keys, values = (sides[name].mask[:, columns] for name in "kv")
-        queries = q.mask[:, head * dim : (head + 1) * dim]
+        mine = slice(head * group * sizes.head_dim, (head + 1) * group * sizes.head_dim)
+        queries = q.mask[:, mine].reshape(len(seen), sizes.head_dim)
         yield "attention", _head(queries, keys, values, seen, 1 << q.bits + sides["k"].bits, 1 << sides["v"].bits)
 
 
@@ -128,17 +165,22 @@ def _last(side: KMeansTensor, tokens: int) -> tuple[np.ndarray, np.ndarray]:
 def _head(
     queries: np.ndarray, keys: np.ndarray, values: np.ndarray, seen: np.ndarray, entries: int, table: int
 ) -> Cost:
-    """One query head. queries, keys, values: masks (tokens or keys, dim). entries: of q x k; table: of v."""
-    chip, dim, pairs = ChipSizes(), queries.shape[1], int(total(seen))
+    """The query heads that read one KV head.
+
+    queries: mask (rows, dim); keys, values: (keys, dim). entries: of q x k; table: of v.
+    """
+    dim, pairs = queries.shape[1], int(total(seen))
     each, key = (np.count_nonzero(side, axis=1) for side in (queries, keys))
     both = matmul(queries.astype(np.int64), keys.astype(np.int64).T)
-    union = [each[row] + key[:count] - both[row, :count] for row, count in enumerate(seen.tolist())]
+    union = [each[row] + key - both[row] for row in range(len(seen))]
     left_out = [np.count_nonzero(values[:count], axis=0) for count in seen.tolist()]
-    moved = {"activations": queries.size, "kv": pairs * dim}
-    logits = _product(union, [dim] * len(seen), entries, moved)
-    mixed = _product(left_out, seen.tolist(), table, {"activations": pairs, "kv": pairs * dim})
-    softmax = [chip.softmax_cycles(count) for count in seen.tolist()]
-    return logits + mixed + Cost(conversions=pairs, cycles=int(total(np.array(softmax))))
+    logits_words = {"activations": queries.size, "kv": pairs * dim}
+    logits = _product(union, [(dim, count) for count in seen.tolist()], entries, logits_words)
+    mixed = _product(
+        left_out, [(count, dim) for count in seen.tolist()], table, {"activations": pairs, "kv": pairs * dim}
+    )
+    softmax = int(total(SOFTMAX_PASSES * -(-seen // SOFTMAX_LANES)))
+    return logits + mixed + Cost(conversions=pairs, cycles=softmax)
 
 
 def _gated(ports: Ports, gate: np.ndarray, up: np.ndarray) -> Iterator[tuple[str, Cost]]:

@@ -1,8 +1,11 @@
 """Costs of KLLM's chip: the paper's formulas, and where counting costs more than a dense product."""
 
+import numpy as np
 import pytest
 
 from refemu.models import machine
+from refemu.models.schemes.kllm.cost import search
+from refemu.units.kllm import orizuru_passes
 
 
 def test_a_linear_layer_reduces_every_entry_once_an_output() -> None:
@@ -27,6 +30,16 @@ def test_orizuru_compares_as_the_paper_says(percent: str) -> None:
         k, height = -(-size * int(percent) // 200), (size - 1).bit_length()
         due += 3 * ((3 << height) // 2 - 2 + 2 * k * height)
     assert rows["quantize"].comparisons == due
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "inputs"), [(4096, 21, 4096), (11008, 56, 4096), (14336, 72, 4096), (100, 7, 16), (33, 5, 8)]
+)
+def test_a_search_costs_what_the_unit_counts(n: int, k: int, inputs: int) -> None:
+    """D-kllm-60: tokens wider than the tree in passes."""
+    answer = orizuru_passes.search(np.arange(n).astype(np.float16)[None], k, inputs, jit=True)
+
+    assert search(n, k, inputs) == (answer.comparisons, answer.cycles)
 
 
 def test_logits_cost_more_products_than_a_dense_sum() -> None:

@@ -4,22 +4,21 @@ A row is a query head of a token; the query heads that read one KV head stand be
 to its own token; units whose lanes are the keys are configured for every number of keys.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.arith.integers import total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.kllm.attention import kv_head
-from refemu.models.schemes.kllm.cache import IndexCache, cut, outlier_words
+from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.machine.ports import Ports
-from refemu.models.schemes.kllm.machine.products import counted
+from refemu.models.schemes.kllm.machine.products import multiplied
 from refemu.units.kllm.index_matmul import Scores
-from refemu.units.kllm.kllm_chip import ChipSizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,55 +74,20 @@ def _operation(
 def _logits(ports: Ports, head: Head) -> Operation:
     """A product for every row and key that it sees; outliers of both sides are left out of the counts."""
     q, k = head.queries, head.keys
-    row = np.repeat(np.arange(len(head.seen)), head.seen)
-    key = np.concatenate([np.arange(count) for count in head.seen.tolist()])
-    table = cartesian(q.codebook, k.codebook).values
-    config = {"k": q.length, "a_bits": q.bits, "b_bits": k.bits, "integer": False, "preset": _preset(ports)}
-    inputs = _side("a", q, row) | _side("b", k, key) | {"products": np.broadcast_to(table, (row.size, table.size))}
-    answer = ports.evaluate("index_matmul", config, inputs)
-    due = fp16.bits(head.logits)[row, key]
-    left_out = np.count_nonzero(inputs["a_mask"] | inputs["b_mask"], axis=1)
-    cycles = lane_cycles([left_out[row == at] for at in range(len(head.seen))], [q.length] * len(head.seen), table.size)
-    return _operation(
-        ports,
-        head,
-        "logits",
-        "index_matmul",
-        config,
-        (len(head.seen), len(key), q.length),
-        elements=due.size,
-        differing=differences(answer.y, due),
-        cycles=cycles,
-        words={"queries": q.index.size, "keys": row.size * q.length, "logits": due.size},
-        kind="attention",
-        cost=counted(answer, {"activations": q.index.size, "kv": row.size * q.length}, cycles),
+    answer = ports.multiply(q, k, seen=head.seen)
+    sees = np.arange(k.shape[0]) < head.seen[:, None]
+    pairs = int(np.count_nonzero(sees))
+    return multiplied(
+        f"{ports.full('logits')}.{head.number}",
+        answer,
+        ports.lane(q.bits, k.bits),
+        (len(head.seen), k.shape[0], q.length),
+        differences(answer.y.view(np.uint16)[sees], fp16.bits(head.logits)[sees]),
+        {"queries": q.index.size, "keys": pairs * q.length, "logits": pairs},
+        "attention",
+        {"activations": q.index.size, "kv": pairs * q.length},
+        pairs,
     )
-
-
-def lane_cycles(left_out: Sequence[np.ndarray], lengths: Sequence[int], entries: int) -> int:
-    """Cycles of the chip for a product row by row (D-kllm-31).
-
-    left_out: of each row, the positions that its columns leave out of the counts. lengths: of the columns of each row.
-    """
-    chip, cycles = ChipSizes(), 0
-    for columns, length in zip(left_out, lengths, strict=True):
-        cycles += chip.cycles(length, len(columns), entries, int(columns.max(initial=0)))
-    return cycles
-
-
-def _preset(ports: Ports) -> Any:
-    return ports.operands.config.preset
-
-
-def _side(side: str, tensor: KMeansTensor, vectors: np.ndarray) -> dict[str, np.ndarray]:
-    """Some vectors of a tensor, by the ports of an operand."""
-    return {
-        f"{side}_index": tensor.index[vectors],
-        f"{side}_mask": tensor.mask[vectors].astype(np.uint8),
-        f"{side}_outlier": outlier_words(tensor)[vectors],
-        f"{side}_scale": tensor.scale[vectors],
-        f"{side}_codebook": np.broadcast_to(tensor.codebook.values, (vectors.size, 1 << tensor.bits)),
-    }
 
 
 def _softmax(ports: Ports, head: Head) -> Operation:
@@ -144,7 +108,7 @@ def _softmax(ports: Ports, head: Head) -> Operation:
 def _quantized(ports: Ports, head: Head) -> Operation:
     """The integers of the scores, V's scales folded in (D-kllm-14), and the scale of every row."""
     differing = elements = 0
-    config = {"bits": ports.operands.config.integer_bits, "mode": "fold", "preset": _preset(ports)}
+    config = {"bits": ports.operands.config.integer_bits, "mode": "fold", "preset": ports.operands.config.preset}
     for count, rows in head.rows():
         scale = np.broadcast_to(head.v_scale[:count].view(np.uint16), (rows.size, count))
         inputs = {"p": head.scores.p[rows, :count].view(np.uint16), "v_scale": scale}
@@ -161,31 +125,16 @@ def _quantized(ports: Ports, head: Head) -> Operation:
 
 def _mixed(ports: Ports, head: Head, output: np.ndarray) -> Operation:
     """Integer x K-Means over the keys that a row sees. output: the scheme's, fp16 values (rows, dim)."""
-    differing = moved = cycles = 0
-    cost = Cost()
-    v, dim = head.values, head.values.shape[1]
-    config = {"a_bits": ports.operands.config.integer_bits, "b_bits": v.bits, "integer": True, "preset": _preset(ports)}
-    due = fp16.bits(fp16.to_f16(output))
-    for count, rows in head.rows():
-        row, column = (grid.reshape(-1) for grid in np.meshgrid(rows, np.arange(dim), indexing="ij"))
-        inputs = {
-            "a_index": head.scores.q[row, :count],
-            "a_outlier": head.scores.p[row, :count].view(np.uint16),
-            "a_scale": head.scores.scale[row].view(np.uint16),
-            "b_index": v.index[:count, column].T,
-            "b_mask": v.mask[:count, column].T.astype(np.uint8),
-            "b_outlier": outlier_words(v)[:count, column].T,
-            "b_codebook": np.broadcast_to(v.codebook.values, (row.size, 1 << v.bits)),
-        }
-        answer = ports.evaluate("index_matmul", {**config, "k": count}, inputs)
-        differing += differences(answer.y, due[row, column])
-        left_out = np.count_nonzero(v.mask[:count], axis=0)
-        spent = lane_cycles([left_out] * rows.size, [count] * rows.size, 1 << v.bits)
-        cost += counted(answer, {"activations": rows.size * count, "kv": row.size * count}, spent)
-        moved, cycles = moved + row.size * count, cycles + spent
-    words = {"values": moved, "context": due.size}
-    more = {"elements": due.size, "differing": differing, "cycles": cycles, "words": words}
-    more |= {"kind": "attention", "cost": cost}
-    widest = {**config, "k": int(head.seen.max())}
-    shape = (len(head.seen), dim, int(head.seen.max()))
-    return _operation(ports, head, "context", "index_matmul", widest, shape, **more)
+    v, moved = head.values, int(total(head.seen))
+    dim = v.shape[1]
+    answer = ports.multiply(head.scores, v, seen=head.seen)
+    return multiplied(
+        f"{ports.full('context')}.{head.number}",
+        answer,
+        ports.lane(8, v.bits, integer=True),
+        (len(head.seen), dim, v.shape[0]),
+        differences(answer.y.view(np.uint16), fp16.bits(fp16.to_f16(output))),
+        {"values": moved * dim, "context": answer.y.size},
+        "attention",
+        {"activations": moved, "kv": moved * dim},
+    )

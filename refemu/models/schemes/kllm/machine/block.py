@@ -17,7 +17,7 @@ from refemu.models.machine.runner import Call
 from refemu.models.schemes.kllm.machine.attention import attention
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import weighted
-from refemu.models.schemes.kllm.machine.steps import encoded, gated, normed
+from refemu.models.schemes.kllm.machine.steps import encoded, gated, normed, plain
 from refemu.models.schemes.kllm.tensors import INPUTS
 
 OUTSIDE = {
@@ -47,7 +47,7 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
     Raises
     ------
     Refused
-        The configuration's datapath is not that of the paper, or the block has a LayerNorm or biases.
+        The configuration's datapath is not that of the paper.
     """
     require(prepared)
     ports = Ports(prepared.operands, layer)
@@ -63,16 +63,12 @@ def require(prepared: Any) -> None:
     operands = getattr(prepared, "operands", None)
     if operands is None:
         raise Refused("machine: KLLM's chip multiplies indices, and quantizer=rtn has none")
-    config, sizes = operands.config, operands.sizes
+    config = operands.config
     plain = operands.arith == KllmArith() and config.norm == "delayed" and config.gamma == "weights"
     if not plain or config.score_scale != "fold" or config.function_table != "token":
         raise Refused(
             "machine: the chip has the paper's datapath: preset=paper, norm=delayed, gamma=weights, score_scale=fold, "
             "function_table=token"
-        )
-    if sizes.norm != "rms" or sizes.bias or not sizes.gated:
-        raise Refused(
-            f"machine: {prepared.name} has LayerNorms, biases or no gate; the chip's ports take none of these"
         )
 
 
@@ -82,6 +78,8 @@ def _call(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Ite
         yield from _linear(ports, names, x, call.output)
     elif call.part == "attention":
         yield from _attention(prepared, ports, call, calls)
+    elif call.part == "activate":
+        yield from plain(ports, call.inputs[0], call.output)
     else:
         gate, up = call.inputs
         yield from gated(ports, gate, up, call.output)
@@ -92,16 +90,12 @@ def _linear(ports: Ports, names: Sequence[str], x: np.ndarray, outputs: Sequence
     tensor = INPUTS[tuple(names)]
     a = ports.encode(tensor, x)
     yield from encoded(ports, tensor, x, a)
-    norm = None
-    if ports.operands.delayed(tensor):
-        norm = ports.norm(a)
     for place, (name, output) in enumerate(zip(names, outputs, strict=True)):
-        weight = ports.operands.weights[ports.full(f"w{name}")]
-        scale, centroids = a.scale, np.broadcast_to(weight.codebook.values, (len(x), weight.codebook.values.size))
-        if norm is not None:
-            operation, scale, centroids = normed(ports, tensor, name, a, weight, norm, place == 0)
+        weight, norm = ports.operands.weights[ports.full(f"w{name}")], None
+        if ports.operands.delayed(tensor):
+            operation, norm = normed(ports, tensor, name, a, weight, place == 0)
             yield operation
-        yield weighted(ports, name, (a, scale), (weight, centroids), output)
+        yield weighted(ports, name, a, weight, norm, output)
 
 
 def _attention(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation]:

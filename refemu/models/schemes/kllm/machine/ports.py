@@ -9,7 +9,9 @@ from refemu import units
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.operands import Operands
-from refemu.units.kllm.index_matmul import Norm
+from refemu.units.kllm import pe_lane
+from refemu.units.kllm.index_matmul import Norm, Scores
+from refemu.units.kllm.kllm_chip import ChipSizes, Product
 from refemu.units.unit import Config
 
 
@@ -33,14 +35,29 @@ class Ports:
         """The scheme's indices of an activation, float32 (tokens, size)."""
         return self.operands.encode(self.full(tensor), x)
 
-    def norm(self, a: KMeansTensor) -> Norm:
-        """The scheme's root mean squares."""
-        return self.operands.units.norm(a, self.operands.sizes.rms_eps)
+    def norm(self, a: KMeansTensor, name: str) -> Norm:
+        """The scheme's norm, divided for the weight `name`."""
+        operands, sizes, whole = self.operands, self.operands.sizes, self.full(f"w{name}")
+        weights = [(operands.weights[whole].codebook, operands.row_sums.get(whole))]
+        return operands.units.norms(a, sizes.norm, sizes.rms_eps, weights)[0]
 
     def outliers(self, tensor: str, size: int) -> int:
         """Outliers of each side that Orizuru pops; 0 where it has nothing to do."""
         limits = self.operands.formats[self.full(tensor)].outliers
         return limits.count(size) if isinstance(limits, TopK) else 0
+
+    def multiply(self, a: KMeansTensor | Scores, b: KMeansTensor, **options: Any) -> Product:
+        """A product on the lanes of the chip, edge by edge. options: as of `kllm_chip.matmul`."""
+        from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
+
+        return kllm_chip_jit.matmul(a, b, preset=self.operands.config.preset, **options)
+
+    def lane(self, a_bits: int, b_bits: int, integer: bool = False) -> dict[str, Any]:
+        """Parameters of a lane, and the number of lanes."""
+        sizes = ChipSizes()
+        lane = sizes.lane(a_bits, b_bits, integer)
+        names = Config(**pe_lane.UNIT.configs["column"])
+        return {"lanes": sizes.lanes, **{name: getattr(lane, name) for name in names if name != "counter_bits"}}
 
     def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
         """Answer of a unit's twin to arrays (cases, lanes); a port of one lane takes (cases,)."""

@@ -1,73 +1,79 @@
-"""Products of an activation with a weight on the lanes of KLLM's chip [kllm §III-B, §III-D, §IV-A]."""
+"""Products of a block on the lanes of KLLM's chip, every edge of each [kllm §III-B, §III-D, §IV-A, Fig. 6]."""
 
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences
-from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.models.schemes.kllm.machine.ports import Ports
-from refemu.units.kllm.kllm_chip import ChipSizes
+from refemu.units.kllm.index_matmul import Norm
+from refemu.units.kllm.kllm_chip import ChipSizes, Product
 
 
 def weighted(
-    ports: Ports,
-    name: str,
-    a: tuple[KMeansTensor, np.ndarray],
-    b: tuple[KMeansTensor, np.ndarray],
-    output: np.ndarray,
+    ports: Ports, name: str, a: KMeansTensor, weight: KMeansTensor, norm: Norm | None, output: np.ndarray
 ) -> Operation:
-    """A linear layer on the chip, beside the scheme's outputs, float32 (tokens, outputs).
+    """A linear layer on the lanes, beside the scheme's outputs, float32 (tokens, outputs).
 
-    a: the activation, and the scales of the dense path, which a norm may have divided. b: the weight, and its centroids
-    for the sparse path, (tokens, entries).
+    norm: what index_norm answered at its ports: divided scales and centroids, and for LayerNorm the shift.
     """
-    (left, scale), (weight, centroids) = a, b
-    (tokens, k), n = left.shape, weight.shape[0]
-    config = {"k": k, "n": n, "a_bits": left.bits, "b_bits": weight.bits, "preset": ports.operands.config.preset}
-    table = cartesian(left.codebook, weight.codebook).values
-    inputs = {
-        "a_index": left.index,
-        "a_mask": left.mask.astype(np.uint8),
-        "a_outlier": outlier_words(left),
-        "a_scale": scale,
-        "a_codebook": np.broadcast_to(left.codebook.values, (tokens, 1 << left.bits)),
-        "b_index": np.broadcast_to(weight.index.reshape(-1), (tokens, n * k)),
-        "b_scale": np.broadcast_to(weight.scale, (tokens, n)),
-        "b_codebook": centroids,
-        "products": np.broadcast_to(table, (tokens, table.size)),
-    }
-    answer = ports.evaluate("kllm_chip", config, inputs)
-    due = fp16.bits(fp16.to_f16(output))
+    (tokens, k), n = a.shape, weight.shape[0]
+    answer = ports.multiply(a, weight, norm=norm, bias=ports.operands.biases[ports.full(f"w{name}")])
     moved = {"weights": tokens * n * k, "activations": tokens * k}
-    return Operation(
+    return multiplied(
         ports.full(name),
-        "kllm_chip",
-        config,
+        answer,
+        ports.lane(a.bits, weight.bits),
         (tokens, n, k),
-        due.size,
-        differences(answer.y.reshape(due.shape), due),
-        answer.cycles,
-        _use(answer, ChipSizes()),
-        {**moved, "outputs": due.size},
+        differences(answer.y.view(np.uint16), fp16.bits(fp16.to_f16(output))),
+        {**moved, "outputs": answer.y.size},
         "linear",
-        counted(answer, moved, answer.cycles),
+        moved,
     )
 
 
-def counted(answer: Any, words: dict[str, int], cycles: int) -> Cost:
-    """Cost of a product by the counters of its unit."""
+def multiplied(
+    name: str,
+    answer: Product,
+    lane: dict[str, Any],
+    shape: tuple[int, ...],
+    differing: int,
+    words: dict[str, int],
+    kind: str,
+    moved: dict[str, int],
+    elements: int | None = None,
+) -> Operation:
+    """The record of a product. lane: parameters of the lanes. moved: words of the cost table."""
+    return Operation(
+        name,
+        "pe_lane",
+        lane,
+        shape,
+        answer.y.size if elements is None else elements,
+        differing,
+        answer.cycles,
+        use(answer, ChipSizes()),
+        words,
+        kind,
+        counted(answer, moved),
+    )
+
+
+def counted(answer: Product, words: dict[str, int]) -> Cost:
+    """Cost of a product by the counters of the lanes."""
     macs = {"reduce": answer.macs_reduce, "sparse": answer.macs_sparse}
-    return Cost(macs, answer.indices, words=words, cycles=cycles)
+    return Cost(macs, answer.indices, words=words, cycles=answer.cycles)
 
 
-def _use(answer: Any, chip: ChipSizes) -> dict[str, float]:
-    """Shares of the counters' and of the MACs' cycles in which they did something."""
-    lanes = answer.cycles * chip.lanes
+def use(answer: Product, chip: ChipSizes) -> dict[str, float]:
+    """Shares of the edges of all lanes in which each part did something, by its work and by its size."""
+    edges = answer.cycles * chip.lanes
+    macs = answer.macs_reduce + answer.macs_sparse + answer.mults_scale + answer.adds_merge
     return {
-        "counters": answer.indices / (lanes * chip.counters * chip.counter_inputs),
-        "macs": (answer.macs_reduce + answer.macs_sparse) / (lanes * chip.macs),
+        "concat": answer.concats / (edges * chip.concat),
+        "counters": answer.indices / (edges * chip.counters * chip.counter_inputs),
+        "merge": answer.merge_cycles / edges,
+        "macs": macs / (edges * chip.macs),
     }

@@ -4,10 +4,12 @@ Paper: [kllm §III-A, §III-B1, §III-C, §IV-C].
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from refemu.arith import fp16
+from refemu.arith.integers import total
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
@@ -15,6 +17,7 @@ from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.units.kllm.index_matmul import Norm
+from refemu.units.kllm.kllm_chip import ChipSizes
 
 
 def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterator[Operation]:
@@ -32,14 +35,14 @@ def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterat
 
 def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: int) -> Operation:
     """Orizuru's masks; the scale is the larger magnitude of its roots, 1 where both are 0."""
-    config = {"n": words.shape[1], "k": k, "min_leaf": "not_max", "total_order": False}
-    answer = ports.evaluate("orizuru", config, {"x": words})
+    config = {"n": words.shape[1], "k": k, "inputs": ChipSizes().tree, "min_leaf": "not_max", "total_order": False}
+    answer = ports.evaluate("orizuru_passes", config, {"x": words})
     roots = np.maximum(answer.root_max & np.uint16(0x7FFF), answer.root_min & np.uint16(0x7FFF))
     scale = np.where(roots == 0, np.uint16(0x3C00), roots)
     differing = differences(answer.outlier_mask.astype(np.bool_), a.mask) + differences(scale, a.scale)
     return Operation(
         f"{ports.full(tensor)}.outliers",
-        "orizuru",
+        "orizuru_passes",
         config,
         words.shape,
         a.mask.size + a.scale.size,
@@ -82,13 +85,13 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
 
 
 def normed(
-    ports: Ports, tensor: str, name: str, a: KMeansTensor, weight: KMeansTensor, norm: Norm, first: bool
-) -> tuple[Operation, np.ndarray, np.ndarray]:
-    """The delayed norm, and what it divides for the product with `weight`: scales (tokens,), centroids (tokens, 2^n).
+    ports: Ports, tensor: str, name: str, a: KMeansTensor, weight: KMeansTensor, first: bool
+) -> tuple[Operation, Norm]:
+    """The delayed norm, and what it divides for the product with `weight`.
 
-    norm: the scheme's root mean squares. first: of the weights that read `a`; the others have its statistics divided.
+    first: of the weights that read `a`; the others have its statistics divided.
     """
-    sizes = ports.operands.sizes
+    sizes, tokens = ports.operands.sizes, a.shape[0]
     config = {
         "n": a.length,
         "bits": a.bits,
@@ -97,7 +100,6 @@ def normed(
         "eps": float(sizes.rms_eps),
         "preset": ports.operands.config.preset,
     }
-    tokens = a.shape[0]
     inputs = {
         "q": a.index,
         "mask": a.mask.astype(np.uint8),
@@ -106,21 +108,32 @@ def normed(
         "squares": np.broadcast_to(squares(a.codebook).values, (tokens, 1 << a.bits)),
         "weights": np.broadcast_to(weight.codebook.values, (tokens, 1 << weight.bits)),
     }
-    answer = ports.evaluate("index_norm", config, inputs)
-    due = np.asarray(norm.divisor, np.float32).view(np.uint32)
+    layer = sizes.norm == "layer"
+    if layer:
+        inputs["centroids"] = np.broadcast_to(a.codebook.values, (tokens, 1 << a.bits))
+    answer, due = ports.evaluate("index_norm", config, inputs), ports.norm(a, name)
+    wires = {"divisor": answer.rms.view(np.float32), "folded": answer.folded.view(np.float16)}
+    wires["divided"] = answer.divided.view(np.float16).reshape(tokens, -1)
+    if layer:
+        wires |= {"mean": answer.mean.view(np.float32), "shift": answer.shift.view(np.float16)}
     operation = Operation(
         f"{ports.full(tensor)}.norm.{name}",
         "index_norm",
         config,
         a.shape,
-        tokens,
-        differences(answer.rms, due),
+        len(np.concatenate([np.ravel(wire) for wire in wires.values()])),
+        int(total(np.array([_unlike(wire, getattr(due, part)) for part, wire in wires.items()]))),
         0,
         words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
         kind="norm",
         cost=Cost({"norm": answer.macs}, index_operations=answer.indices) if first else Cost(),
     )
-    return operation, answer.folded, answer.divided.reshape(tokens, -1)
+    return operation, Norm(**wires, row_sum=due.row_sum)
+
+
+def _unlike(wire: np.ndarray, due: np.ndarray) -> int:
+    """Elements in which a wire of the norm differs from the scheme's."""
+    return differences(wire, np.asarray(due, wire.dtype).reshape(wire.shape))
 
 
 def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:
@@ -132,6 +145,17 @@ def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) ->
     operation, function = _function(ports, g, due)
     yield operation
     yield _product(ports, function, u, output)
+
+
+def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:
+    """The function of up by its table; the next layer's quantization reads its values."""
+    u = ports.encode("up", up)
+    yield from encoded(ports, "up", up, u)
+    operation, function = _function(
+        ports, u, ports.operands.units.function(u, ports.operands.sizes.activation, "token", None)
+    )
+    differing = differences(fp16.bits(function.dequantized()), fp16.bits(fp16.to_f16(output)))
+    yield replace(operation, differing=operation.differing + differing, elements=operation.elements + output.size)
 
 
 def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operation, KMeansTensor]:
@@ -152,7 +176,7 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
     function = KMeansTensor(Codebook(g.bits, table), g.index, ones, g.mask, apart)
     differing = differences(table, np.broadcast_to(due.codebook.values, table.shape)) + differences(apart, due.outlier)
     operation = Operation(
-        ports.full("gate.function"),
+        ports.full(f"{ports.operands.function}.function"),
         "index_function",
         {**config, "outliers": int(counts.max(initial=0))},
         g.shape,

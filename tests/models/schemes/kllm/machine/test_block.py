@@ -1,5 +1,6 @@
 """KLLM's chip: no element of any operation differs from the scheme, and a wrong unit is noticed where it works."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,14 @@ from refemu import models
 from refemu.models import machine
 from refemu.models.machine import Phase
 from refemu.models.schemes.kllm.machine import block
+from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 from tests.models.machine import wrong
 
 UNITS = {
-    "orizuru",
+    "orizuru_passes",
     "clustering",
     "index_norm",
-    "kllm_chip",
-    "index_matmul",
+    "pe_lane",
     "functional",
     "score_quantizer",
     "index_function",
@@ -31,19 +32,20 @@ def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
     report = machine.run("tiny", scheme, layer, 16, phase)
 
     assert report.differing == 0
-    assert {operation.unit for operation in report.operations} == UNITS - ({"orizuru"} if "-s" in scheme else set())
+    assert {operation.unit for operation in report.operations} == UNITS - (
+        {"orizuru_passes"} if "-s" in scheme else set()
+    )
     assert all(operation.elements for operation in report.operations)
 
 
 @pytest.mark.parametrize(
     ("unit", "port"),
     [
-        ("orizuru", "outlier_mask"),
-        ("orizuru", "root_max"),
+        ("orizuru_passes", "outlier_mask"),
+        ("orizuru_passes", "root_max"),
         ("clustering", "index"),
         ("index_norm", "rms"),
-        ("kllm_chip", "y"),
-        ("index_matmul", "y"),
+        ("index_norm", "folded"),
         ("functional", "y"),
         ("score_quantizer", "q"),
         ("score_quantizer", "scale"),
@@ -59,6 +61,42 @@ def test_a_wrong_lane_is_noticed(unit: str, port: str, monkeypatch: pytest.Monke
 
     assert clean.differing == 0
     assert unit in {operation.unit for operation in report.operations if operation.differing}
+
+
+@pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_layer_norms_and_biases_are_equal(model: str, layer: int) -> None:
+    """Shift, sums of the weights and biases enter the lanes; the function has no gate."""
+    for phase in machine.PHASES:
+        report = machine.run(model, "kllm-a4", layer, 9, phase)
+
+        assert report.differing == 0
+        assert {operation.kind for operation in report.operations} == {
+            "quantize",
+            "norm",
+            "linear",
+            "attention",
+            "activation",
+        }
+
+
+@pytest.mark.parametrize("word", ["bias", "row_sum", "shift", "b_scale", "entry"])
+def test_a_wrong_operand_of_the_lanes_is_noticed(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that is fed another word in one place."""
+    right = kllm_chip_jit.operands
+
+    def wrong_operands(task: Any) -> Any:
+        words = right(task)
+        table, rows, columns = (array.copy() for array in (words.table, words.rows, words.columns))
+        places = {"b_scale": columns[0], "row_sum": columns[1], "bias": columns[2], "shift": rows[1], "entry": table}
+        places[word][:] ^= 0x0101  # a place that the last tile reads, whatever its size
+        return replace(words, table=table, rows=rows, columns=columns)
+
+    monkeypatch.setattr(kllm_chip_jit, "operands", wrong_operands)
+
+    report = machine.run("tiny-gpt2", "kllm-a4", 0, 4)
+
+    assert {operation.unit for operation in report.operations if operation.differing} == {"pe_lane"}
 
 
 def test_static_thresholds_are_named() -> None:

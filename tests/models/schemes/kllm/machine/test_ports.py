@@ -32,4 +32,13 @@ def test_names_and_norms_are_the_schemes() -> None:
 
     assert ports.full("q") == "blk.1.q"
     assert a.equals(operands.encode("blk.1.ffn_in", x)) if hasattr(a, "equals") else a.index.tobytes()
-    assert ports.norm(a).divisor.tobytes() == operands.units.norm(a, operands.sizes.rms_eps).divisor.tobytes()
+    norm = ports.norm(a, "up")
+    assert norm.divisor.tobytes() == operands.units.norm(a, operands.sizes.rms_eps).divisor.tobytes()
+    assert norm.divided.shape == (2, 16) and norm.folded.shape == (2,)
+
+
+def test_lanes_are_those_of_table_1() -> None:
+    lane = Ports(prepared("kllm-a4").operands, 0).lane(3, 4)
+
+    assert [lane[name] for name in ("lanes", "concat", "counters", "inputs", "macs")] == [16, 4096, 32, 16, 32]
+    assert (lane["a_bits"], lane["b_bits"], lane["integer"]) == (3, 4, False)

@@ -1,7 +1,5 @@
 """Products on the lanes: shapes, cycles, words, and what a wrong operand does."""
 
-import numpy as np
-
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import weighted
 from tests.models.schemes.kllm.machine.operations import calls, operations, prepared
@@ -21,8 +19,18 @@ def test_a_scale_that_no_norm_divided_is_noticed() -> None:
     names, x = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").inputs
     output = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").output[0]
     a, weight = ports.encode("attn_in", x), ports.operands.weights["blk.0.wq"]
-    centroids = np.broadcast_to(weight.codebook.values, (5, weight.codebook.values.size))
 
-    undivided = weighted(ports, names[0], (a, a.scale), (weight, centroids), output)
+    undivided = weighted(ports, names[0], a, weight, None, output)
 
     assert undivided.differing > undivided.elements // 2
+
+
+def test_use_is_of_all_lanes() -> None:
+    """[kllm Table I] 64 columns of 96 positions: two lanes of sixteen work, slabs are mostly padding."""
+    down = operations("kllm-a4", 0, 1)["blk.0.down"]
+
+    edges = 16 * down.cycles
+    assert down.use["concat"] == 64 / edges
+    assert down.use["counters"] == 64 * 94 / (edges * 512)
+    assert down.use["merge"] == 64 / edges
+    assert down.use["macs"] == 64 * (256 + 2 + 2) / (edges * 32)

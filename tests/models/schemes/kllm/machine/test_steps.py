@@ -9,7 +9,7 @@ from tests.models.schemes.kllm.machine.operations import operations
 def test_orizuru_finds_masks_and_scales() -> None:
     found = operations("kllm-a4", 0, 5)["blk.0.down_in.outliers"]
 
-    assert found.parameters == {"n": 96, "k": 1, "min_leaf": "not_max", "total_order": False}
+    assert found.parameters == {"n": 96, "k": 1, "inputs": 4096, "min_leaf": "not_max", "total_order": False}
     assert (found.elements, found.differing) == (5 * 96 + 5, 0)
     assert found.words == {"values": 5 * 96, "outliers": 5 * 2}
 
@@ -33,7 +33,7 @@ def test_a_norm_is_divided_for_every_weight_that_reads_it() -> None:
 @pytest.mark.parametrize(
     ("unit", "port", "part"),
     [
-        ("orizuru", "root_max", ".outliers"),
+        ("orizuru_passes", "root_max", ".outliers"),
         ("clustering", "index", ".index"),
         ("index_function", "entries", "gate.function"),
         ("index_product", "q", "down_in.product"),
