@@ -1,116 +1,316 @@
-"""KLLM's chip [kllm §IV-A, §IV-B, Fig. 6] as lanes that work clock by clock, on FP16 words; no formula of cycles.
+"""KLLM's chip [kllm §III-B, §III-D, §IV-A, Fig. 6]: values by sorting, histograms and rounded sums, times by maxima.
 
-A tile is what all MACs of all lanes reduce at once, one column each. Its columns are counted by the lanes in lockstep
-while the tile before is reduced; the slower of the two decides when both go on.
+FP16 values are words. A pass is what the MACs of all lanes reduce side by side: a tile of columns over all positions,
+or, with carried sums, over those of a slab.
 
-    row(chip, a, columns, products, acc)    one row of A by some columns
+    product(chip, rows, columns, table, ...)   outputs, cycles and counters of rows of A by columns of B
+    left(vector), right(vector), scores(...)   operands for it
+    token(chip, ...)                           a token from its values: outliers, indices, outputs, cycles, counters
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tests.oracles import fp16
-from tests.oracles.kllm import formats
+from tests.oracles.kllm import formats, units
 from tests.oracles.kllm.formats import Vector
+from tests.oracles.kllm.lane_times import Edge, Schedule, schedule
 
-Histogram = dict[int, int]
+CLUSTERING = 16  #: values that get an index in a cycle
 
 
-class Chip(NamedTuple):
-    """Sizes; `mapping` says whether all counters of a lane share a column ("column") or each has its own."""
+@dataclass(frozen=True)
+class Chip:
+    """Sizes and options."""
 
     lanes: int
+    concat: int
     counters: int
     inputs: int
     macs: int
-    mapping: str
+    lane_mapping: str = "column"
+    merge: str = "tree"
+    carry: str = "counts"
+
+    @property
+    def shared(self) -> bool:
+        """Whether all counters of a lane work on one column."""
+        return self.lane_mapping == "column"
+
+    @property
+    def positions(self) -> int:
+        """Positions of a column in a slab."""
+        return self.concat if self.shared else self.concat // self.counters
+
+    @property
+    def turn(self) -> int:
+        """Positions of a column that are counted in an edge."""
+        return self.inputs * self.counters if self.shared else self.inputs
 
 
-class Row(NamedTuple):
-    """Outputs of a row, and how long it took."""
+class Left(NamedTuple):
+    """A row of A: `integers` are amounts, `value` are the words that the sparse path reads."""
 
-    y: list[int]
-    overflow: list[bool]
-    tiles: int
-    count_cycles: int
-    mac_cycles: int
-    cycles: int
-    work: dict[str, int]  #: operations by name
+    index: Sequence[int]
+    scale: int
+    mask: Sequence[int]
+    value: Sequence[int]
+    centroids: Sequence[int]  #: of B, as this row's sparse path reads them
+    integers: bool = False
+    shift: int | None = None
 
 
-def row(chip: Chip, a: Vector, columns: Sequence[Vector], products: Sequence[int], acc: str = "fp16") -> Row:
-    """A row by its columns, tile after tile. products: words by concatenated index. acc: "fp16" or "exact"."""
-    work = dict.fromkeys(("concats", "indices", "lookups", "macs_reduce", "macs_sparse", "mults_scale"), 0)
-    y: dict[int, int] = {}
-    counting, reducing, total, waiting = 0, 0, 0, 0  # clocks; waiting: of the reduction that the next count overlaps
-    tiles = list(tiled(chip, len(columns)))
-    for tile in tiles:
-        clocks = counted(chip, len(a.index))
-        counting, total = counting + clocks, total + max(clocks, waiting)
-        waiting = 0
-        for n in (n for lane in tile for n in lane):
-            y[n], taken = reduce(a, columns[n], histogram(chip, a, columns[n], work), products, acc, work)
-            waiting = max(waiting, taken)  # MACs go side by side
-        reducing += waiting
-    words = [y[n] for n in range(len(columns))]
-    return Row(
-        words, [word & 0x7C00 == 0x7C00 for word in words], len(tiles), counting, reducing, total + waiting, work
+class Right(NamedTuple):
+    """A column of B: `outlier` has a word at every outlier, None elsewhere."""
+
+    index: Sequence[int]
+    scale: int
+    outlier: Sequence[int | None]
+    row_sum: int = 0
+    bias: int | None = None
+
+
+class Pass(NamedTuple):
+    """Row, columns of every lane, positions."""
+
+    row: int
+    lanes: list[range]
+    low: int
+    high: int
+    length: int  #: positions of the whole column
+
+    @property
+    def opens(self) -> bool:
+        """Whether its sums start from 0."""
+        return self.low == 0
+
+    @property
+    def closes(self) -> bool:
+        """Whether outputs follow."""
+        return self.high == self.length
+
+
+class Answer(NamedTuple):
+    """Outputs (0 where a row sees no column) and counters; `cycles` are edges of the chip."""
+
+    y: list[list[int]]
+    overflow: list[list[int]]
+    counters: dict[str, int]
+
+
+def left(vector: Vector, centroids: Sequence[int], shift: int | None = None) -> Left:
+    """A row of indices."""
+    return Left(vector.index, vector.scale, vector.mask, formats.dequantized(vector), centroids, shift=shift)
+
+
+def right(vector: Vector, row_sum: int = 0, bias: int | None = None) -> Right:
+    """A column of indices."""
+    return Right(vector.index, vector.scale, formats.spread(vector), row_sum, bias)
+
+
+def scores(q: Sequence[int], scale: int, p: Sequence[int]) -> Left:
+    """A row of integers."""
+    return Left(q, scale, [0] * len(q), p, [], integers=True)
+
+
+def product(
+    chip: Chip, rows: Sequence[Left], columns: Sequence[Right], table: Sequence[int], seen: Sequence[int] | None = None
+) -> Answer:
+    """Rows by columns. table: product codebook, or B's centroids. seen: of indices columns, of integers positions."""
+    k, n = len(columns[0].index), len(columns)
+    reach = [(k, n)] * len(rows)
+    if seen is not None:
+        reach = [(limit, n) if row.integers else (k, limit) for row, limit in zip(rows, seen, strict=True)]
+    y, overflow = ([[0] * n for _ in rows] for _ in range(2))
+    count: Counter[str] = Counter()
+    for m, (row, (length, width)) in enumerate(zip(rows, reach, strict=True)):
+        step = chip.positions if chip.carry == "sums" else max(length, 1)
+        parts = [range(low, min(low + step, length)) for low in range(0, max(length, 1), step)]
+        for j in range(width):
+            y[m][j] = output(row, columns[j], parts, table)
+            overflow[m][j] = int(y[m][j] & 0x7C00 == 0x7C00)
+            work(count, row, columns[j], parts, table)
+    count["overflows"] = sum(map(sum, overflow))
+    plan = [each for m, limits in enumerate(reach) for each in passes(chip, m, *limits)]
+    count.update(timed(chip, plan, rows, columns, table))
+    return Answer(y, overflow, dict(count))
+
+
+# Values.
+
+
+def left_out(row: Left, column: Right, length: int) -> list[int]:
+    """Positions of the sparse path."""
+    return [k for k in range(length) if row.mask[k] or column.outlier[k] is not None]
+
+
+def output(row: Left, column: Right, parts: Sequence[range], table: Sequence[int]) -> int:
+    """One output, a word: a histogram for each part, one sum over all of them, then what was left out."""
+    b_bits = len(row.centroids).bit_length() - 1
+    inside = outside = 0
+    for part in parts:
+        tally: Counter[int] = Counter()
+        for k in part:
+            if not row.mask[k] and column.outlier[k] is None:
+                q = column.index[k] if row.integers else formats.concat(row.index[k], column.index[k], b_bits)
+                tally[q] += row.index[k] if row.integers else 1
+        for q, word in enumerate(table):
+            inside = fp16.add(inside, fp16.mul(fp16.from_float(float(tally[q])), word))
+    for k in left_out(row, column, parts[-1].stop):
+        apart = column.outlier[k]
+        w = formats.dequantize(row.centroids[column.index[k]], column.scale) if apart is None else apart
+        outside = fp16.add(outside, fp16.mul(row.value[k], w))
+    y = fp16.add(fp16.mul(inside, fp16.mul(row.scale, column.scale)), outside)
+    if row.shift is not None:
+        y = fp16.add(y, fp16.mul(row.shift, column.row_sum) ^ fp16.SIGN)
+    return y if column.bias is None else fp16.add(y, column.bias)
+
+
+def work(count: Counter[str], row: Left, column: Right, parts: Sequence[range], table: Sequence[int]) -> None:
+    """Operations of one output."""
+    length = parts[-1].stop
+    sparse = left_out(row, column, length)
+    centroids = [(not row.integers and not row.mask[k], column.outlier[k] is None) for k in sparse]
+    count["indices"] += length - len(sparse)
+    count["lookups"] += len(parts) * len(table)
+    count["macs_reduce"] += len(parts) * len(table)
+    count["macs_sparse"] += len(sparse)
+    count["dequants"] += sum(x + w for x, w in centroids)
+    count["mults_scale"] += 1
+    count["adds_merge"] += 1
+
+
+# Times.
+
+
+def passes(chip: Chip, m: int, length: int, width: int) -> Iterator[Pass]:
+    """Tiles of a row: as many columns for each lane, in turn, as it has MACs."""
+    size = chip.lanes * chip.macs
+    step = chip.positions if chip.carry == "sums" else max(length, 1)
+    for first in range(0, width, size):
+        starts = range(first, first + size, chip.macs)
+        lanes = [range(min(start, width), min(start + chip.macs, width)) for start in starts]
+        for low in range(0, max(length, 1), step):
+            yield Pass(m, lanes, low, min(low + step, length), length)
+
+
+def turns(chip: Chip, one: Pass, columns: range) -> list[list[int]]:
+    """Edges that a lane counts in, slab by slab, of every column, or of every group of columns that share them."""
+    groups = len(columns) if chip.shared else -(-len(columns) // chip.counters)
+    lows = range(one.low, max(one.high, one.low + 1), chip.positions)
+    widths = [min(low + chip.positions, one.high) - low for low in lows]
+    return [[max(1, -(-width // chip.turn)) for width in widths] for _ in range(groups)]
+
+
+def span(one: Pass, rows: Sequence[Left], columns: Sequence[Right], entries: int) -> int:
+    """Edges of the MACs: the column with most positions left out decides for all lanes."""
+    if not one.closes:
+        return entries
+    row, tile = rows[one.row], [columns[j] for lane in one.lanes for j in lane]
+    sparse = max(len(left_out(row, column, one.length)) for column in tile)
+    return entries + sparse + 2 + (row.shift is not None) + (columns[0].bias is not None)
+
+
+def timed(
+    chip: Chip, plan: Sequence[Pass], rows: Sequence[Left], columns: Sequence[Right], table: Sequence[int]
+) -> Counter[str]:
+    """Cycles of the chip, and counters of what lanes did in them."""
+    spans = [span(one, rows, columns, len(table)) for one in plan]
+    schedules = together(chip, plan, spans)
+    count: Counter[str] = Counter(cycles=0)
+    for lane, times in enumerate(schedules):
+        mine = [number for number, one in enumerate(plan) if one.lanes[lane]]
+        count["count_cycles"] += sum(len(slab.turns) for slab in times.slabs)
+        count["stalls"] += sum(int(slab.turns[0]) - slab.load - 1 for slab in times.slabs)
+        count["merge_cycles"] += sum(len(column.merges) for column in times.columns)
+        count["mac_cycles"] += sum(spans[number] for number in mine)
+        count["tiles"] += len(mine)
+        count["concats"] += 0 if rows and rows[0].integers else chip.concat * len(times.slabs)
+        count["cycles"] = max([count["cycles"], *(int(tile.finish) + 1 for tile in times.tiles)])
+        for number in mine:
+            count += absent(chip, plan[number], plan[number].lanes[lane], table)
+    return count
+
+
+def absent(chip: Chip, one: Pass, columns: range, table: Sequence[int]) -> Counter[str]:
+    """Operations on empty histograms: counters that each have a column are merged all at once, with or without one."""
+    n = 0 if chip.shared else chip.counters * len(turns(chip, one, columns)) - len(columns)
+    finite = all(word & 0x7C00 < 0x7C00 for word in table)
+    closing = Counter(mults_scale=n, adds_merge=n, overflows=0 if finite else n)
+    return Counter(lookups=n * len(table), macs_reduce=n * len(table)) + (closing if one.closes else Counter())
+
+
+def together(chip: Chip, plan: Sequence[Pass], spans: Sequence[int]) -> list[Schedule]:
+    """Schedules of the lanes: a pass begins in all its lanes when the last of them can."""
+    begins: list[Edge] = [0] * len(plan)
+    while True:
+        schedules = [alone(chip, plan, spans, lane, begins) for lane in range(chip.lanes)]
+        later = list(begins)
+        for lane, times in enumerate(schedules):
+            mine = [number for number, one in enumerate(plan) if one.lanes[lane]]
+            for number, tile in zip(mine, times.tiles, strict=True):
+                later[number] = max(later[number], tile.swap)
+        if later == begins:
+            return schedules
+        begins = later
+
+
+def alone(chip: Chip, plan: Sequence[Pass], spans: Sequence[int], lane: int, begins: Sequence[Edge]) -> Schedule:
+    """Schedule of a lane whose passes begin no earlier than in `begins`."""
+    mine = [number for number, one in enumerate(plan) if one.lanes[lane]]
+    slabs = [
+        (edges, int(s == len(column) - 1), int(s == len(column) - 1 and c == len(groups) - 1))
+        for number in mine
+        for groups in [turns(chip, plan[number], plan[number].lanes[lane])]
+        for c, column in enumerate(groups)
+        for s, edges in enumerate(column)
+    ]
+    offered, shapes = iter([*[True] * len(slabs), False]), iter(slabs)
+    waiting, working = iter(mine), iter(mine)
+    return schedule(
+        lambda edge: edge if next(offered) else float("inf"),
+        lambda _: next(shapes),
+        lambda edge: max(edge, begins[next(waiting)]),
+        lambda _: spans[next(working)],
+        chip.counters if chip.shared and chip.merge == "serial" else 1,
+        len(slabs) + 1,
     )
 
 
-def tiled(chip: Chip, columns: int) -> Iterator[list[list[int]]]:
-    """For every tile the columns of every lane: as many in turn as a lane has MACs."""
-    rest = iter(range(columns))
-    while tile := [[n for _, n in zip(range(chip.macs), rest, strict=False)] for _ in range(chip.lanes)]:
-        if not tile[0]:
-            return
-        yield tile
+# Tokens.
 
 
-def counted(chip: Chip, k: int) -> int:
-    """Clocks until a lane has counted a tile: it goes through the places of all its columns, filled or not."""
-    clocks, together = 0, 1 if chip.mapping == "column" else chip.counters
-    for _ in range(0, chip.macs, together):
-        for _ in range(0, k, chip.inputs * (chip.counters // together)):
-            clocks += 1
-    return clocks
+class Token(NamedTuple):
+    """Outputs of a token and its counters."""
+
+    y: list[int]
+    overflow: list[int]
+    a_index: list[int]
+    a_mask: list[int]
+    a_scale: int
+    counters: dict[str, int]  #: `cycles` are those of the whole token, `edges` those of the lanes
 
 
-def histogram(chip: Chip, a: Vector, b: Vector, work: dict[str, int]) -> Histogram:
-    """Concat registers, then counters that take turns of `inputs` positions each; their histograms are added."""
-    nb = len(b.codebook).bit_length() - 1
-    register = [formats.concat(i, j, nb) for i, j in zip(a.index, b.index, strict=True)]
-    work["concats"] += len(register)
-    partial: list[Histogram] = [{} for _ in range(chip.counters)]
-    for turn, start in enumerate(range(0, len(register), chip.inputs)):
-        here = partial[turn % chip.counters]
-        for k in range(start, min(start + chip.inputs, len(register))):
-            if not a.mask[k] and not b.mask[k]:
-                here[register[k]] = here.get(register[k], 0) + 1
-                work["indices"] += 1
-    return {q: sum(one.get(q, 0) for one in partial) for one in partial for q in one}
-
-
-def reduce(
-    a: Vector, b: Vector, count: Histogram, products: Sequence[int], acc: str, work: dict[str, int]
-) -> tuple[int, int]:
-    """Output and clocks of one MAC: a counter, or a position left out, or the scale, or the merge at each."""
-    left_out = [
-        (x, w)
-        for x, w, i, j in zip(formats.dequantized(a), formats.dequantized(b), a.mask, b.mask, strict=True)
-        if i or j
-    ]
-    work["lookups"], work["macs_reduce"] = work["lookups"] + len(products), work["macs_reduce"] + len(products)
-    work["macs_sparse"], work["mults_scale"] = work["macs_sparse"] + len(left_out), work["mults_scale"] + 1
-    clocks = len(products) + len(left_out) + 2
-    if acc == "exact":
-        dense = sum((count.get(q, 0) * formats.exact(word) for q, word in enumerate(products)), Fraction(0))
-        sparse = sum((formats.exact(x) * formats.exact(w) for x, w in left_out), Fraction(0))
-        return fp16.from_fraction(dense * formats.exact(a.scale) * formats.exact(b.scale) + sparse), clocks
-    inside = outside = 0
-    for q, word in enumerate(products):
-        inside = fp16.add(inside, fp16.mul(fp16.from_float(float(count.get(q, 0))), word))
-    for x, w in left_out:
-        outside = fp16.add(outside, fp16.mul(x, w))
-    return fp16.add(fp16.mul(inside, fp16.mul(a.scale, b.scale)), outside), clocks
+def token(
+    chip: Chip,
+    tree: int,
+    pops: int,
+    x: Sequence[int],
+    a_codebook: Sequence[int],
+    columns: Sequence[Right],
+    b_codebook: Sequence[int],
+    table: Sequence[int],
+) -> Token:
+    """A token by all columns."""
+    found = units.orizuru_passes(x, pops, tree).popped
+    vector = formats.encode(x, a_codebook, pops)
+    done = product(chip, [left(vector, b_codebook)], columns, table)
+    inliers = vector.mask.count(0)
+    count = dict(done.counters)
+    count["edges"] = count.pop("cycles")
+    count |= {"search_cycles": found.cycles, "cluster_cycles": -(-inliers // CLUSTERING)}
+    count |= {"comparisons": found.comparisons, "distances": inliers * len(a_codebook)}
+    count["cycles"] = count["search_cycles"] + count["cluster_cycles"] + count["edges"]
+    return Token(done.y[0], done.overflow[0], vector.index, vector.mask, vector.scale, count)

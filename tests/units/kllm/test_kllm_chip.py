@@ -1,25 +1,28 @@
-"""The chip: bits and cycles of lanes that work clock by clock, what [kllm Table I] says of its sizes."""
+"""KLLM's chip: products and tokens held to an oracle, bits to the MatMul, cycles to the formulas; broken chips."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
+from itertools import product as every
 from typing import Any
 
 import numpy as np
 import pytest
 
-from refemu.arith.checks import Refused
-from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul, kllm_chip
-from refemu.units.kllm.index_matmul import COUNTERS, Scores
-from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip
+from refemu.units.kllm.kllm_chip import COUNTERS, UNIT, ChipSizes, KllmChip, operands, passes, timeline
+from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
-from refemu.units.kllm.twins.index_matmul import prepare
 from tests.oracles.kllm import chip as oracle
-from tests.oracles.kllm import formats
-from tests.units.kllm.kmeans_operands import tensor, vector
+from tests.oracles.kllm.formats import Vector
+from tests.units.kllm.chip_operands import PAIR, assert_equal, expected, layer, scores, sizes
+from tests.units.kllm.kmeans_operands import tensor
 
+RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.matmul, id="twin")]
+OPTIONS = list(every(("column", "counter"), ("tree", "serial"), ("counts", "sums")))
 #: [kllm Table I], rows of the chip: area in mm2, power in W
 TABLE = {
     "lanes": ("8.25", "5.73"),
@@ -30,153 +33,356 @@ TABLE = {
     "orizuru": ("0.739", "0.273"),
     "functional": ("0.889", "0.563"),
 }
-IMPLEMENTATIONS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.matmul, id="twin")]
+BIAS = np.linspace(-3, 3, 8).astype(np.float16)
 
 
-def at_ports(inputs: Mapping[str, np.ndarray], m: int) -> tuple[formats.Vector, list[formats.Vector], list[int]]:
-    """Row m of port inputs as the oracle has it: A, the columns of B, products."""
-    words = {name: array[m].tolist() for name, array in inputs.items()}
-    k, mask = len(words["a_index"]), words["a_mask"]
-    outliers = [word for word, marked in zip(words["a_outlier"], mask, strict=True) if marked]
-    columns = [
-        formats.Vector(words["b_codebook"], words["b_index"][n * k : (n + 1) * k], scale, [0] * k, [])
-        for n, scale in enumerate(words["b_scale"])
-    ]
-    return (
-        formats.Vector(words["a_codebook"], words["a_index"], words["a_scale"], mask, outliers),
-        columns,
-        words["products"],
-    )
+def options(mapping: str, merge: str, carry: str) -> ChipSizes:
+    return sizes(lane_mapping=mapping, merge=merge, carry=carry)
 
 
-@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+# Products.
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(("mapping", "merge", "carry"), OPTIONS)
+def test_a_product_is_the_oracles(run: Any, mapping: str, merge: str, carry: str) -> None:
+    """Three slabs a column, a partial tile, outliers of both operands: outputs, cycles and every counter."""
+    chip = options(mapping, merge, carry)
+    result = run(*PAIR, chip=chip)
+
+    assert result.macs_sparse > 0 and result.stalls + result.merge_cycles > 0 and result.batches == 1
+    assert_equal(result, expected(chip, *PAIR))
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"seen": np.array([8, 3])}, id="the second row sees three columns"),
+        pytest.param({"seen": np.array([0, 7])}, id="the first row sees none"),
+        pytest.param({"bias": BIAS}, id="bias"),
+        pytest.param({"norm": layer(2, 8, 1, False)}, id="rms"),
+        pytest.param({"norm": layer(2, 8, 1, True)}, id="layer"),
+        pytest.param({"norm": layer(2, 8, 1, True), "bias": BIAS}, id="layer and bias"),
+    ],
+)
+@pytest.mark.parametrize("carry", ["counts", "sums"])
+def test_norms_biases_and_rows_that_see_less(run: Any, more: dict[str, Any], carry: str) -> None:
+    """[kllm §III-B, Fig. 4] D-kllm-39, D-kllm-40: a shift and a bias take an edge each."""
+    b = tensor((8, 40), 2, 2) if "norm" in more else PAIR[1]
+    chip = sizes(carry=carry)
+
+    assert_equal(run(PAIR[0], b, chip=chip, **more), expected(chip, PAIR[0], b, **more))
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(("mapping", "merge", "carry"), OPTIONS)
+@pytest.mark.parametrize("seen", [None, (20, 33), (0, 1)])
+def test_integers_by_values(run: Any, mapping: str, merge: str, carry: str, seen: Any) -> None:
+    """[kllm §III-D] scores by V, whose outliers meet the scores themselves; rows that see fewer positions."""
+    a, v, chip = scores(2, 40, 5), tensor((40, 8), 2, 3, 1), options(mapping, merge, carry)
+
+    assert_equal(run(a, v, chip=chip, seen=seen), expected(chip, a, v, seen))
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("k", [1, 7, 8, 9, 16, 17, 31, 33])
 @pytest.mark.parametrize("mapping", ["column", "counter"])
-@pytest.mark.parametrize("kind", ["paper", "edge", "random"])
-def test_rows_at_the_ports_are_those_of_lanes_that_work_clock_by_clock(jit: bool, mapping: str, kind: str) -> None:
-    """[kllm §IV-A, Fig. 6] outputs, overflow, cycles and work, of three tiles, the last one partial."""
-    config = {**UNIT.configs[mapping], "k": 33} if kind == "edge" else UNIT.configs[mapping]  # 33: a last turn of one
-    chip, rows = oracle.Chip(*config["sizes"], mapping), 3
-    for block in UNIT.cases(config, kind, 5):
-        inputs = {name: array[:rows] for name, array in block.inputs.items()}
-        expected = [oracle.row(chip, *at_ports(inputs, m)) for m in range(len(inputs["a_scale"]))]
-        result = UNIT.evaluate(config, inputs, jit=jit)
-
-        assert result.y.tolist() == [one.y for one in expected]
-        assert result.overflow.tolist() == [one.overflow for one in expected]
-        for name in ("tiles", "count_cycles", "mac_cycles", "cycles"):
-            assert getattr(result, name) == sum(getattr(one, name) for one in expected), name
-        for name in expected[0].work:
-            assert getattr(result, name) == sum(one.work[name] for one in expected), name
+def test_ends_of_slabs_and_turns(run: Any, k: int, mapping: str) -> None:
+    """K on either side of a turn and of a slab."""
+    a, b = tensor((1, k), 1, 1), tensor((5, k), 2, 2)
+    for carry in ("counts", "sums"):
+        chip = sizes(lane_mapping=mapping, carry=carry)
+        assert_equal(run(a, b, chip=chip), expected(chip, a, b))
 
 
-@pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize("acc", ["fp16", "exact"])
-@pytest.mark.parametrize("mapping", ["column", "counter"])
-def test_matrices_are_those_of_lanes_that_work_clock_by_clock(run: Any, acc: str, mapping: str) -> None:
-    """[kllm §IV-A, Fig. 6] rows one after the other, with outliers of both operands."""
-    a, b = tensor((3, 40), 4, 1, 2), tensor((7, 40), 3, 2, 1)
-    sizes = oracle.Chip(2, 4, 4, 4, mapping)
-    products = cartesian(a.codebook, b.codebook).values.tolist()
-    columns = [vector(b, n) for n in range(7)]
-    expected = [oracle.row(sizes, vector(a, m), columns, products, acc) for m in range(3)]
-    chip = ChipSizes(lanes=2, counters=4, counter_inputs=4, macs=4, lane_mapping=mapping)
-    result = run(a, b, preset="exact" if acc == "exact" else "paper", chip=chip)
-
-    assert result.y.view(np.uint16).tolist() == [one.y for one in expected]
-    assert (result.tiles, result.count_cycles, result.mac_cycles, result.cycles) == tuple(
-        sum(getattr(one, name) for one in expected) for name in ("tiles", "count_cycles", "mac_cycles", "cycles")
-    )
-    assert {name: getattr(result, name) for name in expected[0].work} == {
-        name: sum(one.work[name] for one in expected) for name in expected[0].work
-    }
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 13])
+def test_twin_is_the_unit_for_any_number_of_columns(n: int) -> None:
+    """Lanes without a column stay idle."""
+    a, b = tensor((2, 20), 2, 1, 1), tensor((n, 20), 2, 2, 1)
+    for mapping, merge, carry in OPTIONS:
+        chip = options(mapping, merge, carry)
+        result = kllm_chip_jit.matmul(a, b, chip=chip)
+        assert result.equals(kllm_chip.matmul(a, b, chip=chip))
+        assert_equal(result, expected(chip, a, b))
 
 
-@pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize("preset", ["paper", "exact"])
-def test_bits_are_those_of_the_matmul(run: Any, preset: str) -> None:
-    """Every field that both have, with outliers, and rows that see less."""
-    a, b, seen = tensor((3, 40), 4, 1, 2), tensor((7, 40), 4, 2, 1), np.array([7, 0, 3])
-    chip, plain = run(a, b, preset=preset, seen=seen), index_matmul.matmul(a, b, preset=preset, seen=seen)
+@pytest.mark.parametrize("run", RUNS)
+def test_bits_are_those_of_the_matmul(run: Any) -> None:
+    """[kllm §III-B] D-kllm-47: with carried counts, whatever the sizes; weighted sums round elsewhere."""
+    a, b, seen = tensor((3, 50), 2, 1, 2), tensor((9, 50), 2, 2, 1), np.array([9, 0, 7])
+    plain = index_matmul.matmul(a, b, seen=seen)
+    results = [run(a, b, seen=seen, chip=options(*each)) for each in OPTIONS]
 
-    assert chip.y.tobytes() == plain.y.tobytes() and chip.overflow.tobytes() == plain.overflow.tobytes()
-    assert all(getattr(chip, name) == getattr(plain, name) for name in COUNTERS)
+    for (_, _, carry), result in zip(OPTIONS, results, strict=True):
+        assert (result.y.tobytes() == plain.y.tobytes()) == (carry == "counts")
+        assert (result.indices, result.macs_sparse) == (plain.indices, plain.macs_sparse)
+    assert kllm_chip_jit.matmul(a, b, seen=seen).y.tobytes() == plain.y.tobytes()
 
 
-def test_twin_equals_unit() -> None:
-    a, b, v = tensor((2, 40), 4, 1, 2), tensor((70, 40), 4, 2), tensor((9, 30), 4, 3, 1)
-    q, ones = np.arange(18, dtype=np.uint8).reshape(2, 9) % 16, np.ones((2, 9), np.float16)
-    scores = Scores(q, ones[:, 0], ones)
-    chip = ChipSizes(lanes=2, macs=4, counters=4, counter_inputs=4)
-    for left, right in ((a, b), (scores, v)):
-        given = prepare(right, integer=left is scores)
-        assert kllm_chip.matmul(left, right, chip=chip).equals(kllm_chip_jit.matmul(left, given, chip=chip))
+@pytest.mark.parametrize("run", RUNS)
+def test_integers_and_norms_have_the_bits_of_the_matmul(run: Any) -> None:
+    """A norm divides what the sparse path reads; leading axes of A come first."""
+    a, v, b = scores(2, 40, 5), tensor((40, 8), 2, 3, 1), tensor((8, 40), 2, 2)
+    norm, shaped = layer(2, 8, 1, True), tensor((1, 2, 40), 2, 1, 2)
+    for left, right, more in ((a, v, {"seen": (40, 3)}), (PAIR[0], b, {"norm": norm, "bias": BIAS}), (shaped, b, {})):
+        y = run(left, right, chip=sizes(), **more).y
+        plain = index_matmul.matmul(left, right, **more).y
+        assert y.shape == plain.shape and y.tobytes() == plain.tobytes()
+
+
+def test_words_of_either_kind_overflow() -> None:
+    """Infinities and NaN come out as the MatMul makes them."""
+    a, b = tensor((2, 40), 2, 1, 2), tensor((8, 40), 2, 2, 1)
+    a, b = (replace(each, scale=np.full_like(each.scale, 0x7BFF)) for each in (a, b))
+    result = kllm_chip.matmul(a, b, chip=sizes())
+
+    assert result.overflow.all() and result.overflows == 16
+    assert_equal(result, expected(sizes(), a, b))
+    assert result.equals(kllm_chip_jit.matmul(a, b, chip=sizes()))
+
+
+# Sizes of the paper.
+
+
+def alike(k: int, n: int, bits: int = 4) -> tuple[KMeansTensor, KMeansTensor]:
+    """A row of k values without outliers by n columns of few different ones."""
+    a, b = tensor((1, k), bits, 1), tensor((64, k), 4, 2)
+    index = np.tile(b.index, (-(-n // 64), 1))[:n]
+    scale = np.full(n, 0x3C00, np.uint16)
+    return a, KMeansTensor(b.codebook, index, scale, np.zeros((n, k), np.bool_), np.zeros(0, np.uint16))
+
+
+#: edges in which slabs, histograms and tiles go through empty stages: a load, a merge, the first edge of a reduction
+FILLING = 3
 
 
 @pytest.mark.parametrize("mapping", ["column", "counter"])
 def test_cycles_of_a_large_matmul(mapping: str) -> None:
-    """D-kllm-31: 4096 x 4096 at W4A4, eight tiles: counting 8 * 256, reduction 8 * 258, in all 2,320 cycles."""
-    chip = ChipSizes(lane_mapping=mapping)
+    """D-kllm-31: 4096 x 4096 at W4A4, eight tiles: 8 * 258 + 256 = 2,320 cycles, and three in which stages fill.
 
-    assert (chip.tiles(4096), chip.count_cycles(4096), chip.mac_cycles(256, 0)) == (8, 256, 258)
-    assert chip.cycles(4096, 4096, 256, 0) == 8 * 258 + 256 == 2320
-    assert [chip.lane_of(n) for n in (0, 31, 32, 511, 512)] == [0, 0, 1, 15, 0]
-    assert (chip.count_cycles(513), chip.cycles(64, 0, 256, 0)) == ((64, 0) if mapping == "column" else (33, 0))
-
-
-@pytest.mark.parametrize("mapping", ["column", "counter"])
-def test_counting_and_reduction_balance(mapping: str) -> None:
-    """[kllm Table I]'s 16 inputs, 32 counters and MACs, 16 lanes: at 4096 x 4096 both are at work for 2,048 cycles.
-
-    Beside them a MAC scales and merges every column: two cycles more for each of the eight tiles.
+    [kllm Table I]'s 16 inputs, 32 counters and MACs, 16 lanes: counters and MACs are both at work for 2,048 cycles.
     """
     chip = ChipSizes(lane_mapping=mapping)
-    a, b = tensor((1, 4096), 4, 1), tensor((4096, 64), 4, 2)
-    wide = KMeansTensor(
-        b.codebook,
-        np.tile(b.index, (1, 64)),
-        np.full(4096, 0x3C00, np.uint16),
-        np.zeros((4096, 4096), np.bool_),
-        b.outlier,
-        0,
+    result = kllm_chip_jit.matmul(*alike(4096, 4096), chip=chip)
+
+    assert result.cycles == 8 * 258 + 256 + FILLING == 2320 + FILLING
+    assert result.tiles == 8 * 16
+    assert result.count_cycles // 16 == 2048 == result.concats // (16 * 32 * 16)
+    assert result.mac_cycles // 16 == 2048 + 2 * 8 and result.macs_reduce // (16 * 32) == 2048
+    assert [chip.lane_of(n) for n in (0, 31, 32, 511, 512)] == [0, 0, 1, 15, 0]
+
+
+@pytest.mark.parametrize(("k", "n"), [(4096, 512), (4096, 513), (4096, 1300), (1024, 700), (513, 512), (64, 600)])
+@pytest.mark.parametrize("mapping", ["column", "counter"])
+def test_the_slower_stage_is_seen_in_every_tile(k: int, n: int, mapping: str) -> None:
+    """Cycles = tiles * max(count, mac) + min(count, mac) and the filling, of whole tiles; a partial one counts less."""
+    columns, whole = min(n % 512 or 512, 32), -(-n // 512)
+    count = 32 * -(-k // 512) if mapping == "column" else -(-k // 16)
+    last = columns * -(-k // 512) if mapping == "column" else count
+    mac = 258
+    result = kllm_chip_jit.matmul(*alike(k, n), chip=ChipSizes(lane_mapping=mapping))
+    first = count if whole > 1 else last
+
+    assert count <= mac
+    assert result.cycles == first + whole * mac + FILLING
+    assert result.count_cycles <= 16 * ((whole - 1) * count + last)
+
+
+@pytest.mark.parametrize("k", [4096, 5120, 6656, 8192, 11008, 13824, 14336])
+@pytest.mark.parametrize("mapping", ["column", "counter"])
+def test_layers_of_the_papers_models(k: int, mapping: str) -> None:
+    """[kllm Table II] LLaMA, LLaMA-2 and Mistral: columns longer than 4,096 positions, outliers of the token.
+
+    D-kllm-47: bits are those of the MatMul.
+    """
+    a, b = tensor((1, k), 4, 1, max(1, k // 200)), alike(k, 530)[1]
+    result = kllm_chip_jit.matmul(a, b, chip=ChipSizes(lane_mapping=mapping))
+
+    assert result.y.tobytes() == index_matmul_jit.matmul(a, b).y.tobytes()
+    assert np.count_nonzero(result.y.view(np.uint16)) == result.y.size
+    assert result.indices == 530 * int(np.count_nonzero(~a.mask)) and result.macs_sparse == 530 * int(a.mask.sum())
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_outliers_take_cycles_of_the_macs(run: Any) -> None:
+    """D-kllm-31: the column with most positions left out decides for every lane."""
+    a, b, chip = tensor((1, 16), 2, 1), tensor((6, 16), 2, 2), sizes()
+    marked = np.zeros((6, 16), np.bool_)
+    marked[5, [2, 3, 9]] = marked[0, 4] = True
+    apart = KMeansTensor(
+        b.codebook, np.where(marked, 0, b.index).astype(np.uint8), b.scale, marked, np.full(4, 0x4000, np.uint16)
     )
-    result = kllm_chip_jit.matmul(a, prepare(wide), chip=chip)
+    plain, result = run(a, b, chip=chip), run(a, apart, chip=chip)
 
-    assert result.count_cycles == 2048 == result.concats // (chip.lanes * chip.counters * chip.counter_inputs)
-    assert result.mac_cycles == 2048 + 2 * result.tiles
-    assert result.macs_reduce // (chip.lanes * chip.macs) == 2048
+    assert result.cycles == plain.cycles + 3 and result.mac_cycles == plain.mac_cycles + 3 * chip.lanes
+    assert_equal(result, expected(chip, a, apart))
 
 
-def test_units_of_the_chip() -> None:
-    """[kllm §IV-A] 65,536 Concat units: columns of 4,096 at once in 16 lanes, and not of one more."""
+@pytest.mark.parametrize(("mapping", "merge", "carry"), OPTIONS)
+def test_edges_from_sizes_alone_are_those_that_are_stepped(mapping: str, merge: str, carry: str) -> None:
+    for k, n, bias in every((1, 8, 17, 40), (1, 5, 6, 20), (None, BIAS)):
+        a, b = tensor((2, k), 2, 1, k // 9), tensor((n, k), 2, 2, k // 20)
+        extra = None if bias is None else np.resize(bias, n)
+        chip, task = (
+            options(mapping, merge, carry),
+            index_matmul.require_problem(a, b, "paper", None, extra, None, None),
+        )
+        plan = passes(operands(task), chip)
+        result = kllm_chip_jit.matmul(a, b, chip=chip, bias=extra)
+        assert timeline.edges(plan, chip, 16, int(bias is not None)) == result.cycles
+
+
+# Tokens.
+
+
+def at_ports(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], row: int) -> oracle.Token:
+    """The oracle's answer to a row of inputs."""
+    words = {name: array[row].tolist() for name, array in inputs.items()}
+    k, lane_sizes = config["k"], config["sizes"]
+    chip = oracle.Chip(*lane_sizes, config["lane_mapping"], config["merge"], config["carry"])
+    columns = [
+        oracle.right(Vector(words["b_codebook"], words["b_index"][n * k : (n + 1) * k], scale, [0] * k, []))
+        for n, scale in enumerate(words["b_scale"])
+    ]
+    token = words["x"], words["a_codebook"], columns, words["b_codebook"], words["products"]
+    return oracle.token(chip, config["tree"], config["pops"], *token)
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+@pytest.mark.parametrize("pops", [1, 0, 3])
+@pytest.mark.parametrize("kind", ["paper", "edge", "random"])
+@pytest.mark.parametrize("name", list(UNIT.configs))
+def test_tokens_are_the_oracles(name: str, kind: Any, pops: int, jit: bool) -> None:
+    """[kllm §III-D, §IV-A, Fig. 5, Fig. 6] outputs, outliers, scale, cycles and every counter, case by case."""
+    config = {**UNIT.configs[name], "pops": pops}
+    for block in UNIT.cases(config, kind, 5):
+        inputs = {port: array[:4] for port, array in block.inputs.items()}
+        answers = [at_ports(config, inputs, row) for row in range(len(inputs["x"]))]
+        result = UNIT.evaluate(config, inputs, jit=jit)
+
+        for port in ("y", "overflow", "a_index", "a_mask"):
+            assert getattr(result, port).astype(int).tolist() == [getattr(each, port) for each in answers], port
+        assert np.ravel(result.a_scale).tolist() == [each.a_scale for each in answers]
+        assert np.ravel(result.cycles_taken).tolist() == [each.counters["cycles"] for each in answers]
+        for counter in COUNTERS:
+            assert getattr(result, counter) == sum(each.counters.get(counter, 0) for each in answers), counter
+
+
+def first_token(name: str = "column") -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+    """A configuration and the inputs of its first case."""
+    config = dict(UNIT.configs[name])
+    block = next(iter(UNIT.cases(UNIT.configs[name], "paper", 0)))
+    return config, {port: tuple(array[0].tolist()) for port, array in block.inputs.items()}
+
+
+@pytest.mark.parametrize("name", list(UNIT.configs))
+def test_events_of_a_token(name: str) -> None:
+    """A search, sixteen inliers a cycle, then edges of the lanes."""
+    config, token = first_token(name)
+    device = KllmChip(**config)
+    states = [device.step(**token)]
+    while device.busy:
+        states.append(device.step())
+    inliers = config["k"] - sum(states[-1].a_mask)
+    groups = -(-inliers // 16)
+
+    assert [state.event for state in states] == ["search"] + ["cluster"] * groups + ["edge"] * states[-1].edges
+    assert [state.clustered for state in states[: groups + 1]] == [
+        min(16 * turn, inliers) for turn in range(groups + 1)
+    ]
+    assert states[-1].cycles_taken == states[0].cycles_taken + len(states) - 1 == states[-1].cycles
+    with pytest.raises(Refused, match="kllm_chip: step takes the inputs of an operation now"):
+        device.step()
+
+
+@pytest.mark.parametrize("name", list(UNIT.configs))
+def test_restores_in_the_middle_of_lanes(name: str) -> None:
+    """Every event of a token goes on in another chip, which has done something else, as it does in this one."""
+    config, token = first_token(name)
+    device, other = KllmChip(**config), KllmChip(**config)
+    other.step(**{**token, "x": tuple(reversed(token["x"]))})
+    for _ in range(11):
+        other.step()
+    states = [device.step(**token)]
+    while device.busy:
+        states.append(device.step())
+    for before, after in pairwise(states):
+        other.restore(before)
+        assert other.busy and other.step() == after
+    other.restore(states[len(states) // 2])
+    while other.busy:
+        other.step()
+    assert other.snapshot() == states[-1]
+    following = device.step(**token), other.step(**token)
+    assert following[0] == following[1]
+    while device.busy:
+        assert device.step() == other.step()
+    with pytest.raises(RefusedType, match="kllm_chip: restore takes a State of this unit, got State"):
+        device.restore(device.array.lanes[0].state)  # type: ignore[arg-type]  # a State of a lane
+
+
+def test_refused_tokens_change_nothing() -> None:
+    config, token = first_token()
+    device = KllmChip(**config)
+    before = device.snapshot()
+    for port, place, word in (("x", 7, 0x7C00), ("x", 3, 0x7E01), ("a_codebook", 2, 0xFC00)):
+        bad = list(token[port])
+        bad[place] = word
+        with pytest.raises(
+            Refused, match=rf"kllm_chip: {port} must be finite, got word 0x{word:04X} at index \({place},\)"
+        ):
+            device.step(**{**token, port: tuple(bad)})
+        assert device.snapshot() == before
+
+
+# Refusals and buffers.
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("preset", ["exact", "fp32"])
+def test_other_arithmetic_is_refused(run: Any, preset: Any) -> None:
+    """The lanes' MACs are fp16 and read entries in turn."""
+    if preset == "fp32":
+        preset = index_matmul.require_problem(*PAIR, "paper", None, None, None, None).arith
+        preset = replace(preset, acc="fp32")
+    with pytest.raises(
+        Refused, match="kllm_chip: lanes multiply and add in fp16, in the order of the codebook, got Kllm"
+    ):
+        run(*PAIR, preset=preset)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_zero_points_are_refused(run: Any) -> None:
+    """D-kllm-10."""
+    with pytest.raises(Refused, match="kllm_chip: lanes have no units for zero points"):
+        run(tensor((2, 40), 2, 1, zero_point=True), PAIR[1])
+
+
+def with_buffer(name: str, bits: int) -> ChipSizes:
+    return sizes(buffers={**ChipSizes().buffers, name: bits})
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(("name", "bits"), [("weight", 64), ("index", 80), ("out", 136)])
+def test_buffers_are_exact_fits(run: Any, name: str, bits: int) -> None:
+    """A slab of weights, the indices of a row, its outputs and their mask bits: one bit less is refused."""
+    result = run(*PAIR, chip=with_buffer(name, bits))
+
+    assert result.batches == (1 if name == "weight" else 2)
+    with pytest.raises(Refused, match=f"ChipSizes: buffer {name} must hold {bits} bits, it has {bits - 1}"):
+        run(*PAIR, chip=with_buffer(name, bits - 1))
+
+
+def test_a_batch_goes_through_in_parts() -> None:
+    """[kllm Table I] 32 KB: 16 tokens of 4,096 indices; 136 KB: 16 tokens of 4,096 results."""
     chip = ChipSizes()
 
-    assert sum(chip.concat for lane in {chip.lane_of(n) for n in range(8192)}) == 65536
-    chip.require_capacity(1, 4096, 16, 4, 4)
-    with pytest.raises(Refused, match="a column of 4097 needs as many Concat units, a lane has 4096"):
-        chip.require_capacity(1, 4097, 16, 3, 3)
-
-
-@pytest.mark.parametrize(
-    ("rows", "k", "n", "bits", "message"),
-    [
-        pytest.param(1, 4096, 1, (4, 4), None, id="a column of 4096 weights"),
-        pytest.param(1, 4096, 1, (4, 5), "buffer weight must hold 20480 bits, it has 16384", id="of 5 bits"),
-        pytest.param(16, 4096, 1, (4, 4), None, id="16 tokens of 4096 indices"),
-        pytest.param(17, 4096, 1, (4, 4), "buffer index must hold 278528 bits, it has 262144", id="17 tokens"),
-        pytest.param(16, 64, 4096, (4, 4), None, id="65,536 results and their mask bits"),
-        pytest.param(16, 64, 4097, (4, 4), "buffer out must hold 1114384 bits, it has 1114112", id="16 results more"),
-        pytest.param(1, 64, 1, (6, 4), None, id="1,024 products"),
-        pytest.param(1, 64, 1, (7, 4), "buffer codebook must hold 32768 bits, it has 16384", id="2,048 products"),
-        pytest.param(1, 4097, 1, (4, 4), "a column of 4097 needs as many Concat units, a lane has 4096", id="concat"),
-    ],
-)
-def test_buffers_are_exact_fits(rows: int, k: int, n: int, bits: tuple[int, int], message: str | None) -> None:
-    """[kllm Table I] 2 KB a lane, 32 KB, 2 KB (four product codebooks of 256) and 136 KB: full, and refused beyond."""
-    if message is None:
-        ChipSizes().require_capacity(rows, k, n, *bits)
-    else:
-        with pytest.raises(Refused, match=message):
-            ChipSizes().require_capacity(rows, k, n, *bits)
+    assert [chip.rows_at_once(*each) for each in ((4096, 4096, 4), (4097, 64, 4), (64, 4097, 4))] == [16, 15, 15]
+    a, b = tensor((33, 40), 2, 1), tensor((3, 40), 2, 2)
+    result = kllm_chip_jit.matmul(a, b, chip=with_buffer("index", 80 * 4))
+    assert result.batches == 9
+    assert result.cycles == kllm_chip_jit.matmul(a, b, chip=sizes()).cycles
 
 
 def test_areas_of_table_1_add_up_and_power_does_not() -> None:
@@ -191,72 +397,30 @@ def test_areas_of_table_1_add_up_and_power_does_not() -> None:
     assert round(float(sum(powers) + Fraction(TABLE["out"][1])), 2) == 8.96
 
 
-def test_pipeline_of_a_batch_and_of_heads() -> None:
-    """[kllm §IV-A, §V-D] quantizing hides behind the MatMul of the token before, from two tokens on."""
-    chip = ChipSizes()
-    quantize = chip.quantize_cycles(4096, 21)
+def test_nothing_of_one_token_overlaps() -> None:
+    """[kllm §V-D] "pipelined when batch size >= 1": the search of a token is over before its indices are counted."""
+    config, token = first_token()
+    result = UNIT.evaluate(UNIT.configs["column"], {port: np.array([words]) for port, words in token.items()})
 
-    assert quantize == 12 + 21 * 13 + 256 and chip.quantize_cycles(4096, 0) == 256
-    assert chip.batch_cycles(1, quantize, 2320) == quantize + 2320 and chip.batch_cycles(0, 5, 5) == 0
-    assert chip.batch_cycles(4, quantize, 2320) == quantize + 4 * 2320
-    assert chip.softmax_cycles(9) == 6
-    assert chip.head_cycles([6, 6, 6], [10, 4, 10]) == 6 + 10 + 6 + 10
-    with pytest.raises(Refused, match="every head needs both times, got 1 and 0"):
-        chip.head_cycles([1], [])
-
-
-@pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_outliers_take_cycles_of_the_macs(run: Any) -> None:
-    """D-kllm-31: the column with most positions left out decides."""
-    a, b = tensor((1, 64), 4, 1, 4), tensor((3, 64), 4, 2)
-    result = run(a, b)
-    left_out = int(a.mask.sum())
-
-    assert result.mac_cycles == 256 + left_out + 2 and result.count_cycles == 32 and result.tiles == 1
-    assert result.cycles == result.mac_cycles + 32
-
-
-def test_events_are_slots_of_the_pipeline() -> None:
-    """Three tiles: counting alone, overlap twice, reduction alone; columns by lanes."""
-    config = UNIT.configs["column"]
-    (block,) = UNIT.cases(config, "paper", 0)
-    states = list(UNIT.trace(config, block.inputs))
-    chip = KllmChip(**config).chip
-
-    assert [state.event for state in states] == ["fill", "overlap", "overlap", "drain"]
-    assert [state.counted for state in states] == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9), ()]
-    assert [state.reduced for state in states] == [(), (0, 1, 2, 3), (4, 5, 6, 7), (8, 9)]
-    assert states[-1].cycles == chip.cycles(20, 10, 32, 0) and states[-1].tiles == 3
-    device = KllmChip(**config)
-    with pytest.raises(Refused, match="kllm_chip: step takes the inputs of an operation now"):
-        device.step()
-    device.restore(states[1])
-    with pytest.raises(Refused, match=r"kllm_chip: step takes no inputs now: \w+ came last"):
-        device.step(1)
-
-
-@pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_capacity_is_refused_when_it_is_checked(run: Any) -> None:
-    a, b = tensor((1, 64), 4, 1), tensor((3, 64), 4, 2)
-    small = ChipSizes(buffers={**ChipSizes().buffers, "codebook": 4095})
-
-    assert run(a, b, chip=small).equals(run(a, b, chip=ChipSizes()))
-    with pytest.raises(Refused, match="ChipSizes: buffer codebook must hold 4096 bits, it has 4095"):
-        run(a, b, chip=small, check_capacity=True)
-    assert run(a, b, check_capacity=True).tiles == 1
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"lanes": 0}, {"counter_inputs": 0}, {"macs": -1}, {"lane_mapping": "row"}, {"buffers": {"weight": 1}}]
-)
-def test_refuses_impossible_chips(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match=f"ChipSizes: {next(iter(wrong))} must be"):
-        ChipSizes(**wrong)
+    assert result.cycles == result.search_cycles + result.cluster_cycles + result.edges
+    assert (result.search_cycles, result.cluster_cycles) == (9 + 5 + 5, 2) and config["tree"] == 16
 
 
 def test_repr_evaluates_back() -> None:
-    chip = replace(ChipSizes(), lanes=2)
     config = UNIT.configs["column"]
 
-    assert eval(repr(chip)) == chip and chip != ChipSizes()
+    assert eval(repr(ChipSizes(lanes=2))) == ChipSizes(lanes=2) != ChipSizes()
     assert eval(repr(KllmChip(**config))).snapshot() == KllmChip(**config).snapshot()
+
+
+def test_a_chip_whose_lanes_answer_zeros_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here passes with a lane that is not there."""
+    from refemu.units.kllm.pe_lane import PeLane
+
+    real = PeLane._outputs
+    monkeypatch.setattr(
+        PeLane, "_outputs", lambda self, before, y, following: real(self, before, [0] * len(y), following)
+    )
+    y = kllm_chip.matmul(*PAIR, chip=sizes()).y
+
+    assert not y.any() and y.view(np.uint16).tolist() != expected(sizes(), *PAIR).y

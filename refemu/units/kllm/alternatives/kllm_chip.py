@@ -1,8 +1,101 @@
 """Other answers to the decisions of kllm_chip."""
 
-from refemu.units.alternative import Alternative
+from typing import Any
 
-ALTERNATIVES: tuple[Alternative, ...] = ()
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.alternative import Alternative, choices
+from refemu.units.kllm.alternatives import orizuru_passes as passes_alternatives
+from refemu.units.kllm.clustering import Clustering
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Pass
+from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
+from refemu.units.kllm.orizuru_passes import OrizuruPasses
+from refemu.units.kllm.orizuru_passes import State as Searched
+from refemu.units.ports import fields
+
+
+class LeastOutlier(KllmChip):
+    """The scale is the larger magnitude of the outliers that were popped last."""
+
+    def _scale(self, done: Searched) -> int:
+        x, places = fields(done.x), (*fields(done.max_index)[-1:], *fields(done.min_index)[-1:])
+        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
+
+
+class Upper(KllmChip):
+    """The scale is the magnitude of the max tree's root."""
+
+    def _scale(self, done: Searched) -> int:
+        return done.root_max & 0x7FFF or super()._scale(done)
+
+
+class Smallest(KllmChip):
+    """The scale of zeros is the smallest number."""
+
+    def _scale(self, done: Searched) -> int:
+        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
+
+
+class DealtLanes(LaneArray):
+    """Columns are dealt to the lanes one by one."""
+
+    def columns(self, lane: int, task: Pass) -> range:
+        return range(task.first + lane, task.first + task.width, self.sizes.lanes)
+
+
+class Dealt(KllmChip):
+    """Columns are dealt to the lanes one by one."""
+
+    lane_array = DealtLanes
+
+
+class SearchedApart(KllmChip):
+    """Candidates of the two trees take passes of their own."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.search: OrizuruPasses = passes_alternatives.InTurn(self.k, self.pops, self.tree)
+
+
+class WholeTree(KllmChip):
+    """A short pass takes all levels of the tree."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.search: OrizuruPasses = passes_alternatives.WholeTree(self.k, self.pops, self.tree)
+
+
+class Rootless(KllmChip):
+    """The root of a chunk is no candidate."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.search: OrizuruPasses = passes_alternatives.Rootless(self.k, self.pops, self.tree)
+
+
+class Higher(KllmChip):
+    """Of two nearest centroids the higher."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.clustering: Clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-kllm-9", "the scale is the larger magnitude of the last outliers", variant=LeastOutlier),
+    Alternative("D-kllm-9", "the scale is the magnitude of the max tree's root", variant=Upper),
+    Alternative("D-kllm-11", "the scale of zeros is the smallest number", variant=Smallest),
+    *choices("D-kllm-31", "lane_mapping", "column", "counter"),
+    Alternative("D-kllm-31", "columns are dealt to the lanes one by one", variant=Dealt),
+    *choices("D-kllm-42", "merge", "tree", "serial"),
+    *choices("D-kllm-47", "carry", "counts", "sums"),
+    Alternative("D-kllm-60", "the root of a chunk is no candidate", variant=Rootless),
+    Alternative("D-kllm-60", "candidates of the two trees take passes of their own", variant=SearchedApart),
+    Alternative("D-kllm-61", "a short pass takes all levels of the tree", variant=WholeTree),
+    Alternative("D-kllm-7", "of two nearest centroids the higher", variant=Higher),
+)
 UNOBSERVABLE = {
-    "D-kllm-31": "Lanes share out whole outputs, so the mapping changes no bit of y; cycles are in the counters only.",
+    "D-kllm-48": (
+        "Every column of a token leaves out the same positions, and lane 0 has most columns, so it never waits; only"
+        " registers of the other lanes show when they begin"
+    ),
 }

@@ -25,8 +25,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "[kllm §III-D, Fig. 5] a token with an outlier of either side, by all columns"
         yield Cases(kind, why, _tokens(config, [_counting(k)]))
     if kind == "edge":
-        yield Cases(kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60")
-        yield Cases(kind, "zeros alone: a scale of 1", _tokens(config, [[0] * k, [0x8000] * k]), "D-kllm-11")
+        yield Cases(
+            kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60"
+        )
+        zeros = [[0] * k, [0x8000] * k, [0x3C00, *[0] * (k - 2), 0xBC00], [0x8000, 0x4000, 0xC000, *[0] * (k - 3)]]
+        yield Cases(kind, "zeros alone, and beside outliers: a scale of 1", _tokens(config, zeros), "D-kllm-11")
+        yield Cases(kind, "outliers at every place in turn", _tokens(config, _in_turn(k)))
         ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
         why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
         yield Cases(kind, why, _tokens(config, ends), "D-kllm-9")
@@ -46,7 +50,9 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     near = {"x": (word & 0x83FF) | (8 + (word >> 10) % 8) << 10, "b_scale": 0x3000 + (drawn["b_scale"] & 0xFFF)}
     for name in ("a_codebook", "b_codebook"):
         near[name] = (drawn[name] & 0x83FF) | (9 + (drawn[name] >> 10) % 6) << 10
-    yield Cases("random", "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near)))
+    yield Cases(
+        "random", "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near))
+    )
     few = {name: array[::3] for name, array in drawn.items()}
     yield Cases("random", "any words", legal(config, few))
 
@@ -56,6 +62,17 @@ def _counting(k: int) -> list[int]:
     values = [0x3800 + 37 * i | (0x8000 if i % 3 == 1 else 0) for i in range(k)]
     values[2], values[4] = 0x4D00, 0xCE00
     return values
+
+
+def _in_turn(k: int) -> list[list[int]]:
+    """Tokens whose largest value stands at each place of the first half, and the smallest half a token behind."""
+    tokens = []
+    for place in range(k // 2):
+        token = _counting(k)
+        token[2], token[4] = 0x3A00, 0xBA20
+        token[place], token[place + k // 2] = 0x4D00 + place, 0xCE00 + place
+        tokens.append(token)
+    return tokens
 
 
 def _tied(config: Config) -> dict[str, np.ndarray]:
@@ -98,7 +115,9 @@ def _alike(config: Config) -> dict[str, np.ndarray]:
 def _multiplied(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With the product codebook of both codebooks."""
     books = zip(inputs["a_codebook"], inputs["b_codebook"], strict=True)
-    rows = [cartesian(*(Codebook(len(book).bit_length() - 1, book.astype(np.uint16)) for book in pair)) for pair in books]
+    rows = [
+        cartesian(*(Codebook(len(book).bit_length() - 1, book.astype(np.uint16)) for book in pair)) for pair in books
+    ]
     return inputs | {"products": np.stack([row.values for row in rows]).astype(np.int64)}
 
 

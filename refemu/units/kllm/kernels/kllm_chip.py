@@ -49,7 +49,25 @@ PASS_ROW, PASS_FIRST, PASS_WIDTH, PASS_LOW, PASS_HIGH, PASS_OPENS, PASS_CLOSES, 
 
 
 @kernel
-def product(options, sizes, passes, flags, a, b, a_mask, b_mask, a_words, a_coded, b_words, centroids, table, rows, columns, y, totals):
+def product(
+    options,
+    sizes,
+    passes,
+    flags,
+    a,
+    b,
+    a_mask,
+    b_mask,
+    a_words,
+    a_coded,
+    b_words,
+    centroids,
+    table,
+    rows,
+    columns,
+    y,
+    totals,
+):
     """y (M, N) uint16 <- all passes; returns the edges, and the largest count of a register.
 
     options: as of `lane_edge`. sizes: lanes, counters, MACs, entries, concat. passes: int64 (passes, 9) by the names
@@ -68,7 +86,11 @@ def product(options, sizes, passes, flags, a, b, a_mask, b_mask, a_words, a_code
     overflow, p = np.zeros((lanes, macs), np.uint8), np.zeros(PORTS, np.int64)
     row, indices, valid = np.zeros(positions, np.uint8), np.zeros(concat, np.uint8), np.zeros(concat, np.uint8)
     tile, pair, coded = np.zeros((3, macs), np.int64), np.zeros((2, macs), np.int64), np.zeros((3, macs), np.uint8)
-    following, working, cursor = np.zeros((lanes, 3), np.int64), np.zeros(lanes, np.int64), np.zeros((lanes, macs), np.int64)
+    following, working, cursor = (
+        np.zeros((lanes, 3), np.int64),
+        np.zeros(lanes, np.int64),
+        np.zeros((lanes, macs), np.int64),
+    )
     following[:, 2] = -1
     waiting, edges, largest = np.int64(0), np.int64(0), np.int64(0)
     while waiting < passes.shape[0] or _active(r):
@@ -80,13 +102,49 @@ def product(options, sizes, passes, flags, a, b, a_mask, b_mask, a_words, a_code
             p[:] = 0
             p[P_TURNS], p[P_ENTRY] = 1, table[r[lane, R_ADDRESS]]
             if r[lane, R_READY] == 1:
-                _slab(options, macs, counters, passes, lane, following[lane], a, b, a_mask, b_mask, row, indices, valid, p)
+                _slab(
+                    options, macs, counters, passes, lane, following[lane], a, b, a_mask, b_mask, row, indices, valid, p
+                )
             takes = go and _width(passes[waiting], lane, macs) > 0
             if takes:
                 _tile(passes[waiting], lane, flags, rows, columns, tile, p)
             if r[lane, R_PHASE] == SPARSE:
-                _outliers(passes[working[lane]], lane, macs, a_mask, b_mask, a_words, a_coded, b_words, b, centroids, cursor[lane], pair, coded)
-            peak = lane_edge(options, p, row, indices, valid, tile, pair, coded, r[lane], slab[lane], held[lane], count[lane], counted[lane], reducing[lane], work[lane], scales[lane], sums[lane], overflow[lane], totals)
+                _outliers(
+                    passes[working[lane]],
+                    lane,
+                    macs,
+                    a_mask,
+                    b_mask,
+                    a_words,
+                    a_coded,
+                    b_words,
+                    b,
+                    centroids,
+                    cursor[lane],
+                    pair,
+                    coded,
+                )
+            peak = lane_edge(
+                options,
+                p,
+                row,
+                indices,
+                valid,
+                tile,
+                pair,
+                coded,
+                r[lane],
+                slab[lane],
+                held[lane],
+                count[lane],
+                counted[lane],
+                reducing[lane],
+                work[lane],
+                scales[lane],
+                sums[lane],
+                overflow[lane],
+                totals,
+            )
             largest = max(largest, peak)
             if r[lane, R_VALID] == 1:
                 done = passes[working[lane]]
@@ -114,75 +172,75 @@ def _frees(r, size):
     """Whether the next edge is the last one of the tile under reduction, or there is none."""
     phase = r[R_PHASE]
     last = phase == MERGE and r[R_SHIFTS] == 0 and r[R_BIASES] == 0
-    last = last or (phase == SHIFT and r[R_BIASES] == 0) or phase == BIAS or phase == IDLE
+    last = last or (phase == SHIFT and r[R_BIASES] == 0) or phase in (BIAS, IDLE)
     return last or (phase == REDUCE and r[R_ADDRESS] == size - 1 and r[R_CLOSES] == 0)
 
 
 @helper
-def _width(one, lane, macs):
+def _width(task, lane, macs):
     """Columns that a lane has in a pass."""
-    return max(min(one[PASS_WIDTH] - lane * macs, macs), 0)
+    return max(min(task[PASS_WIDTH] - lane * macs, macs), 0)
 
 
 @helper
 def _slab(options, macs, counters, passes, lane, following, a, b, a_mask, b_mask, row, indices, valid, p):
     """The next slab of a lane, if one is left. following: pass, column, position (-1: the pass begins)."""
-    positions, inputs, own = options[1], options[2], options[3]
+    positions, inputs, apart = options[1], options[2], options[3]
     while following[0] < passes.shape[0] and _width(passes[following[0]], lane, macs) == 0:
         following[0] += 1
     if following[0] < passes.shape[0]:
-        one = passes[following[0]]
-        width, m = _width(one, lane, macs), one[PASS_ROW]
+        task = passes[following[0]]
+        width, m = _width(task, lane, macs), task[PASS_ROW]
         if following[2] < 0:
-            following[1], following[2] = 0, one[PASS_LOW]
-        low, together = following[2], counters if own == 1 else 1
-        high = min(low + positions, one[PASS_HIGH])
+            following[1], following[2] = 0, task[PASS_LOW]
+        low, together = following[2], counters if apart == 1 else 1
+        high = min(low + positions, task[PASS_HIGH])
         length = high - low
         row[:], indices[:], valid[:] = 0, 0, 0
         for k in range(length):
             row[k] = a[m, low + k]
         for c in range(min(together, width - following[1])):
-            n = one[PASS_FIRST] + lane * macs + following[1] + c
+            n = task[PASS_FIRST] + lane * macs + following[1] + c
             for k in range(length):
                 indices[c * positions + k] = b[n, low + k]
                 valid[c * positions + k] = 1 - a_mask[m, low + k]
             if b_mask.size > 0:
                 for k in range(length):
                     valid[c * positions + k] &= 1 - b_mask[n, low + k]
-        group = inputs if own == 1 else inputs * counters
-        last = high == one[PASS_HIGH]
+        group = inputs if apart == 1 else inputs * counters
+        last = high == task[PASS_HIGH]
         p[P_LOAD], p[P_TURNS] = 1, max((length + group - 1) // group, 1)
         p[P_LAST], p[P_END] = np.int64(last), np.int64(last and following[1] + together >= width)
         following[2] = high
         if last:
-            following[1], following[2] = following[1] + together, one[PASS_LOW]
+            following[1], following[2] = following[1] + together, task[PASS_LOW]
             if following[1] >= width:
                 following[0], following[2] = following[0] + 1, -1
 
 
 @helper
-def _tile(one, lane, flags, rows, columns, tile, p):
+def _tile(task, lane, flags, rows, columns, tile, p):
     """Operands of the tile that a lane begins to reduce."""
-    p[P_GO], p[P_OUTLIERS], p[P_OPENS], p[P_CLOSES] = 1, one[PASS_OUTLIERS], one[PASS_OPENS], one[PASS_CLOSES]
-    p[P_SHIFTS], p[P_BIASES] = flags[0] * one[PASS_CLOSES], flags[1] * one[PASS_CLOSES]
-    p[P_SCALE], p[P_SHIFT] = rows[0, one[PASS_ROW]], rows[1, one[PASS_ROW]]
+    p[P_GO], p[P_OUTLIERS], p[P_OPENS], p[P_CLOSES] = 1, task[PASS_OUTLIERS], task[PASS_OPENS], task[PASS_CLOSES]
+    p[P_SHIFTS], p[P_BIASES] = flags[0] * task[PASS_CLOSES], flags[1] * task[PASS_CLOSES]
+    p[P_SCALE], p[P_SHIFT] = rows[0, task[PASS_ROW]], rows[1, task[PASS_ROW]]
     tile[:, :] = 0
-    for j in range(_width(one, lane, tile.shape[1])):
-        n = one[PASS_FIRST] + lane * tile.shape[1] + j
+    for j in range(_width(task, lane, tile.shape[1])):
+        n = task[PASS_FIRST] + lane * tile.shape[1] + j
         tile[W_SCALE, j], tile[W_SUM, j], tile[W_BIAS, j] = columns[0, n], columns[1, n], columns[2, n]
 
 
 @helper
-def _outliers(one, lane, macs, a_mask, b_mask, a_words, a_coded, b_words, b, centroids, cursor, pair, coded):
+def _outliers(task, lane, macs, a_mask, b_mask, a_words, a_coded, b_words, b, centroids, cursor, pair, coded):
     """The next position of each column that is left out of the counts; cursor: where each stands."""
-    m = one[PASS_ROW]
+    m = task[PASS_ROW]
     coded[:, :] = 0
-    for j in range(_width(one, lane, macs)):
-        n = one[PASS_FIRST] + lane * macs + j
+    for j in range(_width(task, lane, macs)):
+        n = task[PASS_FIRST] + lane * macs + j
         k = cursor[j]
-        while k < one[PASS_LENGTH] and not (a_mask[m, k] or (b_mask.size > 0 and b_mask[n, k])):
+        while k < task[PASS_LENGTH] and not (a_mask[m, k] or (b_mask.size > 0 and b_mask[n, k])):
             k += 1
-        if k < one[PASS_LENGTH]:
+        if k < task[PASS_LENGTH]:
             pair[0, j], coded[0, j], coded[1, j] = a_words[m, k], 1, a_coded[m, k]
             if b_mask.size > 0 and b_mask[n, k]:
                 pair[1, j] = b_words[n, k]

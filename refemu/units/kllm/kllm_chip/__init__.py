@@ -1,5 +1,6 @@
 """KLLM's chip: lanes over output columns, Orizuru, Clustering Unit, buffers."""
 
+from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass, laid_out, operands, passes
 from refemu.units.kllm.kllm_chip.product import Product, matmul, on_lanes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
@@ -11,6 +12,7 @@ __all__ = [
     "UNIT",
     "ChipSizes",
     "KllmChip",
+    "LaneArray",
     "Operands",
     "Pass",
     "Product",

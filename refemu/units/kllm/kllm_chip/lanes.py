@@ -10,19 +10,20 @@ import numpy as np
 
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
-from refemu.units.kllm.pe_lane import PeLane, State
+from refemu.units.kllm.pe_lane import PHASES, PeLane, State
 from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
-from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGE, REDUCE, SHIFT
+
+IDLE, REDUCE, _, _, MERGE, SHIFT, BIAS = range(len(PHASES))
 
 
-def columns_of(lane: int, one: Pass, macs: int) -> range:
+def columns_of(lane: int, task: Pass, macs: int) -> range:
     """Columns that a lane has in a pass.
 
     Parameters
     ----------
     lane : int
         Number of the lane.
-    one : Pass
+    task : Pass
         Pass.
     macs : int
         MACs of a lane.
@@ -32,14 +33,16 @@ def columns_of(lane: int, one: Pass, macs: int) -> range:
     range
         Columns; empty where the tile is narrower.
     """
-    first = one.first + lane * macs
-    return range(first, max(first, min(first + macs, one.first + one.width)))
+    first = task.first + lane * macs
+    return range(first, max(first, min(first + macs, task.first + task.width)))
 
 
 class LaneArray:
     """Lanes that multiply one product after another; an edge is an edge of all of them."""
 
-    def __init__(self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18) -> None:
+    def __init__(
+        self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18
+    ) -> None:
         """Make the lanes.
 
         Parameters
@@ -80,12 +83,12 @@ class LaneArray:
         """
         self.plan, self.waiting = plan, 0
         self.y = np.zeros((len(operands.a), len(operands.b)), np.uint16)
-        self._mine = [[one for one in plan if columns_of(at, one, self.sizes.macs)] for at in range(len(self.lanes))]
+        self._mine = [[task for task in plan if self.columns(at, task)] for at in range(len(self.lanes))]
         self.feeders = [
             Feeder(
                 lane,
-                [slab for one in mine for slab in _slabs(lane, operands, one, columns_of(at, one, lane.macs))],
-                [_tile(operands, one, columns_of(at, one, lane.macs), lane.macs) for one in mine],
+                [slab for task in mine for slab in _slabs(lane, operands, task, self.columns(at, task))],
+                [_tile(operands, task, self.columns(at, task), lane.macs) for task in mine],
                 operands.table,
             )
             for at, (lane, mine) in enumerate(zip(self.lanes, self._mine, strict=True))
@@ -104,9 +107,7 @@ class LaneArray:
             Number of the pass that no lane has begun.
         """
         self.waiting = waiting
-        for lane, feeder, state, slabs_taken, first in zip(
-            self.lanes, self.feeders, states, taken, begun, strict=True
-        ):
+        for lane, feeder, state, slabs_taken, first in zip(self.lanes, self.feeders, states, taken, begun, strict=True):
             lane.restore(state)
             feeder.taken, feeder.first = slabs_taken, first
 
@@ -126,18 +127,38 @@ class LaneArray:
         go = self._go()
         for at, (lane, feeder) in enumerate(zip(self.lanes, self.feeders, strict=True)):
             pick = feeder.pick(lane.state)
-            done = lane.step(**feeder.inputs(pick, int(go and bool(self._columns(at)))))
+            done = lane.step(**feeder.inputs(pick, int(self._begins(at, go))))
             if done.y_valid:
-                one = self._mine[at][pick.work]
-                columns = columns_of(at, one, lane.macs)
-                y = np.ravel(done.y)[: len(columns)]
-                self.y[one.row, columns.start : columns.stop] = y
+                task = self._mine[at][pick.work]
+                columns = self.columns(at, task)
+                self.y[task.row, _slice(columns)] = np.ravel(done.y)[: len(columns)]
         self.waiting += go
         return [lane.state for lane in self.lanes]
 
+    def columns(self, lane: int, task: Pass) -> range:
+        """Columns that a lane has in a pass (D-kllm-31).
+
+        Parameters
+        ----------
+        lane : int
+            Number of the lane.
+        task : Pass
+            Pass.
+
+        Returns
+        -------
+        range
+            Columns.
+        """
+        return columns_of(lane, task, self.sizes.macs)
+
+    def _begins(self, lane: int, go: bool) -> bool:
+        """Whether a lane is told to begin: all at once (D-kllm-48). go: whether the pass that waits begins."""
+        return go and bool(self._columns(lane))
+
     def _columns(self, lane: int) -> range:
         """Columns of a lane in the pass that waits."""
-        return columns_of(lane, self.plan[self.waiting], self.sizes.macs)
+        return self.columns(lane, self.plan[self.waiting])
 
     def _go(self) -> bool:
         """Whether the pass that waits begins: all its lanes have counted, and the MACs of the first are free."""
@@ -153,38 +174,42 @@ def _frees(state: State, entries: int) -> bool:
     return bool(last.get(state.phase, 0))
 
 
-def _slabs(lane: PeLane, operands: Operands, one: Pass, columns: range) -> list[Slab]:
+def _slice(columns: range) -> slice:
+    return slice(columns.start, columns.stop, columns.step)
+
+
+def _slabs(lane: PeLane, operands: Operands, task: Pass, columns: range) -> list[Slab]:
     """Slabs of a lane's columns in one pass."""
-    n, k = slice(columns.start, columns.stop), slice(one.low, one.high)
-    mask = operands.a_mask[one.row, k]
+    n, k = _slice(columns), slice(task.low, task.high)
+    mask = operands.a_mask[task.row, k]
     valid = np.broadcast_to(1 - mask, (len(columns), mask.size))
     if operands.b_mask.size:
         valid = valid & (1 - operands.b_mask[n, k])
-    return list(slabs(lane, operands.a[one.row, k].astype(np.int64), operands.b[n, k].astype(np.int64), valid))
+    return list(slabs(lane, operands.a[task.row, k].astype(np.int64), operands.b[n, k].astype(np.int64), valid))
 
 
-def _tile(operands: Operands, one: Pass, columns: range, macs: int) -> Tile:
+def _tile(operands: Operands, task: Pass, columns: range, macs: int) -> Tile:
     """Operands of a lane's columns in one pass; those of the sparse path stream where it closes."""
-    n = slice(columns.start, columns.stop)
+    n = _slice(columns)
     padding = [(0, 0), (0, macs - len(columns))]
     scale, row_sum, bias = np.pad(operands.columns[:, n], padding)
-    outliers = one.outliers if one.closes else 0
+    outliers = task.outliers if task.closes else 0
     sparse = np.zeros((5, outliers, macs), np.int64)
     for j, column in enumerate(columns):
-        for edge, k in enumerate(_positions(operands, one, column) if one.closes else ()):
-            sparse[:, edge, j] = _factors(operands, one.row, column, int(k))
+        for edge, k in enumerate(_positions(operands, task, column) if task.closes else ()):
+            sparse[:, edge, j] = _factors(operands, task.row, column, int(k))
     used, x, w, x_coded, w_coded = sparse
-    scale_a, shift = operands.rows[:, one.row].tolist()
-    flags = {"opens": one.opens, "closes": one.closes}
-    flags |= {"shifts": operands.shifts * one.closes, "biases": operands.biases * one.closes}
+    scale_a, shift = operands.rows[:, task.row].tolist()
+    flags = {"opens": task.opens, "closes": task.closes}
+    flags |= {"shifts": operands.shifts * task.closes, "biases": operands.biases * task.closes}
     return Tile(scale_a, scale, used, x, w, x_coded, w_coded, **flags, shift=shift, row_sum=row_sum, bias=bias)
 
 
-def _positions(operands: Operands, one: Pass, column: int) -> np.ndarray:
+def _positions(operands: Operands, task: Pass, column: int) -> np.ndarray:
     """Positions of a column that are left out of the counts, ascending."""
-    mask = operands.a_mask[one.row, : one.length]
+    mask = operands.a_mask[task.row, : task.length]
     if operands.b_mask.size:
-        mask = mask | operands.b_mask[column, : one.length]
+        mask = mask | operands.b_mask[column, : task.length]
     return np.flatnonzero(mask)
 
 

@@ -123,7 +123,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
         array.edge()
         edges += 1
     states = [lane.state for lane in array.lanes]
-    counts = {name: 0 for name in COUNTERS}
+    counts = dict.fromkeys(COUNTERS, 0)
     for state in states:
         counts = {name: count + getattr(state, name) for name, count in counts.items()}
     return result(array.y, shape, {**counts, "cycles": edges}, batches)

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.arith.records import parameters, plain_fields
 from refemu.units.kllm.pe_lane import LaneMapping, Merge, PeLane
-from refemu.units.kllm.pe_lane.registers import MAPPINGS, MERGES
 
 KILOBYTE = 8 << 10  #: bits
 BUFFERS = {"weight": 2 * KILOBYTE, "index": 32 * KILOBYTE, "codebook": 2 * KILOBYTE, "out": 136 * KILOBYTE}
@@ -39,8 +38,8 @@ class ChipSizes:
         plain_fields(self)
         for name in ("lanes", "concat", "counters", "counter_inputs", "macs", "tree"):
             require_int(getattr(self, name), 1, 1 << 20, "ChipSizes", name)
-        require_choice(self.lane_mapping, MAPPINGS, "ChipSizes", "lane_mapping")
-        require_choice(self.merge, MERGES, "ChipSizes", "merge")
+        require_choice(self.lane_mapping, get_args(LaneMapping), "ChipSizes", "lane_mapping")
+        require_choice(self.merge, get_args(Merge), "ChipSizes", "merge")
         require_choice(self.carry, get_args(Carry), "ChipSizes", "carry")
         if set(self.buffers) != set(BUFFERS):
             raise Refused(f"ChipSizes: buffers must be {', '.join(BUFFERS)}, got {', '.join(self.buffers)}")

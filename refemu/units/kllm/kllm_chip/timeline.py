@@ -48,23 +48,26 @@ def edges(plan: Sequence[Pass], sizes: ChipSizes, entries: int, extra: int = 0) 
     ----------
     [kllm §IV-A]
     """
-    times, own = Times(), sizes.lane_mapping == "counter"
-    merge = sizes.counters if sizes.merge == "serial" and not own else 1
-    for one in plan:
-        columns = 1 if own else min(one.width, sizes.macs)
-        turns = _turns(one, sizes)
+    times, apart = Times(), sizes.lane_mapping == "counter"
+    merge = sizes.counters if sizes.merge == "serial" and not apart else 1
+    for task in plan:
+        columns = 1 if apart else min(task.width, sizes.macs)
+        turns = _turns(task, sizes)
         for _ in range(min(columns, ALONE)):
             _column(times, turns, merge)
         alike = max(columns - ALONE, 0) * (sum(turns) + merge - 1)
         times.load, times.merged = times.load + alike, times.merged + alike
         times.bank = max(times.merged + 1, times.free)
-        times.free = times.bank + entries + (one.outliers + FINISH + extra) * one.closes
+        times.free = times.bank + entries + (task.outliers + FINISH + extra) * task.closes
     return times.free + 1 if plan else 0
 
 
-def _turns(one: Pass, sizes: ChipSizes) -> list[int]:
+def _turns(task: Pass, sizes: ChipSizes) -> list[int]:
     """Counting edges of every slab of a column."""
-    lengths = [min(low + sizes.positions, one.high) - low for low in range(one.low, max(one.high, one.low + 1), sizes.positions)]
+    lengths = [
+        min(low + sizes.positions, task.high) - low
+        for low in range(task.low, max(task.high, task.low + 1), sizes.positions)
+    ]
     return [max(1, -(-length // sizes.turn)) for length in lengths]
 
 

@@ -19,6 +19,7 @@ from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, passes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, Carry, ChipSizes
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
+from refemu.units.kllm.orizuru_passes import State as Searched
 from refemu.units.kllm.pe_lane import COUNTERS as LANE_COUNTERS
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 from refemu.units.kllm.pe_lane import State as LaneState
@@ -86,6 +87,7 @@ class KllmChip(Stepped[State]):
     """
 
     name = "kllm_chip"
+    lane_array: type[LaneArray] = LaneArray
     sizes: tuple[int, ...]
 
     def __init__(
@@ -142,7 +144,7 @@ class KllmChip(Stepped[State]):
         self.search: OrizuruPasses = OrizuruPasses(self.k, self.pops, self.tree)
         self.clustering: Clustering = Clustering(a_bits, lanes=CLUSTERING)
         bits = self.chip.counter_bits(self.k, a_bits)
-        self.array: LaneArray = LaneArray(self.chip, a_bits, b_bits, counter_bits=bits)
+        self.array: LaneArray = self.lane_array(self.chip, a_bits, b_bits, counter_bits=bits)
         self.a_bits: int = self.array.lanes[0].a_bits
         self.b_bits: int = self.array.lanes[0].b_bits
         self.chip.rows_at_once(self.k, self.n, self.a_bits)
@@ -187,21 +189,29 @@ class KllmChip(Stepped[State]):
 
     def _open(self, *inputs: Any) -> State:
         """Outliers and scale of the token."""
-        before = self.latched(*inputs)
+        before, comparisons = self.latched(*inputs), self.search.state.comparisons
         done = self.search._open(before.x)
-        roots = max(done.root_max & 0x7FFF, done.root_min & 0x7FFF)  # D-kllm-9
         zeros = lanes([0] * self.n)
-        cycles = done.cycles_taken if self.pops else 0  # nothing is popped: the thresholds are not needed
-        now: dict[str, Any] = {"y": zeros, "overflow": zeros, "a_index": lanes([0] * self.k), "a_mask": done.outlier_mask}
-        now |= {"a_mask": lanes(tuple(map(int, fields(done.outlier_mask)))), "a_scale": roots or ONE}  # D-kllm-11
-        now |= {"clustered": 0, "waiting": 0, "cycles_taken": cycles, "cycles": before.cycles + cycles}
-        now |= {"search_cycles": before.search_cycles + cycles}
-        now["comparisons"] = before.comparisons + done.comparisons - self._comparisons
-        self._comparisons = done.comparisons
-        self.state = replace(before, event="search", **now)
+        self.state = replace(
+            before,
+            event="search",
+            y=zeros,
+            overflow=zeros,
+            a_index=lanes([0] * self.k),
+            a_mask=lanes(tuple(map(int, fields(done.outlier_mask)))),
+            a_scale=self._scale(done),
+            clustered=0,
+            waiting=0,
+            cycles_taken=done.cycles_taken,
+            cycles=before.cycles + done.cycles_taken,
+            search_cycles=before.search_cycles + done.cycles_taken,
+            comparisons=before.comparisons + done.comparisons - comparisons,
+        )
         return self.state
 
-    _comparisons = 0
+    def _scale(self, done: Searched) -> int:
+        """The larger magnitude of the roots (D-kllm-9), or 1 where both are 0 (D-kllm-11)."""
+        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or ONE
 
     def _continue(self) -> State:
         inliers = fields(self.state.a_mask).count(0)
@@ -242,7 +252,8 @@ class KllmChip(Stepped[State]):
         states = tuple(array.edge())
         y = array.y[0].tolist()
         now: dict[str, Any] = {
-            name: getattr(before, name) + sum(getattr(b, name) - getattr(a, name) for a, b in zip(before.lanes, states, strict=True))
+            name: getattr(before, name)
+            + sum(getattr(b, name) - getattr(a, name) for a, b in zip(before.lanes, states, strict=True))
             for name in SUMMED
         }
         self._in_step = replace(
@@ -270,9 +281,7 @@ class KllmChip(Stepped[State]):
         words = self.operands(token, index, mask > 0, state.a_scale)
         self.array.begin(words, passes(words, self.chip))
 
-    def operands(
-        self, token: Mapping[str, Lanes], index: np.ndarray, mask: np.ndarray, scale: int
-    ) -> Operands:
+    def operands(self, token: Mapping[str, Lanes], index: np.ndarray, mask: np.ndarray, scale: int) -> Operands:
         """Lay out a token and the columns as the lanes are fed.
 
         Parameters
@@ -319,7 +328,9 @@ class KllmChip(Stepped[State]):
         for name, words in (("x", x), ("a_codebook", codebook)):
             bad = words & 0x7C00 == 0x7C00
             if bad.any():
-                raise Refused(f"{self.name}: {name} must be finite, got word 0x{int(words[bad][0]):04X}{at(first_index(bad))}")
+                raise Refused(
+                    f"{self.name}: {name} must be finite, got word 0x{int(words[bad][0]):04X}{at(first_index(bad))}"
+                )
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
@@ -377,6 +388,9 @@ UNIT: Unit[State, Result] = Unit(
     counters=COUNTERS,
     mark=kllm_chip_cases.mark,
     legal=kllm_chip_cases.legal,
-    flags={"OVERFLOW": Flag(0, "some output left fp16"), "TIES": Flag(1, "the k-th largest or smallest value is there twice")},
+    flags={
+        "OVERFLOW": Flag(0, "some output left fp16"),
+        "TIES": Flag(1, "the k-th largest or smallest value is there twice"),
+    },
 )
 run: RunFunction[Result] = UNIT.run

@@ -77,17 +77,17 @@ def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
     """Token after token: Orizuru for all of them, then indices and lanes for each."""
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     shown = {port.name: array for port, array in zip(device.ports.outputs, outputs, strict=True)}
-    found = orizuru_passes_jit.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
+    outliers = orizuru_passes_jit.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
     totals = dict.fromkeys(CHIP_COUNTERS, 0)
-    totals["comparisons"] = found.comparisons
-    mask = found.outlier_mask.reshape(-1, device.k)
-    roots = np.maximum(found.root_max & 0x7FFF, found.root_min & 0x7FFF)
+    totals["comparisons"] = outliers.comparisons
+    mask = outliers.outlier_mask.reshape(-1, device.k)
+    roots = np.maximum(outliers.root_max & 0x7FFF, outliers.root_min & 0x7FFF)
     scale = np.where(roots == 0, ONE, roots).astype(np.uint16)
     for row in range(len(mask)):
         index = _indices(device, words["x"][row], mask[row], scale[row], words["a_codebook"][row], totals)
         token = {name: tuple(array[row].ravel().tolist()) for name, array in words.items()}
         done = on_lanes(device.operands(token, index, mask[row], int(scale[row])), (device.n,), device.chip)
-        search = int(found.cycles_taken[row]) if device.pops else 0
+        search = int(outliers.cycles_taken[row])
         cluster = -(-int(np.count_nonzero(~mask[row])) // CLUSTERING)
         taken = {"search_cycles": search, "cluster_cycles": cluster, "edges": done.cycles}
         taken["cycles"] = search + cluster + done.cycles
