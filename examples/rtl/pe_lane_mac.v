@@ -6,7 +6,7 @@ module pe_lane_mac #(
   parameter MACS = 3,
   parameter ENTRIES = 8,
   parameter ADDRESS_BITS = 3,
-  parameter COUNTER_BITS = 13,
+  parameter COUNTER_BITS = 9,
   parameter COLUMN_BITS = 2
 ) (
   input  wire                                 clk,
