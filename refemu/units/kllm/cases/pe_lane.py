@@ -16,6 +16,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
+UNDEFINED = ((0, INFINITE), (INFINITE, 0x8000), (0x7D01, ONE), (ONE, 0xFE55))  #: factors whose product is NaN
 EDGES = 24  #: of a case of uniform values
 
 
@@ -44,6 +45,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _flow(config)
         yield from _values(config)
         yield from _widths(config)
+        yield from _operands(config)
+        yield from _cut(config)
     if kind == "random":
         yield from _random(config, seed)
 
@@ -83,6 +86,36 @@ def _flow(config: Config) -> Iterator[Cases]:
     first = _edges(config, [Shape(slab, macs, 1), Shape(slab, macs, 1)])
     cut = {name: array[: 2 * len(array) // 3] for name, array in first.items()}
     yield Cases("edge", "a case cut off in the middle, then the same from reset", _stacked([cut, cut]))
+
+
+def _operands(config: Config) -> Iterator[Cases]:
+    """Words that multipliers treat apart, each where an output depends on it."""
+    macs = config["macs"]
+    yield _case("edge", "infinite entries: times a count of 0 they are NaN", config, [Shape(1, macs)], table=INFINITE)
+    why = "outliers 0 times infinity, and NaN of either sign"
+    slots = [UNDEFINED[at % len(UNDEFINED)] for at in range(-(-len(UNDEFINED) // macs) * macs)]
+    raw = {"x_coded": 0, "w_coded": 0}
+    factors = [np.array(slots[at : at + macs]).T for at in range(0, len(slots), macs)]
+    yield Cases("edge", why, _stacked([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors]))
+    why = "subnormal entries and outliers of A, scale of A and outliers of B, scales of B; no bias hides them"
+    parts = (
+        {"table": 0x0203, "x": 0x0155, "w": 0x4C77},
+        {"table": 0x0C55, "x": 0x4C77, "w": 0x0155, "a_scale": 0x0155, "b_scale": 0x7000},
+        {"table": 0x0C55, "x": 0, "w": 0, "a_scale": 0x7000, "b_scale": 0x0155},
+    )
+    yield Cases("edge", why, _stacked([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts]))
+
+
+def _cut(config: Config) -> Iterator[Cases]:
+    """Cases that end early."""
+    macs, slab = config["macs"], _slab(config)
+    later = _edges(config, [Shape(3, macs, opens=0)])
+    first = _edges(config, [Shape(2, macs), Shape(slab, macs)])
+    why = "a case cut off behind a reduction; from reset, sums start from 0 in a tile that does not open"
+    yield Cases("edge", why, _stacked([{name: array[: len(later[name])] for name, array in first.items()}, later]))
+    edges = _edges(config, [Shape(1, 1, 3)])
+    edges["outliers"][:] = 1 << 15
+    yield Cases("edge", "a tile of 2^15 sparse edges, cut off early", _stacked([edges]))
 
 
 def _values(config: Config) -> Iterator[Cases]:
