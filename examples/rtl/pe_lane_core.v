@@ -3,16 +3,16 @@
 `timescale 1ns/1ps
 
 module pe_lane_core #(
-  parameter CONCAT = 16,
+  parameter CONCAT = 8,
   parameter COUNTERS = 2,
-  parameter INPUTS = 4,
+  parameter INPUTS = 2,
   parameter MACS = 3,
   parameter A_BITS = 1,
-  parameter B_BITS = 2,
+  parameter B_BITS = 1,
   parameter INTEGER = 0,
   parameter BY_COUNTER = 0,
   parameter SERIAL = 0,
-  parameter COUNTER_BITS = 9,
+  parameter COUNTER_BITS = 5,
   parameter ADDRESS_BITS = INTEGER ? B_BITS : A_BITS + B_BITS,
   parameter TURN_BITS = $clog2(CONCAT / (COUNTERS * INPUTS) + 1),
   parameter POSITIONS = BY_COUNTER ? CONCAT / COUNTERS : CONCAT

@@ -1,4 +1,4 @@
-// PE lane whose counters have a column each, 1-bit by 2-bit indices, two MACs. [kllm Fig. 6, Table I]
+// PE lane whose counters have a column each, 1-bit by 1-bit indices, two MACs. [kllm Fig. 6, Table I]
 `timescale 1ns/1ps
 
 module pe_lane (
@@ -8,9 +8,9 @@ module pe_lane (
   input  wire        last,
   input  wire        tile_end,
   input  wire [1:0]  turns,
-  input  wire [7:0]  a,
-  input  wire [31:0] b,
-  input  wire [15:0] valid,
+  input  wire [3:0]  a,
+  input  wire [7:0]  b,
+  input  wire [7:0]  valid,
   input  wire        go,
   input  wire [15:0] outliers,
   input  wire        opens,
@@ -31,7 +31,7 @@ module pe_lane (
   output wire        ready,
   output wire        full,
   output wire [2:0]  phase,
-  output wire [2:0]  address,
+  output wire [1:0]  address,
   output wire        y_valid,
   output wire [31:0] y,
   output wire [1:0]  overflow

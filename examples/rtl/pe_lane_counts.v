@@ -3,20 +3,20 @@
 `timescale 1ns/1ps
 
 module pe_lane_counts #(
-  parameter CONCAT = 16,
+  parameter CONCAT = 8,
   parameter COUNTERS = 2,
-  parameter INPUTS = 4,        // positions that a counter takes in an edge, at most 16
+  parameter INPUTS = 2,        // positions that a counter takes in an edge, at most 16
   parameter MACS = 3,          // columns of a tile
   parameter A_BITS = 1,
-  parameter B_BITS = 2,
+  parameter B_BITS = 1,
   parameter INTEGER = 0,       // A is an integer that is added at B's index
   parameter BY_COUNTER = 0,    // each counter has a column of its own; otherwise all work on one
   parameter SERIAL = 0,        // counters are merged one by one; otherwise by a tree
-  parameter COUNTER_BITS = 9,
+  parameter COUNTER_BITS = 5,
   parameter TURN_BITS = 2,
   parameter COLUMN_BITS = 2,
-  parameter POSITIONS = 16,    // of a column in a slab
-  parameter ENTRIES = 8        // of a counter
+  parameter POSITIONS = 8,     // of a column in a slab
+  parameter ENTRIES = 4        // of a counter
 ) (
   input  wire                                 clk,
   input  wire                                 rst,

@@ -1,4 +1,4 @@
-// PE lane that adds 4-bit integers at 2-bit indices and merges counter by counter, two MACs. [kllm section III-B2]
+// PE lane that adds 8-bit integers at 2-bit indices and merges counter by counter, two MACs. [kllm section III-B2]
 `timescale 1ns/1ps
 
 module pe_lane (
@@ -9,8 +9,8 @@ module pe_lane (
   input  wire        tile_end,
   input  wire [1:0]  turns,
   input  wire [63:0] a,
-  input  wire [31:0] b,
-  input  wire [15:0] valid,
+  input  wire [15:0] b,
+  input  wire [7:0]  valid,
   input  wire        go,
   input  wire [15:0] outliers,
   input  wire        opens,
@@ -36,7 +36,7 @@ module pe_lane (
   output wire [31:0] y,
   output wire [1:0]  overflow
 );
-  pe_lane_core #(.MACS(2), .A_BITS(4), .INTEGER(1), .SERIAL(1), .COUNTER_BITS(13)) core (
+  pe_lane_core #(.MACS(2), .A_BITS(8), .B_BITS(2), .INTEGER(1), .SERIAL(1), .COUNTER_BITS(13)) core (
     .clk(clk), .rst(rst), .load(load), .last(last), .tile_end(tile_end), .turns(turns), .a(a), .b(b), .valid(valid),
     .go(go), .outliers(outliers), .opens(opens), .closes(closes), .shifts(shifts), .biases(biases), .a_scale(a_scale),
     .shift(shift), .b_scale(b_scale), .row_sum(row_sum), .bias(bias), .entry(entry), .sparse(sparse), .x(x), .w(w),

@@ -18,7 +18,7 @@ BUGS = (
         "fresh <= counted_out && last_held;",
         "fresh <= counted_out;",
     ),
-    ("column", CORE, "sum of a turn three bits short", "reg [SUM_BITS-1:0] sum;", "reg [SUM_BITS-4:0] sum;"),
+    ("column", CORE, "sum of a turn a bit wide", "reg [SUM_BITS-1:0] sum;", "reg [SUM_BITS-5:0] sum;"),
     (
         "column",
         COUNTS,
@@ -31,7 +31,7 @@ BUGS = (
         COUNTS,
         "a lane of a counter is a turn late",
         "q_valid[first + i];",
-        "q_valid[i == 3 && turn != 0 ? first + i - COUNTERS * INPUTS : first + i];",
+        "q_valid[i == 1 && turn != 0 ? first + i - COUNTERS * INPUTS : first + i];",
     ),
     (
         "column",

@@ -41,9 +41,30 @@ NEGATIVE_ZERO, ONE = np.float32(-0.0), np.float32(1)
 
 
 @kernel
-def lane_edge(options, p, a, b, valid, tile, product, coded, r, slab, held, count, counted, reducing, work, scales, sums, overflow, totals):
-    """An edge. options: b_bits (0 with integers), positions of a slab, inputs, counters with columns of their own, merge edges.
+def lane_edge(
+    options,
+    p,
+    a,
+    b,
+    valid,
+    tile,
+    product,
+    coded,
+    r,
+    slab,
+    held,
+    count,
+    counted,
+    reducing,
+    work,
+    scales,
+    sums,
+    overflow,
+    totals,
+):
+    """An edge.
 
+    options: b_bits (0 with integers), positions of a slab, inputs, counters with columns of their own, merge edges.
     p: scalar ports. a, b, valid: of the slab. tile: words (3, macs) by `WORK`. product: words (2, macs) of the sparse
     path; coded: uint8 (3, macs): there is one, x is a centroid, w is one. slab: q and its valid bits, (2, concat);
     held: amounts (positions,), empty without integers. Returns the largest count that a register got.

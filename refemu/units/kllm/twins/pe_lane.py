@@ -108,7 +108,7 @@ def _device(lane: PeLane, words: Mapping[str, np.ndarray], totals: np.ndarray) -
     sums, overflow = np.empty((edges, 4, macs), np.uint16), np.empty((edges, macs), np.uint8)
     arrays = (control, held, amount, *banks, work, scales, sums, overflow)
     peak = _edges(options(lane), scalars, *slab, tile, product, coded.astype(np.uint8), *arrays, totals)
-    traced = {name: control[:, at] for at, name in enumerate(TRACED)}
+    traced: dict[str, np.ndarray] = {name: control[:, at] for at, name in enumerate(TRACED)}
     traced |= {"q": held[:, 0], "q_valid": held[:, 1], "amount": amount, "overflow": overflow}
     traced |= dict(zip(("count", "counted", "reducing"), banks, strict=True))
     traced |= {f"work_{name}": work[:, at] for at, name in enumerate(("b_scale", "row_sum", "bias"))}
