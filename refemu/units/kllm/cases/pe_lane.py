@@ -16,6 +16,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
+UNDEFINED = ((0, INFINITE), (INFINITE, 0x8000), (0x7D01, ONE), (ONE, 0xFE55))  #: factors whose product is NaN
 ALTERNATE = 0x5555, 0xAAAA  #: words of which neither is infinite, nor its product with 1
 EDGES = 24  #: of a case of uniform values
 
@@ -46,6 +47,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _values(config)
         yield from _registers(config)
         yield from _widths(config)
+        yield from _operands(config)
+        yield _unopened(config)
     if kind == "random":
         yield from _random(config, seed)
 
@@ -103,6 +106,33 @@ def _cut(config: Config) -> Cases:
         idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
         parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
     return Cases("edge", "cases cut off under way, and others from reset behind them", _stacked(parts))
+
+
+def _operands(config: Config) -> Iterator[Cases]:
+    """Words that multipliers treat apart, each where an output depends on it."""
+    macs = config["macs"]
+    yield _case("edge", "infinite entries: times a count of 0 they are NaN", config, [Shape(1, macs)], table=INFINITE)
+    why = "outliers 0 times infinity, and NaN of either sign"
+    slots = [UNDEFINED[at % len(UNDEFINED)] for at in range(-(-len(UNDEFINED) // macs) * macs)]
+    raw: dict[str, Any] = {"x_coded": 0, "w_coded": 0}
+    factors = [np.array(slots[at : at + macs]).T for at in range(0, len(slots), macs)]
+    yield Cases("edge", why, _stacked([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors]))
+    why = "subnormal entries and outliers of A, scale of A and outliers of B, scales of B; no bias hides them"
+    parts: tuple[dict[str, Any], ...] = (
+        {"table": 0x0203, "x": 0x0155, "w": 0x4C77},
+        {"table": 0x0C55, "x": 0x4C77, "w": 0x0155, "a_scale": 0x0155, "b_scale": 0x7000},
+        {"table": 0x0C55, "x": 0, "w": 0, "a_scale": 0x7000, "b_scale": 0x0155},
+    )
+    yield Cases("edge", why, _stacked([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts]))
+
+
+def _unopened(config: Config) -> Cases:
+    """A case cut off behind a reduction, then one whose only tile does not open."""
+    macs = config["macs"]
+    later = _edges(config, [Shape(3, macs, opens=0)])
+    first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
+    why = "from reset, sums start from 0 in a tile that does not open"
+    return Cases("edge", why, _stacked([{name: array[: len(later[name])] for name, array in first.items()}, later]))
 
 
 def _values(config: Config) -> Iterator[Cases]:
