@@ -380,7 +380,9 @@ UNIT: Unit[State, Result] = Unit(
     configs={
         "column": Config(**SMALL),
         "counter": Config(**{**SMALL, "lane_mapping": "counter", "merge": "serial"}),
-        "sums": Config(**{**SMALL, "k": 40, "n": 3, "a_bits": 1, "merge": "serial", "carry": "sums"}),
+        "sums": Config(
+            **{**SMALL, "k": 40, "n": 4, "a_bits": 1, "sizes": (2, 16, 2, 4, 3), "merge": "serial", "carry": "sums"}
+        ),
     },
     ports=ports,
     unit_class=KllmChip,
