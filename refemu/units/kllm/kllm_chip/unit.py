@@ -147,7 +147,7 @@ class KllmChip(Stepped[State]):
         self.array: LaneArray = self.lane_array(self.chip, a_bits, b_bits, counter_bits=bits)
         self.a_bits: int = self.array.lanes[0].a_bits
         self.b_bits: int = self.array.lanes[0].b_bits
-        self.chip.rows_at_once(self.k, self.n, self.a_bits)
+        self.chip.rows_at_once(self.k, self.n, self.a_bits, self.array.lanes[0].entries)
         config = {"k": self.k, "n": self.n, "a_bits": self.a_bits, "b_bits": self.b_bits}
         self.ports: Ports = ports(config)
         none = (0,) * lane_count
