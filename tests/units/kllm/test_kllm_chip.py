@@ -364,21 +364,34 @@ def with_buffer(name: str, bits: int) -> ChipSizes:
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize(("name", "bits"), [("weight", 64), ("index", 80), ("out", 136)])
+@pytest.mark.parametrize(("name", "bits"), [("weight", 64), ("index", 80), ("codebook", 256), ("out", 136)])
 def test_buffers_are_exact_fits(run: Any, name: str, bits: int) -> None:
-    """A slab of weights, the indices of a row, its outputs and their mask bits: one bit less is refused."""
+    """A slab of weights, indices of a row, a codebook, outputs and their mask bits: one bit less is refused."""
     result = run(*PAIR, chip=with_buffer(name, bits))
 
-    assert result.batches == (1 if name == "weight" else 2)
+    assert result.batches == (2 if name in ("index", "out") else 1)
     with pytest.raises(Refused, match=f"ChipSizes: buffer {name} must hold {bits} bits, it has {bits - 1}"):
         run(*PAIR, chip=with_buffer(name, bits - 1))
+
+
+def test_units_of_the_chip() -> None:
+    """[kllm §IV-A, Table I] 65,536 Concat units: columns of 4,096 positions in 16 lanes; a longer one takes slabs."""
+    a, b = alike(4097, 16 * 32, 1)
+    result = kllm_chip_jit.matmul(a, b)
+
+    assert ChipSizes().lanes * ChipSizes().concat == 65536
+    assert result.concats == 2 * 65536 * 32 and result.count_cycles == (8 + 1) * 16 * 32
 
 
 def test_a_batch_goes_through_in_parts() -> None:
     """[kllm Table I] 32 KB: 16 tokens of 4,096 indices; 136 KB: 16 tokens of 4,096 results."""
     chip = ChipSizes()
 
-    assert [chip.rows_at_once(*each) for each in ((4096, 4096, 4), (4097, 64, 4), (64, 4097, 4))] == [16, 15, 15]
+    assert [chip.rows_at_once(*each) for each in ((4096, 4096, 4, 256), (4097, 64, 4, 256), (64, 4097, 4, 256))] == [
+        16,
+        15,
+        15,
+    ]
     a, b = tensor((33, 40), 2, 1), tensor((3, 40), 2, 2)
     result = kllm_chip_jit.matmul(a, b, chip=with_buffer("index", 80 * 4))
     assert result.batches == 9
@@ -397,7 +410,7 @@ def test_areas_of_table_1_add_up_and_power_does_not() -> None:
     assert round(float(sum(powers) + Fraction(TABLE["out"][1])), 2) == 8.96
 
 
-def test_nothing_of_one_token_overlaps() -> None:
+def test_nothing_of_a_token_overlaps() -> None:
     """[kllm §V-D] "pipelined when batch size >= 1": the search of a token is over before its indices are counted."""
     config, token = first_token()
     result = UNIT.evaluate(UNIT.configs["column"], {port: np.array([words]) for port, words in token.items()})

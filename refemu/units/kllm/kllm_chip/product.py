@@ -150,7 +150,7 @@ def parts(words: Operands, sizes: ChipSizes) -> tuple[int, int]:
         A buffer is too small for one row.
     """
     (rows, k), n = words.a.shape, len(words.b)
-    at_once = sizes.rows_at_once(k, n, words.a_bits)
+    at_once = sizes.rows_at_once(k, n, words.a_bits, words.table.size)
     return -(-rows // at_once), sizes.counter_bits(k, words.a_bits, words.integer)
 
 

@@ -119,7 +119,7 @@ class ChipSizes:
         held = min(k, self.positions) if self.carry == "sums" else k
         return max(1, (held * ((1 << a_bits) - 1 if integer else 1)).bit_length())
 
-    def rows_at_once(self, k: int, n: int, a_bits: int) -> int:
+    def rows_at_once(self, k: int, n: int, a_bits: int, entries: int) -> int:
         """Rows whose indices and outputs the buffers hold at once; a larger batch goes through in parts.
 
         Parameters
@@ -128,6 +128,8 @@ class ChipSizes:
             Positions and columns.
         a_bits : int
             Width of an index of A.
+        entries : int
+            Entries of the codebook.
 
         Returns
         -------
@@ -137,9 +139,9 @@ class ChipSizes:
         Raises
         ------
         Refused
-            A single row, or a slab of weights of 4 bits, is too large.
+            A single row, a codebook, or a slab of weights of 4 bits is too large.
         """
-        needed = {"weight": self.concat * 4, "index": k * a_bits, "out": n * OUT_BITS}
+        needed = {"weight": self.concat * 4, "index": k * a_bits, "codebook": entries * 16, "out": n * OUT_BITS}
         for name, bits in needed.items():
             if bits > self.buffers[name]:
                 raise Refused(f"ChipSizes: buffer {name} must hold {bits} bits, it has {self.buffers[name]}")

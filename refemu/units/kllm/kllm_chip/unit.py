@@ -147,7 +147,7 @@ class KllmChip(Stepped[State]):
         self.array: LaneArray = self.lane_array(self.chip, a_bits, b_bits, counter_bits=bits)
         self.a_bits: int = self.array.lanes[0].a_bits
         self.b_bits: int = self.array.lanes[0].b_bits
-        self.chip.rows_at_once(self.k, self.n, self.a_bits)
+        self.chip.rows_at_once(self.k, self.n, self.a_bits, self.array.lanes[0].entries)
         config = {"k": self.k, "n": self.n, "a_bits": self.a_bits, "b_bits": self.b_bits}
         self.ports: Ports = ports(config)
         none = (0,) * lane_count
@@ -380,7 +380,9 @@ UNIT: Unit[State, Result] = Unit(
     configs={
         "column": Config(**SMALL),
         "counter": Config(**{**SMALL, "lane_mapping": "counter", "merge": "serial"}),
-        "sums": Config(**{**SMALL, "k": 40, "n": 3, "a_bits": 1, "merge": "serial", "carry": "sums"}),
+        "sums": Config(
+            **{**SMALL, "k": 40, "n": 4, "a_bits": 1, "sizes": (2, 16, 2, 4, 3), "merge": "serial", "carry": "sums"}
+        ),
     },
     ports=ports,
     unit_class=KllmChip,

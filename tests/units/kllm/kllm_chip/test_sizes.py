@@ -49,10 +49,12 @@ def test_counts_are_wide_enough_and_no_wider(k: int, integer: bool, carry: Any, 
 def test_buffers_hold_the_smaller_number_of_rows() -> None:
     chip = ChipSizes()
 
-    assert chip.rows_at_once(4096, 512, 4) == 16 and chip.rows_at_once(64, 4096, 4) == 16
-    assert chip.rows_at_once(32768, 1, 8) == 1
+    assert chip.rows_at_once(4096, 512, 4, 256) == 16 and chip.rows_at_once(64, 4096, 4, 256) == 16
+    assert chip.rows_at_once(32768, 1, 8, 16) == 1 == chip.rows_at_once(32768, 1, 8, 1024)
+    with pytest.raises(Refused, match="ChipSizes: buffer codebook must hold 16400 bits, it has 16384"):
+        chip.rows_at_once(1, 1, 4, 1025)
     with pytest.raises(Refused, match="ChipSizes: buffer index must hold 262152 bits, it has 262144"):
-        chip.rows_at_once(32769, 1, 8)
+        chip.rows_at_once(32769, 1, 8, 16)
 
 
 @pytest.mark.parametrize(
