@@ -88,8 +88,10 @@ def _waiting(config: Config) -> Cases:
     """No `go` for some edges, in which the operands of a tile are others."""
     macs = config["macs"]
     edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(6, 19))
-    for name in ("shifts", "biases", "opens", "closes", "a_scale", "shift", "b_scale", "row_sum", "bias"):
+    for name in ("shifts", "biases", "opens", "closes"):
         edges[name][6:19] ^= 1
+    for name in ("a_scale", "shift", "b_scale", "row_sum", "bias"):
+        edges[name][6:19] ^= 0x0400  # twice or half
     return Cases("edge", "no go for some edges, with a full tile waiting and other operands", _stacked([edges]))
 
 
