@@ -1,5 +1,6 @@
 """Other answers to the decisions of pe_lane."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,6 +18,11 @@ from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGES, REDUCE, State, Values
 from refemu.units.kllm.pe_lane.unit import PeLane
 from refemu.units.ports import Lanes, fields, lanes
+
+
+def _with(state: State, **registers: Iterable[int]) -> State:
+    """A State with other values in the lanes of some registers."""
+    return replace(state, **{name: lanes(tuple(values)) for name, values in registers.items()})  # type: ignore[arg-type]
 
 
 class FusedMacs(PeLane):
@@ -63,7 +69,7 @@ class AllCounted(PeLane):
     """Positions that are left out are counted, too."""
 
     def _counted(self, before: State) -> Changes:
-        return super()._counted(replace(before, q_valid=lanes((1,) * self.concat)))
+        return super()._counted(_with(before, q_valid=(1,) * self.concat))
 
 
 class Blocks(PeLane):
@@ -94,8 +100,8 @@ class ScaledProduct(PeLane):
             for factor in (fields(before.w)[j], *self._scales(before, j)):
                 _, word = self.multipliers[j].multiply_add(word, factor, NEGATIVE_ZERO)
             words.append(word)
-        none, ones = lanes((0,) * self.macs), lanes((ONE,) * self.macs)
-        alone = replace(before, x=lanes(tuple(words)), w=ones, x_coded=none, w_coded=none)
+        none, ones = (0,) * self.macs, (ONE,) * self.macs
+        alone = _with(before, x=words, w=ones, x_coded=none, w_coded=none)
         return super()._sparse(alone) | {"dequants": super()._sparse(before)["dequants"]}
 
     def _scales(self, before: State, j: int) -> list[int]:
@@ -112,8 +118,7 @@ class ExactScales(PeLane):
             pattern16(value16(acc[j]) * (value16(before.work_a_scale) * value16(scale)))  # 33 bits
             for j, scale in enumerate(fields(before.work_b_scale))
         ]
-        ones = lanes((ONE,) * self.macs)
-        return super()._merge(replace(before, acc=lanes(tuple(products)), joint=ones))
+        return super()._merge(_with(before, acc=products, joint=(ONE,) * self.macs))
 
 
 class ScalesInTurn(PeLane):
@@ -124,7 +129,7 @@ class ScalesInTurn(PeLane):
         scaled = [
             self.mac_units[j].multiply_add(acc[j], before.work_a_scale, NEGATIVE_ZERO)[1] for j in range(self.macs)
         ]
-        return super()._merge(replace(before, acc=lanes(tuple(scaled)), joint=before.work_b_scale))
+        return super()._merge(_with(before, acc=scaled, joint=fields(before.work_b_scale)))
 
 
 class BiasFirst(PeLane):
@@ -134,7 +139,7 @@ class BiasFirst(PeLane):
         outside = list(fields(before.outside))
         for j in range(self.macs if before.work_biases else 0):
             _, outside[j] = self.mac_units[j].multiply_add(fields(before.work_bias)[j], ONE, outside[j])
-        return super()._merge(replace(before, outside=lanes(tuple(outside))))
+        return super()._merge(_with(before, outside=outside))
 
     def _add_bias(self, before: State) -> Changes:
         return self._outputs(before, list(fields(before.y))[: before.working], IDLE)

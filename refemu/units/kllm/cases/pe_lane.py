@@ -90,9 +90,11 @@ def _flow(config: Config) -> Iterator[Cases]:
 def _waiting(config: Config) -> Cases:
     """No `go` for some edges, in which the operands of a tile are others."""
     macs = config["macs"]
-    edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(6, 19))
-    for name in ("shifts", "biases", "opens", "closes", "a_scale", "shift", "b_scale", "row_sum", "bias"):
-        edges[name][6:19] ^= 1
+    edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(3, 19))
+    for name in ("shifts", "biases", "opens", "closes"):
+        edges[name][3:19] ^= 1
+    for name in ("a_scale", "shift", "b_scale", "row_sum", "bias"):
+        edges[name][3:19] ^= 0x0400  # twice or half
     return Cases("edge", "no go for some edges, with a full tile waiting and other operands", _stacked([edges]))
 
 
@@ -199,7 +201,7 @@ def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
     The full column is column `part`, modulo MACs; those before it have no positions. A short tile follows.
     Counters with columns of their own share indices of A, so they take the same part, in another order.
     """
-    counters, inputs, own = config["counters"], config["inputs"], config["lane_mapping"] == "counter"
+    counters, inputs, separate = config["counters"], config["inputs"], config["lane_mapping"] == "counter"
     most, amount = (1 << config["counter_bits"]) - 1, (1 << config["a_bits"]) - 1 if config["integer"] else 1
     each = -(-most // amount)
     wide = config["concat"] // counters
@@ -207,14 +209,14 @@ def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
     index, valid, amounts = np.zeros((3, slabs, counters, wide), np.int64)
     rest = np.tile([most - (each - 1) * amount, *[amount] * (each - 1)], size)
     for counter in range(counters):
-        first = part if own else part + counter
+        first = part if separate else part + counter
         order = (first * size + (np.arange(size) + counter) % size) % _entries(config)
         index[:, counter].flat[: each * size] = np.repeat(order, each)
         valid[:, counter].flat[: each * size] = 1
         amounts[:, counter].flat[: each * size] = rest
-    if not own:  # register t * counters + c of every `inputs`
+    if not separate:  # register t * counters + c of every `inputs`
         index, valid, amounts = (x.reshape(slabs, counters, -1, inputs).swapaxes(1, 2) for x in (index, valid, amounts))
-    column = 0 if own else part % config["macs"] if config["integer"] else part * (config["macs"] - 1)
+    column = 0 if separate else part % config["macs"] if config["integer"] else part * (config["macs"] - 1)
     return _column(config, column, *(x.reshape(slabs, -1) for x in (index, valid, amounts)))
 
 
@@ -252,12 +254,12 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     macs, slab = config["macs"], _slab(config)
     shapes = [Shape(slab + 3, macs, 2, biases=1), Shape(slab - 1, macs, 1, shifts=1), Shape(3, 1)]
     feed, lane = _feed(), _lane(config)
-    found, blocks = None, []
+    schedule, blocks = None, []
     for each in seed if isinstance(seed, range) else (seed,):
         drawn = iter(words(f"{NAME}/product", each, 4096)[0].astype(np.int64).tolist())
         stream, tiles, table = _drawn(config, lane, shapes, drawn)
-        found = found or feed.picks(lane, stream, tiles)
-        blocks.append(feed.edges(lane, found, stream, tiles, table))
+        schedule = schedule or feed.picks(lane, stream, tiles)
+        blocks.append(feed.edges(lane, schedule, stream, tiles, table))
     why = "products of drawn indices, centroids between 2^-6 and 1, one position in eight out"
     yield Cases("random", why, _stacked(blocks))
     ports = find(NAME).ports(config).inputs
