@@ -272,7 +272,7 @@ def products() -> Iterator[Wrong]:
     yield Wrong("index_matmul-long", "counters of 3 bits", names("D-kllm-4|wrap|width"), partial(matmul, bits=3))
     yield Wrong("index_matmul-long", "fused", names(FUSED), partial(matmul, fused=True))
     name = "kllm_chip-column"
-    yield Wrong(name, "fused", names(FUSED), partial(chip, fused=True))
+    yield Wrong(name, "fused", names(FUSED), partial(chip, fused=True, merged=True))
     yield Wrong(name, "outliers are counted, too", names("D-kllm-13"), partial(chip, counted=True))
     yield Wrong(name, "the scale is that of the outliers", names("D-kllm-9"), partial(chip, scale="outlier"))
     yield Wrong(name, "the higher of two nearest centroids", names("D-kllm-7"), partial(chip, tie="high"))

@@ -180,12 +180,13 @@ def _column(
     bits: int = 16,
     sparse: bool = True,
     masks: str = "both",
+    merged: bool = False,
     **mistakes: Any,
 ) -> int:
     """One output, a word.
 
     at: the inputs of a row; counted: outliers are counted too; bits: of a counter; sparse: whether the sparse path is
-    added; masks: "a": only outliers of A leave the counts.
+    added; masks: "a": only outliers of A leave the counts; merged: the scaled sum joins the sparse path unrounded.
     """
     r, k = Round(), len(at["a_index"])
     places, b_bits = slice(column * k, column * k + k), len(at["b_codebook"]).bit_length() - 1
@@ -207,6 +208,8 @@ def _column(
         total = r(x * y + total) if mistakes.get("fused") else r(r(x * y) + total)
     dense = reduced([count & (1 << bits) - 1 for count in counts], book, **mistakes)
     factor = a_scale * b_scale
+    if merged:
+        return word16(r(dense * r(factor) + total))
     scaled = (
         r(r(dense * a_scale) * b_scale) if scales == "turn" else r(dense * (factor if scales == "exact" else r(factor)))
     )
