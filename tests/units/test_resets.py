@@ -57,7 +57,7 @@ NOT_ZERO: dict[str, Reset] = {
     },
     "index_norm": {"scale": always(1)},
     "k_offset": {"ready": always(1)},
-    "kllm_chip": {"a_scale": always(1), "b_scale": each("b_scale", 1)},
+    "kllm_chip": {"b_scale": each("b_scale", 1)},
     "kv_quantizer": {"bits": always(1)},
     "olive_requant": {
         "scale_a": always(ONE32),
@@ -84,8 +84,8 @@ NOT_ZERO: dict[str, Reset] = {
 
 #: units of several events that number every one of them
 BY_EVENT = {
-    "bfp_pe_array", "fdgf", "functional", "harmonia_core", "index_function", "index_norm", "mmaovp", "olive_systolic",
-    "orizuru", "score_quantizer",
+    "bfp_pe_array", "fdgf", "functional", "harmonia_core", "index_function", "index_norm", "kllm_chip", "mmaovp",
+    "olive_systolic", "orizuru", "score_quantizer",
 }  # fmt: skip
 
 
@@ -123,6 +123,7 @@ def test_every_port_and_register_has_its_reset_value(unit: Unit, name: str) -> N
 NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     "bfp_converter": {"comparing.m": lambda device: [1], "aligning.m": lambda device: [1]},
     "bfp_pe_array": {"work.group": lambda device: [-1] * device.groups * 8},
+    "kllm_chip": {"lanes": lambda device: [lane.snapshot() for lane in device.array.lanes]},
     "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},
 }
 

@@ -10,7 +10,7 @@ from refemu.golden.files.sets import Golden
 from tests.golden.explain import hands, model_kllm, model_olive
 from tests.golden.explain.collection import Arrays, Wrong, late, names
 from tests.golden.explain.hands import in_lane, plus, ran, wired
-from tests.golden.explain.model_kllm import clustering, counter, function, matmul, multiply_add, pops, product
+from tests.golden.explain.model_kllm import chip, clustering, counter, function, matmul, multiply_add, pops, product
 
 ROUNDING, SATURATES = "D-arith-2|rounding", "D-arith-2|saturate"
 FLUSHES, FUSED = "D-arith-2|flush", "D-kllm-3|fused"
@@ -272,14 +272,29 @@ def products() -> Iterator[Wrong]:
     yield Wrong("index_matmul-long", "counters of 3 bits", names("D-kllm-4|wrap|width"), partial(matmul, bits=3))
     yield Wrong("index_matmul-long", "fused", names(FUSED), partial(matmul, fused=True))
     name = "kllm_chip-column"
-    yield Wrong(name, "fused", names(FUSED), partial(matmul, fused=True))
-    yield Wrong(name, "outliers are counted, too", names("D-kllm-13"), partial(matmul, counted=True))
-    yield Wrong(name, "exact scales", names("D-kllm-33"), partial(matmul, scales="exact"))
+    yield Wrong(name, "fused", names(FUSED), partial(chip, fused=True, merged=True))
+    yield Wrong(name, "outliers are counted, too", names("D-kllm-13"), partial(chip, counted=True))
+    yield Wrong(name, "the scale is that of the outliers", names("D-kllm-9"), partial(chip, scale="outlier"))
+    yield Wrong(name, "the higher of two nearest centroids", names("D-kllm-7"), partial(chip, tie="high"))
+    yield Wrong(name, "one histogram after the other", names("D-kllm-42"), partial(ran, merge="serial"))
+    yield Wrong(name, "a column for each counter", names("D-kllm-31"), partial(ran, lane_mapping="counter"))
+    yield Wrong(name, "sums go from slab to slab", names("D-kllm-47"), partial(ran, carry="sums"))
+    yield Wrong(
+        name,
+        "the higher centroid, one histogram after the other",
+        names("D-kllm-7", "D-kllm-42"),
+        lambda golden: chip(golden, tie="high") | _cycles(ran(golden, merge="serial")),
+    )
+    yield Wrong("kllm_chip-sums", "counts go from slab to slab", names("D-kllm-47"), partial(ran, carry="counts"))
     yield Wrong(name, "columns reversed", names("lane_permutation"), _columns)
     yield Wrong(name, "last column dead", names("lane|bit_stuck|width"), partial(wired, y=in_lane(9, np.zeros_like)))
     yield Wrong(name, "column 3 a row late", names("row_shift"), partial(wired, y=in_lane(3, hands.late)))
     yield Wrong(name, "bytes of y", names("byte_swap"), partial(wired, y=lambda words: words.byteswap()))
     yield Wrong(name, "ulp in every seventh row", (), partial(wired, y=hands.seventh))
+
+
+def _cycles(answers: Arrays) -> Arrays:
+    return {"out.cycles_taken": answers["out.cycles_taken"]}
 
 
 def _columns(golden: Golden) -> Arrays:

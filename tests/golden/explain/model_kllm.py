@@ -136,55 +136,84 @@ def weighted_sum(golden: Golden, **mistakes: Any) -> Arrays:
     return answers
 
 
-def matmul(
-    golden: Golden,
+def matmul(golden: Golden, **mistakes: Any) -> Arrays:
+    """An index_matmul of preset paper. mistakes: of `_column`."""
+    answers, inputs = outputs(golden), stimulus(golden)
+    flat = {name: answers[name].reshape(golden.rows, -1) for name in answers}
+    for row in range(golden.rows):
+        at = {name: np.atleast_1d(array[row]) for name, array in inputs.items()}
+        for column in range(flat["out.y"].shape[1]):
+            word = _column(at, column, **mistakes)
+            flat["out.y"][row, column], flat["out.overflow"][row, column] = word, word & 0x7FFF >= 0x7C00
+    return answers
+
+
+def chip(golden: Golden, scale: str = "root", tie: str = "low", **mistakes: Any) -> Arrays:
+    """A kllm_chip whose cycles are right. scale: "outlier" is that of the last one popped; mistakes: of `_column`."""
+    answers, inputs, r = outputs(golden), stimulus(golden), Round()
+    for row in range(golden.rows):
+        at = {name: np.atleast_1d(array[row]) for name, array in inputs.items()}
+        x, mask = [value16(int(word)) for word in at["x"]], answers["out.a_mask"][row]
+        decisive = [abs(value) for value, popped in zip(x, mask, strict=True) if bool(popped) == (scale == "outlier")]
+        factor = max(decisive) or 1.0
+        book = [value16(int(word)) for word in at["a_codebook"]]
+        index = [0 if popped else _nearest(r, value, factor, book, tie) for value, popped in zip(x, mask, strict=True)]
+        at |= {"a_index": np.array(index), "a_mask": mask, "a_outlier": at["x"], "a_scale": [word16(factor)]}
+        answers["out.a_index"][row], answers["out.a_scale"][row] = index, word16(factor)
+        for column in range(answers["out.y"].shape[1]):
+            word = _column(at, column, **mistakes)
+            answers["out.y"][row, column], answers["out.overflow"][row, column] = word, word & 0x7FFF >= 0x7C00
+    return answers
+
+
+def _nearest(r: Round, x: float, scale: float, book: Sequence[float], tie: str) -> int:
+    distances = [abs(r(r.divided(x, scale) - entry)) for entry in book]
+    least = [place for place, entry in enumerate(distances) if entry == min(distances)]
+    return list(book).index(book[least[0 if tie == "low" else -1]])
+
+
+def _column(
+    at: dict[str, Any],
+    column: int,
     counted: bool = False,
     scales: str = "rounded",
     bits: int = 16,
     sparse: bool = True,
     masks: str = "both",
+    merged: bool = False,
     **mistakes: Any,
-) -> Arrays:
-    """An index_matmul, or a kllm_chip, of preset paper.
+) -> int:
+    """One output, a word.
 
-    counted: outliers are counted too; bits: of a counter; sparse: whether the sparse path is added;
-    masks: "a": only outliers of A leave the counts.
+    at: the inputs of a row; counted: outliers are counted too; bits: of a counter; sparse: whether the sparse path is
+    added; masks: "a": only outliers of A leave the counts; merged: the scaled sum joins the sparse path unrounded.
     """
-    answers, inputs, r = outputs(golden), stimulus(golden), Round()
-    flat = {name: answers[name].reshape(golden.rows, -1) for name in answers}
-    columns = flat["out.y"].shape[1]
-    b_bits = inputs["b_codebook"].shape[1].bit_length() - 1
-    for row in range(golden.rows):
-        at = {name: np.atleast_1d(array[row]) for name, array in inputs.items()}
-        k = len(at["a_index"])
-        book = [value16(int(word)) for word in at["products"]]
-        a_book, a_scale = [value16(int(word)) for word in at["a_codebook"]], value16(int(at["a_scale"][0]))
-        b_book = [value16(int(word)) for word in at["b_codebook"]]
-        for column in range(columns):
-            places = slice(column * k, column * k + k)
-            b_index, b_scale = at["b_index"][places], value16(int(at["b_scale"][column]))
-            b_mask = at["b_mask"][places] if "b_mask" in at else np.zeros(k, int)
-            counts, total = [0] * len(book), 0.0
-            for place in range(k):
-                i, j = int(at["a_index"][place]), int(b_index[place])
-                out = at["a_mask"][place] | b_mask[place]
-                left_out = at["a_mask"][place] if masks == "a" else out
-                if not left_out or counted:
-                    counts[i << b_bits | j] += 1
-                if not out or not sparse:
-                    continue
-                x = value16(int(at["a_outlier"][place])) if at["a_mask"][place] else r(a_scale * a_book[i])
-                y = value16(int(at["b_outlier"][place])) if b_mask[place] else r(b_scale * b_book[j])
-                fused = bool(mistakes.get("fused"))
-                total = r(x * y + total) if fused else r(r(x * y) + total)
-            dense = reduced([count & (1 << bits) - 1 for count in counts], book, **mistakes)
-            factor = a_scale * b_scale
-            scaled = r(dense * (factor if scales == "exact" else r(factor)))
-            if scales == "turn":
-                scaled = r(r(dense * a_scale) * b_scale)
-            word = word16(r(scaled + total))
-            flat["out.y"][row, column], flat["out.overflow"][row, column] = word, word & 0x7FFF >= 0x7C00
-    return answers
+    r, k = Round(), len(at["a_index"])
+    places, b_bits = slice(column * k, column * k + k), len(at["b_codebook"]).bit_length() - 1
+    book, a_book, b_book = ([value16(int(w)) for w in at[name]] for name in ("products", "a_codebook", "b_codebook"))
+    a_scale, b_scale = value16(int(at["a_scale"][0])), value16(int(at["b_scale"][column]))
+    b_index = at["b_index"][places]
+    b_mask = at["b_mask"][places] if "b_mask" in at else np.zeros(k, int)
+    counts, total = [0] * len(book), 0.0
+    for place in range(k):
+        i, j = int(at["a_index"][place]), int(b_index[place])
+        out = at["a_mask"][place] | b_mask[place]
+        left_out = at["a_mask"][place] if masks == "a" else out
+        if not left_out or counted:
+            counts[i << b_bits | j] += 1
+        if not out or not sparse:
+            continue
+        x = value16(int(at["a_outlier"][place])) if at["a_mask"][place] else r(a_scale * a_book[i])
+        y = value16(int(at["b_outlier"][place])) if b_mask[place] else r(b_scale * b_book[j])
+        total = r(x * y + total) if mistakes.get("fused") else r(r(x * y) + total)
+    dense = reduced([count & (1 << bits) - 1 for count in counts], book, **mistakes)
+    factor = a_scale * b_scale
+    if merged:
+        return word16(r(dense * r(factor) + total))
+    scaled = (
+        r(r(dense * a_scale) * b_scale) if scales == "turn" else r(dense * (factor if scales == "exact" else r(factor)))
+    )
+    return word16(r(scaled + total))
 
 
 def pops(

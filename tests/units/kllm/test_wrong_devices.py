@@ -1,6 +1,7 @@
 """Wrong devices of KLLM that golden sets once let pass, each convicted by rows of today's."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,13 @@ from refemu.golden.grade import device, use
 from refemu.golden.grade.answers import Answers
 from refemu.units.alternative import Alternative
 from refemu.units.kllm.index_matmul.problem import Column
-from refemu.units.kllm.index_matmul.unit import IndexMatmul, State
-from refemu.units.kllm.kllm_chip import unit as chip
+from refemu.units.kllm.index_matmul.unit import IndexMatmul
+from refemu.units.kllm.index_matmul.unit import State as Matmul
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
 from refemu.units.kllm.orizuru.unit import Orizuru
 from refemu.units.kllm.orizuru.unit import State as Trees
+from refemu.units.kllm.pe_lane import PeLane
+from refemu.units.kllm.pe_lane import State as LaneState
 from refemu.units.ports import fields, lanes
 from refemu.units.stepped import Stepped
 from tests.golden import convicting
@@ -24,9 +28,10 @@ COUNTERS = [f"index_counter-{config}" for config in units.find("index_counter").
 MATMULS = [
     f"index_matmul-{name}" for name, config in units.find("index_matmul").configs.items() if config["preset"] == "paper"
 ]
-CHIPS = ["kllm_chip-column", "kllm_chip-counter"]
+CHIPS = [f"kllm_chip-{config}" for config in units.find("kllm_chip").configs]
 TREES = ["orizuru-n8", "orizuru-n16", "orizuru-n16_total_order"]
 Change = Callable[[int], int]
+Values = tuple[int, ...]
 
 
 def alternative(name: str, says: str) -> Alternative:
@@ -38,7 +43,7 @@ def counting(change: Change) -> type[IndexMatmul]:
     """index_matmul whose counters have changed before they are reduced."""
 
     class Changed(IndexMatmul):
-        def _reduce(self, before: State, column: Column) -> State:
+        def _reduce(self, before: Matmul, column: Column) -> Matmul:
             counts = tuple(map(change, before.count))
             return replace(super()._reduce(replace(before, count=counts), column), count=before.count)
 
@@ -46,19 +51,41 @@ def counting(change: Change) -> type[IndexMatmul]:
 
 
 def chip_of(change: Change) -> type[Stepped[Any]]:
-    """A chip whose counters have changed before they are reduced."""
+    """A chip whose histograms have changed before they are reduced."""
 
-    class Changed(chip.KllmChip):
+    class Lane(PeLane):
+        def _words(self, counts: Values) -> list[int]:
+            return super()._words(tuple(map(change, counts)))
+
+    return chip_with(lambda array: exchange(array, Lane))
+
+
+def chip_with(change: Callable[[LaneArray], None]) -> type[Stepped[Any]]:
+    """A chip of other lanes."""
+
+    class Changed(KllmChip):
         def __init__(self, **parameters: Any) -> None:
             super().__init__(**parameters)
-            self.matmul = counting(change)(self.k, self.a_bits, self.b_bits, False, self.preset)
+            change(self.array)
 
     return Changed
 
 
-@pytest.mark.parametrize("name", [*COUNTERS, *MATMULS, *CHIPS, "orizuru-n8", "orizuru-n64"])
+def exchange(array: LaneArray, lane: type[PeLane]) -> None:
+    """Lanes of another class, with the sizes of the right ones."""
+    array.lanes = [
+        lane(**{name: getattr(each, name) for name in inspect.signature(PeLane).parameters}) for each in array.lanes
+    ]
+
+
+@pytest.mark.parametrize("name", [*COUNTERS, *MATMULS, "orizuru-n8", "orizuru-n64"])
 def test_the_right_device_passes(name: str) -> None:
     assert convicting.right(convicting.rows_of(name))
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_the_right_chip_passes(name: str) -> None:
+    assert convicting.right(convicting.drawn(name))
 
 
 def narrow(answers: Answers, bits: int) -> np.ndarray:
@@ -131,30 +158,85 @@ def test_a_chip_with_narrow_counts_is_convicted(name: str, bits: int) -> None:
     assert convicting.by(convicting.drawn(name), chip_of(lambda count: count & ((1 << bits) - 1)))
 
 
-class Neighbour(chip.KllmChip):
-    """The second column of a tile is reduced with the scale of the first."""
+class Neighbour(LaneArray):
+    """The second column of a lane is reduced with the scale of the first."""
 
-    def _column(self, before: chip.State, n: int) -> chip.State:
-        scales = list(fields(before.b_scale))
-        scales[n] = scales[n - n % 2]
-        after = super()._column(replace(before, b_scale=lanes(scales)), n)
-        return replace(after, b_scale=before.b_scale)
+    def begin(self, operands: Operands, plan: Sequence[Pass]) -> None:
+        columns = operands.columns.copy()
+        columns[0, 1::2] = columns[0, : columns.shape[1] // 2 * 2 : 2]
+        super().begin(replace(operands, columns=columns), plan)
 
 
-class LastTile(chip.KllmChip):
+class LastTile(LaneArray):
     """Columns of the last tile, which is not full, stay 0."""
 
-    def _column(self, before: chip.State, n: int) -> chip.State:
-        after = super()._column(before, n)
-        size = self.chip.lanes * self.chip.macs
-        return after if n < self.n - self.n % size else replace(after, y=before.y, overflow=before.overflow)
+    def edge(self) -> list[LaneState]:
+        states = super().edge()
+        width = self.y.shape[1]
+        self.y[:, width - (width % self.sizes.tile or self.sizes.tile) :] = 0
+        return states
+
+
+class Idle(LaneArray):
+    """The last lane answers zeros."""
+
+    def edge(self) -> list[LaneState]:
+        states = super().edge()
+        columns = np.arange(self.y.shape[1])
+        self.y[:, columns // self.sizes.macs % self.sizes.lanes == self.sizes.lanes - 1] = 0
+        return states
+
+
+class OneLate(LaneArray):
+    """All lanes begin a tile an edge late."""
+
+    def _go(self) -> bool:
+        ready, self.before = super()._go(), getattr(self, "before", False)
+        late, self.before = ready and self.before, ready
+        return late
+
+
+class Searchless(KllmChip):
+    """Cycles ignore the search."""
+
+    def _open(self, *inputs: Any) -> State:
+        state = super()._open(*inputs)
+        self.state = replace(state, cycles_taken=0)
+        return self.state
+
+
+class FirstInliers(KllmChip):
+    """Fifteen inliers a cycle get their index, the sixteenth stays 0."""
+
+    def _cluster(self) -> State:
+        before, after = self.state, super()._cluster()
+        places = [place for place, outlier in enumerate(fields(after.a_mask)) if not outlier]
+        index = list(fields(after.a_index))
+        for place in places[before.clustered + 15 : before.clustered + 16]:
+            index[place] = 0
+        return replace(after, a_index=lanes(index))
+
+
+class Unmerged(PeLane):
+    """The histogram of the last counter is not merged."""
+
+    def _histograms(self, before: Any, columns: int) -> list[tuple[int, Values]]:
+        histograms = super()._histograms(before, columns)
+        return histograms[:-1] if before.merging == 1 else histograms
 
 
 @pytest.mark.parametrize("name", CHIPS)
-@pytest.mark.parametrize("wrong", [Neighbour, LastTile])
-def test_a_chip_that_mixes_up_its_columns_is_convicted(name: str, wrong: type[Stepped[Any]]) -> None:
+@pytest.mark.parametrize("wrong", [Neighbour, LastTile, Idle, OneLate])
+def test_a_chip_of_wrong_lanes_is_convicted(name: str, wrong: type[LaneArray]) -> None:
     """AUD-kllm-12: outputs that stayed 0 passed all tests of the chip alone."""
-    assert convicting.by(convicting.rows_of(name), wrong)
+    chip = type("Changed", (KllmChip,), {"lane_array": wrong})
+    assert convicting.by(convicting.drawn(name), chip)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@pytest.mark.parametrize("wrong", [Searchless, FirstInliers, chip_with(lambda array: exchange(array, Unmerged))])
+def test_a_chip_that_is_put_together_wrongly_is_convicted(name: str, wrong: type[Stepped[Any]]) -> None:
+    assert convicting.by(convicting.drawn(name), wrong)
 
 
 def test_sizes_of_the_paper_are_ready() -> None:
@@ -167,7 +249,7 @@ def test_sizes_of_the_paper_are_ready() -> None:
 class Swapped(IndexMatmul):
     """The index of a pair is b followed by a: the table is read with the halves exchanged."""
 
-    def _begin(self, before: State, column: Column) -> State:
+    def _begin(self, before: Matmul, column: Column) -> Matmul:
         after = super()._begin(before, column)
         q = tuple((j << self.a_bits) | i for i, j in zip(column.a.tolist(), column.b.tolist(), strict=True))
         self.state = replace(after, q=q)

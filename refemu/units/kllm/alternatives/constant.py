@@ -60,6 +60,10 @@ CONSTANT = {
         "layer_exact: st.moments[1] 63": "a mean square has no sign",
         "rms: st.moments 31": "a mean square has no sign",
     },
+    "kllm_chip": {
+        "out.a_scale 15": "a magnitude, so no sign",
+        "out.cycles_taken 0-31": "cycles follow from the sizes and from the number of outliers, the same in every row",
+    },
     "orizuru": {
         "n11_drained: out.outlier_mask 0": "a drained tree popped every element",
         "out.root_max_valid, out.root_min_valid 0": "follows from n and k: whether k pops leave an element",

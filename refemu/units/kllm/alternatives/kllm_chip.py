@@ -1,12 +1,17 @@
 """Other answers to the decisions of kllm_chip."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.alternative import Alternative, choices
 from refemu.units.kllm.alternatives import orizuru_passes as passes_alternatives
 from refemu.units.kllm.clustering import Clustering
-from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Pass
+from refemu.units.kllm.fp16_mac import Fp16Mac
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.orizuru_passes import State as Searched
@@ -48,6 +53,32 @@ class Dealt(KllmChip):
     lane_array = DealtLanes
 
 
+class CountingAll(LaneArray):
+    """Positions of outliers are counted, too."""
+
+    def begin(self, operands: Operands, plan: Sequence[Pass]) -> None:
+        super().begin(replace(operands, a_mask=np.zeros_like(operands.a_mask)), plan)
+        streams = [feeder._stream for feeder in self.feeders]
+        super().begin(operands, plan)
+        for feeder, stream in zip(self.feeders, streams, strict=True):
+            feeder._stream = stream
+
+
+class Counting(KllmChip):
+    """Positions of outliers are counted, too."""
+
+    lane_array = CountingAll
+
+
+class Fused(KllmChip):
+    """A MAC rounds once."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        for lane in self.array.lanes:
+            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
+
+
 class SearchedApart(KllmChip):
     """Candidates of the two trees take passes of their own."""
 
@@ -81,6 +112,8 @@ class Higher(KllmChip):
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-kllm-3", "a MAC rounds once", variant=Fused),
+    Alternative("D-kllm-13", "positions of outliers are counted, too", variant=Counting),
     Alternative("D-kllm-9", "the scale is the larger magnitude of the last outliers", variant=LeastOutlier),
     Alternative("D-kllm-9", "the scale is the magnitude of the max tree's root", variant=Upper),
     Alternative("D-kllm-11", "the scale of zeros is the smallest number", variant=Smallest),
@@ -94,8 +127,10 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-kllm-7", "of two nearest centroids the higher", variant=Higher),
 )
 UNOBSERVABLE = {
+    "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are refused.",
+    "D-kllm-27": "NaN and infinity are refused at the ports, so no row of a stimulus carries them.",
     "D-kllm-48": (
         "Every column of a token leaves out the same positions, and lane 0 has most columns, so it never waits; only"
-        " registers of the other lanes show when they begin"
+        " registers of the other lanes show when they begin."
     ),
 }

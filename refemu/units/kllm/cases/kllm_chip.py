@@ -34,6 +34,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
         why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
         yield Cases(kind, why, _tokens(config, ends), "D-kllm-9")
+        yield Cases(kind, "quotients on either side of half a step, above a midpoint", _halfway(config), "D-kllm-8")
         beyond = _tokens(config, [_counting(k)] * 2)
         turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
         beyond |= {"b_scale": np.where(turns, 0x7BFF, 0x0400), "x": beyond["x"] + 0x3000 & 0xFBFF}
@@ -73,6 +74,28 @@ def _in_turn(k: int) -> list[list[int]]:
         token[place], token[place + k // 2] = 0x4D00 + place, 0xCE00 + place
         tokens.append(token)
     return tokens
+
+
+def _halfway(config: Config) -> dict[str, np.ndarray]:
+    """Inliers whose quotient by the scale is less, or more, than half a step above the midpoint of two centroids.
+
+    The midpoint is an even number of steps. One that is not rounded to nearest gets another index.
+    """
+    scale, pairs = fp16.values(np.array(0x3E01)), {}
+    for word in range(0x3C00, 0x3D80):
+        steps = float(fp16.values(np.array(word))) / float(scale) * 2048  # of 2^-11: quotients from 0.5 to 1
+        if steps % 2 < 1 and steps % 1 not in (0, 0.5):
+            pairs[steps % 1 > 0.5] = word, int(steps)
+    tokens, books = [], []
+    for more in (True, False):
+        word, middle = pairs[more]
+        token = [0x3000 + 16 * i for i in range(config["k"])]
+        token[0], token[3], token[5], token[-1] = 0x3E01, 0x4E00, word, 0xCE00
+        near = [0xBA00, *((middle + side) / 2048 for side in (-96, 96)), 0x3C00]
+        book = [value if isinstance(value, int) else int(fp16.bits(fp16.to_f16(np.array(value)))) for value in near]
+        tokens.append(token)
+        books.append(book if config["a_bits"] == 2 else book[1:3])
+    return _multiplied(_tokens(config, tokens) | {"a_codebook": np.array(books)})
 
 
 def _tied(config: Config) -> dict[str, np.ndarray]:

@@ -133,14 +133,14 @@ class KllmChip(Stepped[State]):
         self.n: int = require_int(n, 1, 1 << 16, self.name, "n")
         self.pops: int = require_int(pops, 0, (self.k - 1) // 2, self.name, "pops")
         self.sizes = plain(tuple(sizes))
-        self.tree: int = tree
-        self.lane_mapping: LaneMapping = lane_mapping
-        self.merge: Merge = merge
-        self.carry: Carry = carry
         lane_count, concat, counters, inputs, macs = self.sizes
         self.chip: ChipSizes = ChipSizes(
             lane_count, concat, counters, inputs, macs, tree, lane_mapping=lane_mapping, merge=merge, carry=carry
         )
+        self.tree: int = self.chip.tree
+        self.lane_mapping: LaneMapping = self.chip.lane_mapping
+        self.merge: Merge = self.chip.merge
+        self.carry: Carry = self.chip.carry
         self.search: OrizuruPasses = OrizuruPasses(self.k, self.pops, self.tree)
         self.clustering: Clustering = Clustering(a_bits, lanes=CLUSTERING)
         bits = self.chip.counter_bits(self.k, a_bits)
