@@ -337,8 +337,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
     k, n, a_bits, b_bits = (config[name] for name in ("k", "n", "a_bits", "b_bits"))
 
-    def words(name: str, count: int, meaning: str, **limits: int) -> Port:
-        return Port(name, 16, count, encoding="f16", meaning=meaning, **limits)
+    def words(name: str, count: int, meaning: str, least: int | None = None, most: int | None = None) -> Port:
+        return Port(name, 16, count, encoding="f16", least=least, most=most, meaning=meaning)
 
     return Ports(
         inputs=(
