@@ -34,12 +34,14 @@ class Design(NamedTuple):
         return f"{self.unit}-{self.config}"
 
 
+LANE = ("index_counter_core.v", "pe_lane_counts.v", "pe_lane_float.v", "pe_lane_mac.v", "pe_lane_core.v")
 DESIGNS = (
     Design("ovp_decoder", "int4", ("ovp_decoder.v",)),
     Design("olive_systolic_clocked", "int4_flint4", ("olive_systolic_clocked.v",)),
     Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
     Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
     Design("orizuru_clocked", "n8", ("orizuru_clocked.v",)),
+    *(Design("pe_lane", config, (*LANE, f"pe_lane_{config}.v")) for config in ("column", "counter", "integer")),
     Design("index_counter", "w4a4", ("index_counter_core.v", "index_counter_w4a4.v")),
     Design("index_counter", "integer", ("index_counter_core.v", "index_counter_integer.v")),
     Design("bfp_aligner", "paper", ("bfp_aligner.v",)),

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from examples.rtl import pe_lane_mutants
+
 
 class Mutant(NamedTuple):
     """One bug. `old` stands once in `file`."""
@@ -272,4 +274,5 @@ MUTANTS = (
         "place(stop, LONG'(i))",
         "place(start, LONG'(i))",
     ),
+    *(Mutant(f"pe_lane-{config}", *bug) for config, *bug in pe_lane_mutants.BUGS),
 )

@@ -3,26 +3,26 @@
 `timescale 1ns/1ps
 
 module pe_lane_counts #(
-  parameter CONCAT = 16,
+  parameter CONCAT = 8,
   parameter COUNTERS = 2,
-  parameter INPUTS = 4,        // positions that a counter takes in an edge, at most 16
+  parameter INPUTS = 2,        // positions that a counter takes in an edge, at most 16
   parameter MACS = 3,          // columns of a tile
   parameter A_BITS = 1,
-  parameter B_BITS = 2,
+  parameter B_BITS = 1,
   parameter INTEGER = 0,       // A is an integer that is added at B's index
   parameter BY_COUNTER = 0,    // each counter has a column of its own; otherwise all work on one
   parameter SERIAL = 0,        // counters are merged one by one; otherwise by a tree
-  parameter COUNTER_BITS = 13,
+  parameter COUNTER_BITS = 5,
   parameter TURN_BITS = 2,
   parameter COLUMN_BITS = 2,
-  parameter POSITIONS = 16,    // of a column in a slab
-  parameter ENTRIES = 8        // of a counter
+  parameter POSITIONS = 8,     // of a column in a slab
+  parameter ENTRIES = 4        // of a counter
 ) (
   input  wire                                 clk,
   input  wire                                 rst,
   input  wire                                 load,
   input  wire                                 last,     // this slab is the last one of its column
-  input  wire                                 ends,     // and the column is the last one of its tile
+  input  wire                                 tile_end, // and the column is the last one of its tile
   input  wire [TURN_BITS-1:0]                 turns,
   input  wire [POSITIONS*A_BITS-1:0]          a,
   input  wire [CONCAT*B_BITS-1:0]             b,
@@ -44,10 +44,10 @@ module pe_lane_counts #(
   wire [POSITIONS*AMOUNT_BITS-1:0] amount;    // 1 without integers
   reg [CONCAT-1:0]                q_valid;
   reg [TURN_BITS-1:0]             turns_held, left_turns;
-  reg                             last_held, ends_held;
+  reg                             last_held, end_held;
   reg                             fresh;      // counters start from 0 in their next turn
   reg [MERGE_BITS-1:0]            merging;    // edges left
-  reg                             merge_ends;
+  reg                             merge_end;
 
   wire merges = merging != 0 && (!full || swap);
   wire merged = merges && merging == 1;
@@ -134,25 +134,25 @@ module pe_lane_counts #(
 
   always @(posedge clk)
     if (rst) begin
-      {q_valid, turns_held, left_turns, last_held, ends_held, merging, merge_ends, full, columns, counted} <= 0;
+      {q_valid, turns_held, left_turns, last_held, end_held, merging, merge_end, full, columns, counted} <= 0;
       fresh <= 1'b1;
     end else begin
       counted <= bank;
       columns <= column;
-      full <= (full && !swap) || (merged && merge_ends);
+      full <= (full && !swap) || (merged && (merge_end || column == MACS[COLUMN_BITS-1:0]));
       if (merges) merging <= merging - 1'b1;
       if (counts) begin
         fresh <= counted_out && last_held;
         left_turns <= left_turns - 1'b1;
         if (counted_out && last_held) begin
           merging <= MERGE;
-          merge_ends <= ends_held;
+          merge_end <= end_held;
         end
       end
       if (load && ready) begin
         q_valid <= valid;
         {turns_held, left_turns} <= {turns, turns};
-        {last_held, ends_held} <= {last, ends};
+        {last_held, end_held} <= {last, tile_end};
       end
     end
 endmodule

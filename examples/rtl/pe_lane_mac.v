@@ -4,9 +4,9 @@
 
 module pe_lane_mac #(
   parameter MACS = 3,
-  parameter ENTRIES = 8,
-  parameter ADDRESS_BITS = 3,
-  parameter COUNTER_BITS = 13,
+  parameter ENTRIES = 4,
+  parameter ADDRESS_BITS = 2,
+  parameter COUNTER_BITS = 5,
   parameter COLUMN_BITS = 2
 ) (
   input  wire                                 clk,

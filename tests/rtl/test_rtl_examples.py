@@ -14,7 +14,7 @@ import pytest
 
 from examples.rtl import benches, planted, run
 from examples.rtl.mutants import MUTANTS, Mutant
-from refemu import golden
+from refemu import golden, units
 from refemu.golden.rtl import bench
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +92,34 @@ def test_design_is_clean_in_verilator(name: str) -> None:
     ran = benches.call([*words, *DESIGNS[name].sources], benches.HERE)
 
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+CLOCKED = [
+    (name, config)
+    for name in ("olive_systolic_clocked", "olive_edp_clocked", "mmaovp_clocked", "pe_lane", "orizuru_clocked")
+    for config in units.find(name).configs
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", [pytest.param(name, marks=needs(name)) for name in ("icarus", "verilator")])
+@pytest.mark.parametrize(("name", "config"), CLOCKED)
+def test_a_device_that_answers_zeros_fails_a_clocked_bench(
+    name: str, config: str, simulator: str, tmp_path: Path
+) -> None:
+    design = benches.Design(name, config, ())
+    folder = benches.export(design, tmp_path)
+    stub = bench.files(units.find(name), config)[f"{name}.v"].decode()
+    zeros = "".join(f"  assign {output} = 0;\n" for output in re.findall(r"output wire (?:\[\d+:0\] )?(\w+)", stub))
+    (folder / "zeros.v").write_text(stub.replace("endmodule", zeros + "endmodule"))
+    built = benches.make(benches.program(design, simulator)[-1], folder, [folder / "zeros.v"])
+    assert built.returncode == 0, built.stdout + built.stderr
+
+    ran = benches.call([*benches.program(design, simulator), f"+VEC={folder / design.set}"], folder)
+
+    assert ran.returncode != 0
+    assert "FAIL row 0:" in ran.stdout
+    assert "PASS" not in ran.stdout
 
 
 @pytest.fixture(scope="module", params=["icarus", pytest.param("verilator", marks=pytest.mark.slow)])

@@ -75,6 +75,7 @@ NOT_ZERO: dict[str, Reset] = {
         "cells": each("cells", -1),
         "slots": lambda device: tuple(range(device.shape.slots)),
     },
+    "pe_lane": {"turns": always(1), "ready": always(1), "fresh": always(1)},
     "page_table": {"page": always(-1), "ids": each("ids", -1), "cells": each("cells", -1)},
     "paged_attention": {"n_high": always(1)},
     "prompt_compressor": {"window": always(1)},

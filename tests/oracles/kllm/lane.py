@@ -204,7 +204,7 @@ def reset(sizes: Sizes) -> dict[str, Any]:
     """Everything before the first edge."""
     zeros = ("full", "phase", "address", "y_valid", "left_turns", "turns_held", "merging", "columns", "working", "left")
     held = ("last_held", "end_held", "merge_end", *(f"work_{name}" for name in WORK))
-    none = dict[str, Any].fromkeys([*COUNTERS, *zeros, *held], 0) | {"ready": 1, "fresh": 1}
+    none: dict[str, Any] = dict.fromkeys([*COUNTERS, *zeros, *held], 0) | {"ready": 1, "fresh": 1}
     none |= {name: [0] * sizes.macs for name in ("y", "overflow", "acc", "outside", "joint")}
     none |= {f"work_{name}": [0] * sizes.macs for name in COLUMN_WORK}
     none |= {name: [0] * (sizes.macs * sizes.entries) for name in ("counted", "reducing")}

@@ -88,6 +88,15 @@ CONSTANT = {
         "out.passes_taken 0-23": "follows from n, k and inputs, whatever the values",
         "out.cycles_taken 0-39": "follows from n, k and inputs, whatever the values",
     },
+    "pe_lane": {
+        "column, counter: st.merging 1": "a merge takes one edge: partial histograms are added at once, or not at all",
+        "counter: st.columns 0": "counters with columns of their own fill a tile at once: no column, or one a counter",
+        "counter: st.working 0-1": "counters with columns of their own fill a tile at once: every tile has all columns",
+        "column: st.counted[4-6] 3-4": "counts of the second of three columns, which no case of the set fills",
+        "column: st.counted[7] 4": "counts of the second of three columns, which no case of the set fills",
+        "column: st.reducing[4-6] 2-4": "counts of the second of three columns, which no case of the set fills",
+        "column: st.reducing[7] 0,4": "counts of the second of three columns, which no case of the set fills",
+    },
     "score_quantizer": {
         "fixed3: out.scale 0-15": "a scale has no sign; that of fixed range is a constant, that of shares at most 1",
         "fold4: out.scale 15": "a scale has no sign; that of fixed range is a constant, that of shares at most 1",

@@ -46,6 +46,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         if config["k"] <= LONG:
             why = "one product: scaled halfway between two fp16 values, subnormal; none under an infinite scale"
             yield Cases(kind, why, _rounded(config, ports), "D-arith-2")
+        if config["k"] <= LONG and not config["integer"]:
+            why = "products of scales midway between two fp16 values: up to the even one, and down"
+            yield Cases(kind, why, _joint(config, ports), "D-kllm-33")
         if "a_mask" in {port.name for port in ports}:
             why = "every position an outlier of A, weights that are not exact in fp16"
             yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
@@ -182,6 +185,18 @@ def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
     if "b_scale" in inputs:
         inputs["b_scale"][:] = [0x0001, 0x7BFF, 0x7BFF, 0x0400]
     return inputs
+
+
+def _joint(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """One product, -0.5, under scales of which the first is 1 and a few units and the second 1.5."""
+    inputs = _rows(config, ports, 2)
+    for name in ("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier", *WORKED):
+        if name in inputs:
+            inputs[name][:] = 0
+    inputs["a_scale"][:], inputs["b_scale"][:] = [0x3C01, 0x3C03], 0x3E00
+    inputs["b_codebook"][:] = spread([0, ONE], 1 << config["b_bits"])
+    inputs["b_index"][:, 0] = 1
+    return with_products(inputs)
 
 
 def _rounded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:

@@ -16,6 +16,8 @@ from refemu.units.unit import Cases, Config, Kind
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
+UNDEFINED = ((0, INFINITE), (INFINITE, 0x8000), (0x7D01, ONE), (ONE, 0xFE55))  #: factors whose product is NaN
+ALTERNATE = 0x5555, 0xAAAA  #: words of which neither is infinite, nor its product with 1
 EDGES = 24  #: of a case of uniform values
 
 
@@ -43,7 +45,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _sizes(config)
         yield from _flow(config)
         yield from _values(config)
+        yield from _registers(config)
         yield from _widths(config)
+        yield from _operands(config)
+        yield _unopened(config)
     if kind == "random":
         yield from _random(config, seed)
 
@@ -59,7 +64,7 @@ def _sizes(config: Config) -> Iterator[Cases]:
     """K and columns around the sizes of a slab and of a tile."""
     macs, slab = config["macs"], _slab(config)
     turn = config["inputs"] * (1 if config["lane_mapping"] == "counter" else config["counters"])
-    lengths = [1, turn - 1, turn, turn + 1, slab, slab + 1]
+    lengths = sorted({1, turn - 1, turn + 1, slab + 1})
     yield _case("edge", "columns of 1 position to one more than a slab", config, [Shape(k, 1) for k in lengths])
     why = "K of three slabs: counts are carried from slab to slab"
     yield _case("edge", why, config, [Shape(2 * slab + 3, macs, 1)], decision="D-kllm-47")
@@ -76,13 +81,60 @@ def _flow(config: Config) -> Iterator[Cases]:
     yield _case("edge", why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
     why = "long columns: the MACs wait"
     yield _case("edge", why, config, [Shape(3 * slab, 1) for _ in range(3)])
-    why = "no go for some edges, with a full tile waiting"
-    yield _case("edge", why, config, [Shape(slab, macs, 1), Shape(3, macs)], waits=range(6, 19))
+    yield _waiting(config)
     why = "load high at every edge, with other slabs: taken where the lane is ready"
     yield _crowded(config, why)
-    first = _edges(config, [Shape(slab, macs, 1), Shape(slab, macs, 1)])
-    cut = {name: array[: 2 * len(array) // 3] for name, array in first.items()}
-    yield Cases("edge", "a case cut off in the middle, then the same from reset", _stacked([cut, cut]))
+    yield _cut(config)
+
+
+def _waiting(config: Config) -> Cases:
+    """No `go` for some edges, in which the operands of a tile are others."""
+    macs = config["macs"]
+    edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(3, 19))
+    for name in ("shifts", "biases", "opens", "closes"):
+        edges[name][3:19] ^= 1
+    for name in ("a_scale", "shift", "b_scale", "row_sum", "bias"):
+        edges[name][3:19] ^= 0x0400  # twice or half
+    return Cases("edge", "no go for some edges, with a full tile waiting and other operands", _stacked([edges]))
+
+
+def _cut(config: Config) -> Cases:
+    """Cases that end under way, each before one that starts at once."""
+    whole = _edges(config, [Shape(1, 1, 1), *[Shape(3, 1)] * 4])
+    waits = [0, 1, 0, 2, 0, 3, 0, 4]  # edges without anything, so that other registers are in use at the end
+    length = 11
+    parts = []
+    for wait in waits:
+        idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
+        parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
+    return Cases("edge", "cases cut off under way, and others from reset behind them", _stacked(parts))
+
+
+def _operands(config: Config) -> Iterator[Cases]:
+    """Words that multipliers treat apart, each where an output depends on it."""
+    macs = config["macs"]
+    yield _case("edge", "infinite entries: times a count of 0 they are NaN", config, [Shape(1, macs)], table=INFINITE)
+    why = "outliers 0 times infinity, and NaN of either sign"
+    slots = [UNDEFINED[at % len(UNDEFINED)] for at in range(-(-len(UNDEFINED) // macs) * macs)]
+    raw: dict[str, Any] = {"x_coded": 0, "w_coded": 0}
+    factors = [np.array(slots[at : at + macs]).T for at in range(0, len(slots), macs)]
+    yield Cases("edge", why, _stacked([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors]))
+    why = "subnormal entries and outliers of A, scale of A and outliers of B, scales of B; no bias hides them"
+    parts: tuple[dict[str, Any], ...] = (
+        {"table": 0x0203, "x": 0x0155, "w": 0x4C77},
+        {"table": 0x0C55, "x": 0x4C77, "w": 0x0155, "a_scale": 0x0155, "b_scale": 0x7000},
+        {"table": 0x0C55, "x": 0, "w": 0, "a_scale": 0x7000, "b_scale": 0x0155},
+    )
+    yield Cases("edge", why, _stacked([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts]))
+
+
+def _unopened(config: Config) -> Cases:
+    """A case cut off behind a reduction, then one whose only tile does not open."""
+    macs = config["macs"]
+    later = _edges(config, [Shape(3, macs, opens=0)])
+    first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
+    why = "from reset, sums start from 0 in a tile that does not open"
+    return Cases("edge", why, _stacked([{name: array[: len(later[name])] for name, array in first.items()}, later]))
 
 
 def _values(config: Config) -> Iterator[Cases]:
@@ -92,12 +144,11 @@ def _values(config: Config) -> Iterator[Cases]:
     shapes = [Shape(6, macs, i % 2, shifts=s, biases=b) for i, (s, b) in enumerate(flags)]
     yield _case("edge", "shift, bias, both [kllm §III-C2]", config, shapes, decision="D-kllm-39")
     why = "outliers of A, of B, of both, and inliers beside them"
-    coded = [_edges(config, [Shape(6, macs, 8)], x_coded=c & 1, w_coded=c >> 1) for c in range(4)]
-    yield Cases("edge", why, _stacked(coded), "D-kllm-32")
+    yield _case("edge", why, config, [Shape(6, macs, 8)], decision="D-kllm-32")
     yield _case("edge", "everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
     why = "each product of outliers in a column of its own"
     yield _case("edge", why, config, [Shape(4, macs, macs)], sparse=np.eye(macs, dtype=np.int64))
-    for why, large in (
+    extremes: tuple[tuple[str, dict[str, Any]], ...] = (
         ("the product of the scales leaves fp16", {"a_scale": LARGE, "b_scale": LARGE}),
         ("the weighted sum leaves fp16", {"table": LARGE}),
         ("the sparse sum leaves fp16", {"x": LARGE, "w": LARGE, "x_coded": 0, "w_coded": 0}),
@@ -105,38 +156,84 @@ def _values(config: Config) -> Iterator[Cases]:
         ("an infinite bias against an infinite sum", {"table": LARGE, "bias": INFINITE | 0x8000}),
         ("entries, shifts and biases of the other sign", {"table": 0xB555, "shift": 0xB800, "bias": 0xBAAA}),
         ("signed zeros", {"table": 0x8000, "x": 0x8000, "bias": 0x8000, "row_sum": 0x8000}),
-    ):
-        yield _case("edge", why, config, [Shape(9, macs, 2, biases=1), Shape(5, macs, 0, shifts=1)], **large)
+    )
+    for why, large in extremes:
+        yield _case("edge", why, config, [Shape(9, macs, 2, shifts=1, biases=1)], **large)
     why = "products that a fused unit rounds otherwise, and sums that depend on their order"
     yield _case("edge", why, config, [Shape(15, macs, 3, biases=1)], table=_spread(config), decision="D-kllm-3")
 
 
+def _registers(config: Config) -> Iterator[Cases]:
+    """Every bit of the operands of a tile, of its scales' products and of its flags up and down."""
+    macs = config["macs"]
+    shapes = [Shape(1, macs, closes=0)] * 3 + [Shape(1, macs, 1, biases=1)] * 3
+    tiles = []
+    for t, tile in enumerate(_tiles(config, shapes)):
+        word, lane = ALTERNATE[t % 2], np.arange(macs)
+        every, ones = np.full(macs, word), np.full(macs, ONE)
+        if t < 3:
+            tiles.append(tile._replace(a_scale=word, shift=word, b_scale=every, row_sum=every, bias=every))
+        else:
+            bias = np.where((lane + t) % 2, INFINITE, 0) * (t < 5)
+            product = {"x": every[None], "w": ones[None], "x_coded": 0 * ones[None], "w_coded": 0 * ones[None]}
+            tiles.append(tile._replace(a_scale=word, b_scale=ones, bias=bias, **product))
+    table = np.resize(ALTERNATE, _entries(config))
+    edges = _laid(config, _stream(config, _lane(config), shapes, None), tiles, table)
+    edges["outliers"] = np.where(edges["closes"] == 1, edges["outliers"], edges["a_scale"])
+    yield Cases("edge", "every bit of the operands and flags of a tile, up and down", _stacked([edges]))
+    edges = _edges(config, [Shape(1, 1, 1)])
+    most = 1 << 15
+    edges["outliers"] = edges["outliers"] * most
+    yield Cases("edge", f"a tile of {most} outliers begins", _stacked([{n: x[:-2] for n, x in edges.items()}]))
+
+
 def _widths(config: Config) -> Iterator[Cases]:
     """Counts up to the width of their registers."""
-    most, slab = (1 << config["counter_bits"]) - 1, config["concat"]
-    amount = (1 << config["a_bits"]) - 1 if config["integer"] else 1
-    own = config["lane_mapping"] == "counter"
-    inputs, macs = config["inputs"], config["macs"]
-    for counter in range(config["counters"]):
-        lanes = np.zeros((1, slab), np.int64)
-        for turn in range(slab // (inputs * config["counters"])):
-            place = counter * slab // config["counters"] + turn * inputs if own else (turn * config["counters"] + counter) * inputs
-            lanes[0, place : place + inputs] = 1
-        each = int(lanes.sum()) * amount
-        count = most // each
-        why = f"one index at all positions of counter {counter}, until its register is full"
-        yield Cases("edge", why, _stacked([_one_index(config, lanes, count, index) for index in (0, _entries(config) - 1)]))
+    parts = 4 if config["integer"] else 2
+    for part in range(parts):
+        why = f"indices of part {part} of {parts}, and their neighbours, until their registers are full"
+        yield Cases("edge", why, _stacked([_full(config, part, _entries(config) // parts)]))
 
 
-def _one_index(config: Config, lanes: np.ndarray, count: int, index: int) -> dict[str, np.ndarray]:
-    """`count` slabs whose positions in `lanes` have one index; the last one closes the tile."""
-    feed, lane = _feed(), _lane(config)
-    a = np.full(_slab(config), index >> config["b_bits"] if not config["integer"] else (1 << config["a_bits"]) - 1)
-    b = np.full(config["concat"], index & ((1 << config["b_bits"]) - 1))
+def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
+    """A tile in which counter c takes each of `size` indices until it is full, in part `part` + c of all indices.
+
+    The full column is column `part`, modulo MACs; those before it have no positions. A short tile follows.
+    Counters with columns of their own share indices of A, so they take the same part, in another order.
+    """
+    counters, inputs, separate = config["counters"], config["inputs"], config["lane_mapping"] == "counter"
+    most, amount = (1 << config["counter_bits"]) - 1, (1 << config["a_bits"]) - 1 if config["integer"] else 1
+    each = -(-most // amount)
+    wide = config["concat"] // counters
+    slabs = -(-each * size // wide)
+    index, valid, amounts = np.zeros((3, slabs, counters, wide), np.int64)
+    rest = np.tile([most - (each - 1) * amount, *[amount] * (each - 1)], size)
+    for counter in range(counters):
+        first = part if separate else part + counter
+        order = (first * size + (np.arange(size) + counter) % size) % _entries(config)
+        index[:, counter].flat[: each * size] = np.repeat(order, each)
+        valid[:, counter].flat[: each * size] = 1
+        amounts[:, counter].flat[: each * size] = rest
+    if not separate:  # register t * counters + c of every `inputs`
+        index, valid, amounts = (x.reshape(slabs, counters, -1, inputs).swapaxes(1, 2) for x in (index, valid, amounts))
+    column = 0 if separate else part % config["macs"] if config["integer"] else part * (config["macs"] - 1)
+    return _column(config, column, *(x.reshape(slabs, -1) for x in (index, valid, amounts)))
+
+
+def _column(
+    config: Config, part: int, index: np.ndarray, valid: np.ndarray, amounts: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Slabs of whole indices, one a row, behind `part` columns without positions; the last one closes the tile."""
+    feed = _feed()
+    a = amounts if config["integer"] else index >> config["b_bits"]
+    b, last = index & ((1 << config["b_bits"]) - 1), np.arange(len(index)) == len(index) - 1
     turns = config["concat"] // (config["inputs"] * config["counters"])
-    stream = [feed.Slab(a, b, lanes[0], turns, int(at == count - 1), int(at == count - 1)) for at in range(count)]
-    tiles, table = _tiles(config, [Shape(1, 1)]), _table(config)
-    return feed.edges(lane, feed.picks(lane, stream, tiles), stream, tiles, table)  # type: ignore[no-any-return]
+    rows = zip(a[:, : _slab(config)], b, valid, last.astype(int).tolist(), strict=True)
+    stream = [feed.Slab(x, y, used, turns, end, end) for x, y, used, end in rows]
+    none = feed.Slab(0 * a[0, : _slab(config)], 0 * b[0], 0 * b[0], 1, 1, 0)
+    shapes = [Shape(1, 1), Shape(1, config["macs"], closes=0)]
+    short = _stream(config, _lane(config), shapes[1:], None)
+    return _laid(config, [none] * part + stream + short, _tiles(config, shapes), _table(config))
 
 
 def _crowded(config: Config, why: str) -> Cases:
@@ -157,15 +254,18 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     macs, slab = config["macs"], _slab(config)
     shapes = [Shape(slab + 3, macs, 2, biases=1), Shape(slab - 1, macs, 1, shifts=1), Shape(3, 1)]
     feed, lane = _feed(), _lane(config)
-    found, blocks = None, []
+    schedule, blocks = None, []
     for each in seed if isinstance(seed, range) else (seed,):
         drawn = iter(words(f"{NAME}/product", each, 4096)[0].astype(np.int64).tolist())
         stream, tiles, table = _drawn(config, lane, shapes, drawn)
-        found = found or feed.picks(lane, stream, tiles)
-        blocks.append(feed.edges(lane, found, stream, tiles, table))
-    yield Cases("random", "products of drawn indices, centroids between 2^-6 and 1, one position in eight out", _stacked(blocks))
+        schedule = schedule or feed.picks(lane, stream, tiles)
+        blocks.append(feed.edges(lane, schedule, stream, tiles, table))
+    why = "products of drawn indices, centroids between 2^-6 and 1, one position in eight out"
+    yield Cases("random", why, _stacked(blocks))
     ports = find(NAME).ports(config).inputs
-    yield Cases("random", "uniform values at all ports", random_inputs(NAME, ports, (2, EDGES), seed))
+    inputs = random_inputs(NAME, ports, (2, EDGES), seed)
+    inputs["outliers"] &= 1  # a tile of thousands would outlast the case
+    yield Cases("random", "uniform values at all ports, at most one outlier", inputs)
 
 
 def _drawn(config: Config, lane: Any, shapes: Sequence[Shape], drawn: Iterator[int]) -> tuple[Any, Any, Any]:
@@ -264,9 +364,16 @@ def _edges(
     config: Config, shapes: Sequence[Shape], waits: Sequence[int] = (), valid: int | None = None, **fixed: Any
 ) -> dict[str, np.ndarray]:
     """Edges that stream tiles of these shapes, then two without anything."""
-    feed, lane = _feed(), _lane(config)
-    stream, tiles = _stream(config, lane, shapes, valid), _tiles(config, shapes, **fixed)
+    stream, tiles = _stream(config, _lane(config), shapes, valid), _tiles(config, shapes, **fixed)
     table = np.broadcast_to(fixed.get("table", _table(config)), (_entries(config),))
+    return _laid(config, stream, tiles, table, waits)
+
+
+def _laid(
+    config: Config, stream: Sequence[Any], tiles: Sequence[Any], table: np.ndarray, waits: Sequence[int] = ()
+) -> dict[str, np.ndarray]:
+    """Edges of slabs and tiles, then two without anything."""
+    feed, lane = _feed(), _lane(config)
     edges = feed.edges(lane, feed.picks(lane, stream, tiles, waits), stream, tiles, table, waits)
     return {name: np.concatenate([array, _quiet(name, array)]) for name, array in edges.items()}
 

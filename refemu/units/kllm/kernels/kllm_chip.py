@@ -5,7 +5,6 @@ The registers of all lanes stand in arrays with a first axis of lanes, laid out 
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import narrow
 from refemu.arith.jit import helper, kernel
 from refemu.units.kllm.kernels.pe_lane import (
     BIAS,
@@ -43,6 +42,7 @@ from refemu.units.kllm.kernels.pe_lane import (
     W_SCALE,
     W_SUM,
     lane_edge,
+    word,
 )
 
 PASS_ROW, PASS_FIRST, PASS_WIDTH, PASS_LOW, PASS_HIGH, PASS_OPENS, PASS_CLOSES, PASS_OUTLIERS, PASS_LENGTH = range(9)
@@ -149,7 +149,7 @@ def product(
             if r[lane, R_VALID] == 1:
                 done = passes[working[lane]]
                 for j in range(_width(done, lane, macs)):
-                    y[done[PASS_ROW], done[PASS_FIRST] + lane * macs + j] = narrow(sums[lane, S_Y, j])
+                    y[done[PASS_ROW], done[PASS_FIRST] + lane * macs + j] = word(sums[lane, S_Y, j])
             if takes:  # behind the outputs, which may come in the same edge
                 working[lane] = waiting
                 cursor[lane, :] = 0

@@ -7,7 +7,8 @@ sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import canonical, round16, widen
+from refemu.arith.float_jit.scalars import canonical, narrow, round16, widen
+from refemu.arith.fp16 import NAN_BITS
 from refemu.arith.jit import helper, kernel
 
 R_TURNS, R_LEFT, R_LAST, R_END, R_FRESH, R_MERGING, R_MERGE_END, R_COLUMNS, R_FULL = range(9)
@@ -41,9 +42,30 @@ NEGATIVE_ZERO, ONE = np.float32(-0.0), np.float32(1)
 
 
 @kernel
-def lane_edge(options, p, a, b, valid, tile, product, coded, r, slab, held, count, counted, reducing, work, scales, sums, overflow, totals):
-    """An edge. options: b_bits (0 with integers), positions of a slab, inputs, counters with columns of their own, merge edges.
+def lane_edge(
+    options,
+    p,
+    a,
+    b,
+    valid,
+    tile,
+    product,
+    coded,
+    r,
+    slab,
+    held,
+    count,
+    counted,
+    reducing,
+    work,
+    scales,
+    sums,
+    overflow,
+    totals,
+):
+    """An edge.
 
+    options: b_bits (0 with integers), positions of a slab, inputs, counters with columns of their own, merge edges.
     p: scalar ports. a, b, valid: of the slab. tile: words (3, macs) by `WORK`. product: words (2, macs) of the sparse
     path; coded: uint8 (3, macs): there is one, x is a centroid, w is one. slab: q and its valid bits, (2, concat);
     held: amounts (positions,), empty without integers. Returns the largest count that a register got.
@@ -156,6 +178,13 @@ def _swap(p, tile, r, counted, reducing, work, scales, sums, totals):
 def _mac(a, b, acc):
     """r16(acc + r16(a * b)), with one NaN."""
     return canonical(round16(acc + round16(a * b)))
+
+
+@kernel
+def word(x):
+    """The fp16 word of a value, of any NaN the one."""
+    bits = np.int64(narrow(x))
+    return np.uint16(NAN_BITS if bits & 0x7FFF > 0x7C00 else bits)
 
 
 @kernel

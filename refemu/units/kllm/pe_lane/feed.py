@@ -4,14 +4,29 @@ Paper: [kllm §IV-A, Fig. 6]. The same whether a lane of the chip is fed edge by
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from refemu.units.kllm.pe_lane.registers import SPARSE, State
-from refemu.units.kllm.pe_lane.unit import PeLane
+from refemu.units.kllm.pe_lane.registers import SPARSE, LaneMapping, State
+from refemu.units.ports import Ports
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
+
+
+class Lane(Protocol):
+    """Sizes, ports and registers of a `PeLane`, whose module imports the golden cases, which are laid out here."""
+
+    counters: int
+    inputs: int
+    positions: int
+    entries: int
+    lane_mapping: LaneMapping
+    ports: Ports
+    state: State
+
+    def step(self, *args: Any, **inputs: Any) -> State:
+        """Execute one edge."""
 
 
 class Slab(NamedTuple):
@@ -54,12 +69,12 @@ class Pick(NamedTuple):
     work: int
 
 
-def slabs(lane: PeLane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
+def slabs(lane: Lane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
     """Slabs of the columns of one tile.
 
     Parameters
     ----------
-    lane : PeLane
+    lane : Lane
         Its sizes.
     a : ndarray of integers (K,)
         Row of A.
@@ -90,12 +105,12 @@ def slabs(lane: PeLane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing
 class Feeder:
     """Inputs of a lane, edge by edge, from its registers."""
 
-    def __init__(self, lane: PeLane, stream: Sequence[Slab], tiles: Sequence[Tile], table: np.ndarray) -> None:
+    def __init__(self, lane: Lane, stream: Sequence[Slab], tiles: Sequence[Tile], table: np.ndarray) -> None:
         """Take a product.
 
         Parameters
         ----------
-        lane : PeLane
+        lane : Lane
             The lane, between products.
         stream : sequence of Slab
             All slabs.
@@ -176,12 +191,12 @@ class Feeder:
         return {name: value if name in self._wide else int(np.ravel(value)[0]) for name, value in words.items()}
 
 
-def picks(lane: PeLane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
+def picks(lane: Lane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
     """What every edge of a product is given, which depends on sizes alone.
 
     Parameters
     ----------
-    lane : PeLane
+    lane : Lane
         A fresh lane; it is stepped.
     stream, tiles : sequence
         The product.
@@ -202,7 +217,7 @@ def picks(lane: PeLane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Se
 
 
 def edges(
-    lane: PeLane,
+    lane: Lane,
     found: Sequence[Pick],
     stream: Sequence[Slab],
     tiles: Sequence[Tile],
@@ -213,7 +228,7 @@ def edges(
 
     Parameters
     ----------
-    lane : PeLane
+    lane : Lane
         Its ports.
     found : sequence of Pick
         What every edge is given.

@@ -1,4 +1,4 @@
-"""State and ports of a lane.
+"""State and ports of a lane [kllm §IV-A, Fig. 6].
 
 A slab is what the Concat registers hold at once; a tile is the columns that the MACs reduce side by side.
 """

@@ -7,7 +7,7 @@ feeds the lane streams slabs, the codebook's entries and the operands of the spa
 Decisions: D-kllm-31 (which positions a counter takes), D-kllm-42 (partial histograms are added), D-kllm-43 (a second
 bank of histograms), D-kllm-44 (multipliers beside the MACs make the values of the sparse path), D-kllm-45 (a slab that
 comes too early is not taken, a tile with a column for every MAC ends), D-kllm-46 (outputs stand until the next tile's);
-D-kllm-3, 4, 6, 13, 32, 33 and 39 as in index_matmul.
+D-kllm-3, D-kllm-4, D-kllm-6, D-kllm-13, D-kllm-32, D-kllm-33, D-kllm-39 and D-kllm-40 as in index_matmul.
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.units.kllm.cases import pe_lane as pe_lane_cases
 from refemu.units.kllm.concat import Concat
-from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
+from refemu.units.kllm.pe_lane.macs import Changes, Macs
 from refemu.units.kllm.pe_lane.registers import (
-    BIAS,
     COUNTERS,
     IDLE,
     MAPPINGS,
-    MERGE,
     MERGES,
     PHASES,
     REDUCE,
-    SCALE,
-    SHIFT,
-    SPARSE,
     LaneMapping,
     Merge,
     State,
@@ -44,19 +36,15 @@ from refemu.units.kllm.pe_lane.registers import (
     positions,
 )
 from refemu.units.ports import Lanes, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result
+from refemu.units.stepped import Result
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-NEGATIVE_ZERO = 0x8000  #: word that a product is added to unchanged, zeros of either sign included
-ONE = 0x3C00
 MOST = 1 << 16  #: of the sizes
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
 WORK_FLAGS = ("closes", "shifts", "biases")
 
-Changes = dict[str, Any]
 
-
-class PeLane(Clocked[State]):
+class PeLane(Macs):
     """Lane, an edge a step.
 
     References
@@ -139,7 +127,9 @@ class PeLane(Clocked[State]):
                 f"{self.inputs}"
             )
         if self.lane_mapping == "counter" and self.macs != self.counters:
-            raise Refused(f"{self.name}: counters with columns of their own are as many as MACs, got {self.counters}, {self.macs}")
+            raise Refused(
+                f"{self.name}: counters with columns of their own are as many as MACs, got {self.counters}, {self.macs}"
+            )
 
     @cached_property
     def concats(self) -> list[Concat]:
@@ -152,16 +142,6 @@ class PeLane(Clocked[State]):
         bits = (self.entries - 1).bit_length()
         amounts = self.a_bits if self.integer else 0
         return [IndexCounter(bits, amounts, self.counter_bits, self.inputs) for _ in range(self.counters)]
-
-    @cached_property
-    def mac_units(self) -> list[Fp16Mac]:
-        """The MACs."""
-        return [Fp16Mac() for _ in range(self.macs)]
-
-    @cached_property
-    def multipliers(self) -> list[Fp16Mac]:
-        """The multipliers beside the MACs, which add nothing (D-kllm-44)."""
-        return [Fp16Mac() for _ in range(self.macs)]
 
     def step(
         self,
@@ -216,7 +196,7 @@ class PeLane(Clocked[State]):
         now |= self._loaded(before) if takes else {}
         phase = PHASES[before.phase] if before.phase else "count" if counts else "load" if takes else "idle"
         after = replace(before, event=phase, **now)
-        self.state = self._in_step = replace(after, ready=self._ready(after), **self._shown(after))
+        self.state = self._in_step = replace(after, ready=self._ready(after))
         return self.state
 
     def _enter(self, state: State) -> None:
@@ -250,14 +230,14 @@ class PeLane(Clocked[State]):
         }
 
     def _concatenated(self, a: Values, b: Values) -> Lanes:
-        return lanes(
-            tuple(unit._open(a[at % self.positions], index).q for at, (unit, index) in enumerate(zip(self.concats, b, strict=True)))
-        )
+        pairs = enumerate(zip(self.concats, b, strict=True))
+        return lanes(tuple(unit.edge(a[at % self.positions], index).q for at, (unit, index) in pairs))
 
     def _counted(self, before: State) -> Changes:
         """One turn of the slab: `inputs` positions for every counter [kllm §IV-B]."""
         turn = before.turns_held - before.left_turns
-        q, valid, count = fields(before.q), fields(before.q_valid), []
+        q, valid = fields(before.q), fields(before.q_valid)
+        count: list[int] = []
         indices = before.indices
         for at, counter in enumerate(self.index_counters):
             place = self._place(turn, at)
@@ -302,8 +282,11 @@ class PeLane(Clocked[State]):
         columns += (self.counters if self.lane_mapping == "counter" else 1) * (left == 0)
         changes: Changes = {"counted": lanes(tuple(counted)), "columns": columns, "merging": left}
         changes["merge_cycles"] = before.merge_cycles + 1
-        ends = before.merge_end or columns == self.macs  # D-kllm-45
-        return changes | ({"full": 1} if left == 0 and ends else {})
+        return changes | ({"full": 1} if left == 0 and self._ends(before, columns) else {})
+
+    def _ends(self, before: State, columns: int) -> bool:
+        """Whether the merged column is the last of its tile (D-kllm-45)."""
+        return bool(before.merge_end) or columns == self.macs
 
     def _histograms(self, before: State, columns: int) -> list[tuple[int, Values]]:
         """Column and histogram of each counter that is merged in this edge."""
@@ -336,115 +319,18 @@ class PeLane(Clocked[State]):
             "tiles": before.tiles + 1,
         }
 
-    def _mac_edge(self, before: State) -> Changes:
-        """Work of the MACs in their phase."""
-        work = {REDUCE: self._reduce, SPARSE: self._sparse, SCALE: self._scale, MERGE: self._merge}
-        work |= {SHIFT: self._subtract, BIAS: self._add_bias}
-        if before.phase == IDLE:
-            return {}
-        return {"mac_cycles": before.mac_cycles + 1, **work[before.phase](before)}
-
-    def _mac(self, j: int, a: int, b: int, acc: int) -> int:
-        """Column j: r16(acc + r16(a * b))."""
-        return self.mac_units[j]._open(a, b, acc).y
-
-    def _reduce(self, before: State) -> Changes:
-        """Counts of one index by its entry, every column side by side."""
-        counts = fields(before.reducing)[before.address :: self.entries]
-        words = self._words(counts)
-        acc = list(fields(before.acc))
-        for j in range(before.working):
-            acc[j] = self._mac(j, words[j], before.entry, acc[j])
-        done = before.address == self.entries - 1
-        now: Changes = {
-            "acc": lanes(tuple(acc)),
-            "address": 0 if done else before.address + 1,
-            "lookups": before.lookups + before.working,
-            "macs_reduce": before.macs_reduce + before.working,
-        }
-        following = (SPARSE if before.left else SCALE) if before.work_closes else IDLE
-        return now | ({"phase": following} if done else {})
-
-    def _words(self, counts: Values) -> list[int]:
-        """Counts as fp16 words, rounded (D-kllm-4)."""
-        words: list[int] = fp16.bits(fp16.to_f16(np.array(counts, np.int64))).tolist()
-        return words
-
-    def _sparse(self, before: State) -> Changes:
-        """One product of the sparse path for each column that has one [kllm §III-D]."""
-        outside, products, coded = list(fields(before.outside)), 0, 0
-        for j in range(before.working):
-            if fields(before.sparse)[j]:
-                x = self._factor(j, before.work_a_scale, fields(before.x)[j], fields(before.x_coded)[j])
-                scale = fields(before.work_b_scale)[j]
-                w = self._factor(j, scale, fields(before.w)[j], fields(before.w_coded)[j])
-                outside[j] = self._mac(j, x, w, outside[j])
-                products, coded = products + 1, coded + fields(before.x_coded)[j] + fields(before.w_coded)[j]
-        return {
-            "outside": lanes(tuple(outside)),
-            "left": before.left - 1,
-            "macs_sparse": before.macs_sparse + products,
-            "dequants": before.dequants + coded,
-            **({"phase": SCALE} if before.left == 1 else {}),
-        }
-
-    def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
-        """An outlier, or a centroid times its scale, rounded (D-kllm-32)."""
-        return self.multipliers[j]._open(scale, word, NEGATIVE_ZERO).y if coded else word
-
-    def _scale(self, before: State) -> Changes:
-        """Products of the scales (D-kllm-33)."""
-        joint = list(fields(before.joint))
-        for j in range(before.working):
-            joint[j] = self._mac(j, before.work_a_scale, fields(before.work_b_scale)[j], NEGATIVE_ZERO)
-        return {
-            "joint": lanes(tuple(joint)),
-            "phase": MERGE,
-            "mults_scale": before.mults_scale + before.working,
-        }
-
-    def _merge(self, before: State) -> Changes:
-        """Both paths together: r16(outside + r16(acc * joint))."""
-        acc, joint, outside = (fields(getattr(before, name)) for name in ("acc", "joint", "outside"))
-        y = [self._mac(j, acc[j], joint[j], outside[j]) for j in range(before.working)]
-        following = SHIFT if before.work_shifts else BIAS if before.work_biases else IDLE
-        return self._outputs(before, y, following) | {"adds_merge": before.adds_merge + before.working}
-
-    def _subtract(self, before: State) -> Changes:
-        """LayerNorm's mean over deviation times the sum of the weights (D-kllm-39)."""
-        sums, y = fields(before.work_row_sum), fields(before.y)
-        words = [self._mac(j, before.work_shift ^ NEGATIVE_ZERO, sums[j], y[j]) for j in range(before.working)]
-        return self._outputs(before, words, BIAS if before.work_biases else IDLE)
-
-    def _add_bias(self, before: State) -> Changes:
-        biases, y = fields(before.work_bias), fields(before.y)
-        return self._outputs(before, [self._mac(j, biases[j], ONE, y[j]) for j in range(before.working)], IDLE)
-
-    def _outputs(self, before: State, y: list[int], following: int) -> Changes:
-        """Output registers; those of absent columns are 0. Flags and `y_valid` come with the last phase."""
-        beyond = [0] * (self.macs - len(y))
-        now: Changes = {"y": lanes((*y, *beyond)), "phase": following}
-        if following == IDLE:
-            flags = [int(word & 0x7C00 == 0x7C00) for word in y]
-            now |= {"overflow": lanes((*flags, *beyond)), "y_valid": 1, "overflows": before.overflows + flags.count(1)}
-        return now
-
-    def _shown(self, after: State) -> Changes:
-        """Output ports besides the registers: the same (D-kllm-46)."""
-        return {}
-
 
 UNIT_SIZES: dict[str, Any] = {
-    "concat": 16,
+    "concat": 8,
     "counters": 2,
-    "inputs": 4,
+    "inputs": 2,
     "macs": 3,
     "a_bits": 1,
-    "b_bits": 2,
+    "b_bits": 1,
     "integer": False,
     "lane_mapping": "column",
     "merge": "tree",
-    "counter_bits": 9,
+    "counter_bits": 5,
 }  #: of the ready configurations: two turns a slab
 
 UNIT: Unit[State, Result] = Unit(
@@ -454,7 +340,17 @@ UNIT: Unit[State, Result] = Unit(
     configs={
         "column": Config(**UNIT_SIZES),
         "counter": Config(**{**UNIT_SIZES, "macs": 2, "lane_mapping": "counter"}),
-        "integer": Config(**{**UNIT_SIZES, "macs": 2, "a_bits": 4, "integer": True, "merge": "serial", "counter_bits": 13}),
+        "integer": Config(
+            **{
+                **UNIT_SIZES,
+                "macs": 2,
+                "a_bits": 8,
+                "b_bits": 2,
+                "integer": True,
+                "merge": "serial",
+                "counter_bits": 13,
+            }
+        ),
     },
     ports=ports,
     unit_class=PeLane,

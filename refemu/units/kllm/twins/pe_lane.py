@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, refuse_as
-from refemu.arith.float_jit.scalars import narrow
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm import pe_lane
-from refemu.units.kllm.kernels.pe_lane import PORTS, R_FRESH, R_READY, REGISTERS, TOTALS, lane_edge
+from refemu.units.kllm.kernels.pe_lane import PORTS, R_FRESH, R_READY, REGISTERS, TOTALS, lane_edge, word
 from refemu.units.kllm.pe_lane import UNIT, PeLane
 from refemu.units.stepped import Result
 
@@ -108,7 +107,7 @@ def _device(lane: PeLane, words: Mapping[str, np.ndarray], totals: np.ndarray) -
     sums, overflow = np.empty((edges, 4, macs), np.uint16), np.empty((edges, macs), np.uint8)
     arrays = (control, held, amount, *banks, work, scales, sums, overflow)
     peak = _edges(options(lane), scalars, *slab, tile, product, coded.astype(np.uint8), *arrays, totals)
-    traced = {name: control[:, at] for at, name in enumerate(TRACED)}
+    traced: dict[str, np.ndarray] = {name: control[:, at] for at, name in enumerate(TRACED)}
     traced |= {"q": held[:, 0], "q_valid": held[:, 1], "amount": amount, "overflow": overflow}
     traced |= dict(zip(("count", "counted", "reducing"), banks, strict=True))
     traced |= {f"work_{name}": work[:, at] for at, name in enumerate(("b_scale", "row_sum", "bias"))}
@@ -174,5 +173,5 @@ def _edges(  # type: ignore[no-untyped-def]
         work[edge], scales[edge], overflow[edge] = words, pair, flags
         for row in range(values.shape[0]):
             for j in range(values.shape[1]):
-                sums[edge, row, j] = narrow(values[row, j])
+                sums[edge, row, j] = word(values[row, j])
     return peak

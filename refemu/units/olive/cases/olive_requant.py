@@ -229,7 +229,7 @@ def _reached(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
     """Sums and scales as a model has them; then sums and words of all magnitudes."""
-    rows = 160
+    rows = 48
     drawn = words("olive_requant/random", seed, 8 * rows).reshape(-1, 8)
     bell = prng.bell(drawn).astype(np.float64) / (1 << 17)  # within -1 to 1, standard deviation 0.29
     steps = 1 + (drawn[:, 5:8] >> np.uint64(41)).astype(np.float64) / (1 << 23)  # 1 to 2

@@ -2,17 +2,17 @@
 // [kllm section III-B, section III-D, section IV-A, section IV-B, Fig. 6, Table I]
 `timescale 1ns/1ps
 
-module pe_lane #(
-  parameter CONCAT = 16,
+module pe_lane_core #(
+  parameter CONCAT = 8,
   parameter COUNTERS = 2,
-  parameter INPUTS = 4,
+  parameter INPUTS = 2,
   parameter MACS = 3,
   parameter A_BITS = 1,
-  parameter B_BITS = 2,
+  parameter B_BITS = 1,
   parameter INTEGER = 0,
   parameter BY_COUNTER = 0,
   parameter SERIAL = 0,
-  parameter COUNTER_BITS = 13,
+  parameter COUNTER_BITS = 5,
   parameter ADDRESS_BITS = INTEGER ? B_BITS : A_BITS + B_BITS,
   parameter TURN_BITS = $clog2(CONCAT / (COUNTERS * INPUTS) + 1),
   parameter POSITIONS = BY_COUNTER ? CONCAT / COUNTERS : CONCAT
@@ -21,7 +21,7 @@ module pe_lane #(
   input  wire                        rst,
   input  wire                        load,
   input  wire                        last,
-  input  wire                        ends,
+  input  wire                        tile_end,
   input  wire [TURN_BITS-1:0]        turns,
   input  wire [POSITIONS*A_BITS-1:0] a,
   input  wire [CONCAT*B_BITS-1:0]    b,
@@ -61,7 +61,7 @@ module pe_lane #(
   pe_lane_counts #(.CONCAT(CONCAT), .COUNTERS(COUNTERS), .INPUTS(INPUTS), .MACS(MACS), .A_BITS(A_BITS), .B_BITS(B_BITS),
     .INTEGER(INTEGER), .BY_COUNTER(BY_COUNTER), .SERIAL(SERIAL), .COUNTER_BITS(COUNTER_BITS), .TURN_BITS(TURN_BITS),
     .COLUMN_BITS(COLUMN_BITS), .POSITIONS(POSITIONS), .ENTRIES(ENTRIES)) counting (
-    .clk(clk), .rst(rst), .load(load), .last(last), .ends(ends), .turns(turns), .a(a), .b(b), .valid(valid),
+    .clk(clk), .rst(rst), .load(load), .last(last), .tile_end(tile_end), .turns(turns), .a(a), .b(b), .valid(valid),
     .swap(swap), .ready(ready), .full(full), .columns(columns), .counted(counted));
 
   pe_lane_mac #(.MACS(MACS), .ENTRIES(ENTRIES), .ADDRESS_BITS(ADDRESS_BITS), .COUNTER_BITS(COUNTER_BITS),
