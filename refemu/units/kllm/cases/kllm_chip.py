@@ -138,10 +138,12 @@ def _alike(config: Config) -> dict[str, np.ndarray]:
 def _multiplied(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With the product codebook of both codebooks."""
     books = zip(inputs["a_codebook"], inputs["b_codebook"], strict=True)
-    rows = [
-        cartesian(*(Codebook(len(book).bit_length() - 1, book.astype(np.uint16)) for book in pair)) for pair in books
-    ]
-    return inputs | {"products": np.stack([row.values for row in rows]).astype(np.int64)}
+    rows = [cartesian(_book(a), _book(b)).values for a, b in books]
+    return inputs | {"products": np.stack(rows).astype(np.int64)}
+
+
+def _book(words: np.ndarray) -> Codebook:
+    return Codebook(len(words).bit_length() - 1, words.astype(np.uint16))
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -153,7 +155,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag."""
-    overflow = np.asarray(result.overflow).reshape(len(inputs["x"]), -1).any(axis=-1)
+    overflow = np.asarray(np.asarray(result.overflow).reshape(len(inputs["x"]), -1).any(axis=-1))
     keys = np.sort(fp16.order_key(inputs["x"].astype(np.uint16)), axis=-1)
     pops = config["pops"]
     tied = (keys[:, pops - 1] == keys[:, pops]) | (keys[:, -pops] == keys[:, -pops - 1]) if pops else overflow & False

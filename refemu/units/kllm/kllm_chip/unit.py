@@ -29,6 +29,7 @@ from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs
 SUMMED = LANE_COUNTERS[1:]  #: counters of the lanes, added up; their edges are those of the chip
+#: Counters of the chip
 COUNTERS = ("cycles", "search_cycles", "cluster_cycles", "edges", "comparisons", "distances", *SUMMED)
 ONE = 0x3C00
 
@@ -337,8 +338,8 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
     k, n, a_bits, b_bits = (config[name] for name in ("k", "n", "a_bits", "b_bits"))
 
-    def words(name: str, count: int, meaning: str, **limits: int) -> Port:
-        return Port(name, 16, count, encoding="f16", meaning=meaning, **limits)
+    def words(name: str, count: int, meaning: str, least: int | None = None, most: int | None = None) -> Port:
+        return Port(name, 16, count, encoding="f16", least=least, most=most, meaning=meaning)
 
     return Ports(
         inputs=(

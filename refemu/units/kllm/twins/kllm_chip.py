@@ -105,7 +105,7 @@ def _indices(
 ) -> np.ndarray:
     """Indices of a token, 0 at outliers."""
     index = np.zeros(device.k, np.uint8)
-    books = np.broadcast_to(book, (np.count_nonzero(~mask), book.size))
+    books = np.broadcast_to(book, (int(np.count_nonzero(~mask)), book.size))
     done = clustering_jit.run(x[~mask], scale, books, bits=device.a_bits)
     index[~mask] = done.index
     totals["distances"] += done.distances
