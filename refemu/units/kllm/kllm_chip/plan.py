@@ -1,4 +1,4 @@
-"""What a product is for the lanes: operands as words, and the passes of all tiles.
+"""A product as the lanes take it: operands as words, and the passes of all tiles.
 
 Paper: [kllm §III-B, §III-D, §IV-A]. Decisions: D-kllm-31 (columns go to the lanes in turn), D-kllm-47 (what is carried
 from slab to slab of a long column).
@@ -22,11 +22,11 @@ ONE = 0x3C00
 class Pass(NamedTuple):
     """Columns that all lanes reduce side by side, over some positions; the names of the kernel, in order."""
 
-    row: int
+    row: int  #: of A
     first: int  #: column
     width: int  #: columns
     low: int  #: position
-    high: int
+    high: int  #: behind the last position
     opens: int  #: sums start from 0
     closes: int  #: outputs follow
     outliers: int  #: edges of the sparse path: the column with most positions left out decides
@@ -48,11 +48,11 @@ class Operands:
     table: np.ndarray  #: uint16 (entries,): product codebook, or B's centroids
     rows: np.ndarray  #: int64 (2, M): scale, shift
     columns: np.ndarray  #: int64 (3, N): scale, sum of the weights, bias
-    shifts: int
-    biases: int
-    integer: bool
-    a_bits: int
-    b_bits: int
+    shifts: int  #: whether a shift is subtracted (LayerNorm)
+    biases: int  #: whether a bias is added
+    integer: bool  #: whether A holds integers
+    a_bits: int  #: width of an index of A, or of an integer
+    b_bits: int  #: width of an index of B
     limits: np.ndarray  #: int64 (M, 2): positions and columns of a row
 
 
@@ -78,6 +78,10 @@ def operands(task: Problem) -> Operands:
     ------
     Refused
         The arithmetic is not that of the lanes, or an operand has zero points.
+
+    References
+    ----------
+    [kllm §III-B, §IV-A]
     """
     arith = task.arith
     if (arith.acc, arith.table, arith.scale_y) != ("fp16",) * 3 or not isinstance(arith.order, Sequential):
@@ -143,6 +147,10 @@ def passes(operands: Operands, sizes: ChipSizes) -> list[Pass]:
     -------
     list of Pass
         In the order in which the MACs reduce them.
+
+    References
+    ----------
+    [kllm §III-B, §IV-A]
     """
     return laid_out(operands.limits.tolist(), lambda m, length: _left_out(operands, m, length), sizes)
 
@@ -165,6 +173,10 @@ def laid_out(
     -------
     list of Pass
         In the order in which the MACs reduce them.
+
+    References
+    ----------
+    [kllm §III-B, §IV-A]
     """
     plan = []
     for m, (length, width) in enumerate(limits):

@@ -25,7 +25,7 @@ class Product(stepped.Result):
 
     y: np.ndarray  #: float16, rows of A by columns of B
     overflow: np.ndarray  #: bool, the same shape: not finite
-    cycles: int
+    cycles: int  #: edges until the last output
     count_cycles: int  #: lane-edges in which counters count
     stalls: int  #: lane-edges in which they wait with positions to count
     merge_cycles: int  #: lane-edges in which a histogram is merged
@@ -34,11 +34,11 @@ class Product(stepped.Result):
     concats: int  #: Concat registers written, padding included
     indices: int  #: positions counted
     lookups: int  #: counts multiplied by an entry
-    macs_reduce: int
-    macs_sparse: int
+    macs_reduce: int  #: MACs that reduce counts
+    macs_sparse: int  #: MACs of the sparse path
     dequants: int  #: centroids multiplied by a scale
-    mults_scale: int
-    adds_merge: int
+    mults_scale: int  #: products of two scales
+    adds_merge: int  #: sums of both paths
     overflows: int  #: outputs that are not finite
     batches: int  #: parts of the batch that the buffers hold
 
@@ -114,6 +114,10 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     ------
     Refused
         A buffer is too small for one row.
+
+    References
+    ----------
+    [kllm §III-B, §IV-A]
     """
     batches, bits = parts(words, sizes)
     array = LaneArray(sizes, words.a_bits, words.b_bits, words.integer, bits)

@@ -29,6 +29,7 @@ from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs
 SUMMED = LANE_COUNTERS[1:]  #: counters of the lanes, added up; their edges are those of the chip
+#: Counters of the chip
 COUNTERS = ("cycles", "search_cycles", "cluster_cycles", "edges", "comparisons", "distances", *SUMMED)
 ONE = 0x3C00
 
