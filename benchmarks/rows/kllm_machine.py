@@ -13,8 +13,7 @@ from refemu.formats import Codebook, KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.fetch import store
 from refemu.units.kllm.kllm_chip import Product
-from refemu.units.kllm.pe_lane import PeLane
-from refemu.units.kllm.pe_lane.feed import Slab
+from refemu.units.kllm.pe_lane import PeLane, Slab
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from refemu.formats import KllmArith
 from refemu.golden.files.sets import Golden
-from tests.golden.explain import hands, model_kllm, model_olive
+from tests.golden.explain import hands, model_kllm, model_kllm_lane, model_olive
 from tests.golden.explain.collection import Arrays, Wrong, late, names
 from tests.golden.explain.hands import in_lane, plus, ran, wired
 from tests.golden.explain.model_kllm import chip, clustering, counter, function, matmul, multiply_add, pops, product
@@ -25,6 +25,7 @@ def devices() -> Iterator[Wrong]:
     yield from indices()
     yield from products()
     yield from functions()
+    yield from lane()
 
 
 def macs() -> Iterator[Wrong]:
@@ -362,3 +363,23 @@ def functions() -> Iterator[Wrong]:
         name, "divided reversed", names("lane_permutation"), partial(wired, divided=lambda words: words[:, ::-1])
     )
     yield Wrong(name, "scrambled rows", (), partial(wired, folded=hands.scrambled))
+
+
+def lane() -> Iterator[Wrong]:
+    """pe_lane."""
+    of = model_kllm_lane.of
+    name = "pe_lane-column"
+    yield Wrong(name, "serial merge", names("D-kllm-42"), partial(ran, merge="serial"))
+    yield Wrong(name, "outputs 0 unless y_valid", names("D-kllm-46"), model_kllm_lane.gated)
+    yield Wrong(name, "b is the high part", names("D-kllm-6"), of(model_kllm_lane.Exchanged))
+    yield Wrong(name, "no valid bits", names("D-kllm-13"), of(model_kllm_lane.Unmasked))
+    yield Wrong(name, "all outputs an edge late", names("row_shift"), partial(late, 1))
+    yield Wrong(name, "MACs reversed", names("lane_permutation"), model_kllm_lane.reversed_macs)
+    yield Wrong(name, "MAC 1 dead", names("lane|bit_stuck|width"), partial(wired, y=in_lane(1, np.zeros_like)))
+    yield Wrong(name, "the tile before", (), of(model_kllm_lane.TileBefore))
+    yield Wrong(name, "centroids without scale", names("bit_stuck", "bit_stuck"), of(model_kllm_lane.Unscaled))
+    yield Wrong(name, "one wrong row", (), partial(wired, y=hands.single))
+    name = "pe_lane-integer"
+    yield Wrong(name, "merge at once", names("D-kllm-42"), partial(ran, merge="tree"))
+    yield Wrong(name, "the bank is not cleared", (), of(model_kllm_lane.Uncleared))
+    yield Wrong(name, "ulp in every seventh row", (), partial(wired, y=hands.seventh))

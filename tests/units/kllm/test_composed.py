@@ -16,6 +16,8 @@ from refemu.units.kllm.index_counter import State as Counts
 from refemu.units.kllm.index_matmul import IndexMatmul, accumulators
 from refemu.units.kllm.index_matmul import unit as index_matmul_unit
 from refemu.units.kllm.index_norm import unit as index_norm_unit
+from refemu.units.kllm.pe_lane import macs as pe_lane_macs
+from refemu.units.kllm.pe_lane import unit as pe_lane_unit
 
 Answers = dict[str, list[Any]]
 
@@ -32,6 +34,13 @@ class WithoutLane15(IndexCounter):
 
     def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> Counts:
         return super().cycle(clear, q, (*valid[:15], 0), amount)
+
+
+class WithoutLastLane(IndexCounter):
+    """The last input, of however many, is not connected."""
+
+    def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> Counts:
+        return super().cycle(clear, q, (*valid[:-1], 0), amount)
 
 
 class Fused(Fp16Mac):
@@ -73,6 +82,13 @@ def answers(unit: str, config: str) -> Answers:
         ("index_matmul", "integer", accumulators, "Fp16Mac", Sevens),
         ("index_norm", "rms", index_norm_unit, "IndexCounter", WithoutLane15),
         ("index_norm", "layer_exact", index_norm_unit, "IndexCounter", WithoutLane15),
+        ("pe_lane", "column", pe_lane_unit, "Concat", Swapped),
+        ("pe_lane", "counter", pe_lane_unit, "Concat", Swapped),
+        ("pe_lane", "column", pe_lane_unit, "IndexCounter", WithoutLastLane),
+        ("pe_lane", "counter", pe_lane_unit, "IndexCounter", WithoutLastLane),
+        ("pe_lane", "integer", pe_lane_unit, "IndexCounter", WithoutLastLane),
+        ("pe_lane", "column", pe_lane_macs, "Fp16Mac", Fused),
+        ("pe_lane", "integer", pe_lane_macs, "Fp16Mac", Sevens),
         ("weighted_sum", "w4a4", weighted_sum, "Fp16Mac", Fused),
         ("weighted_sum", "integer", weighted_sum, "Fp16Mac", Sevens),
     ],

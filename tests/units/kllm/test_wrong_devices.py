@@ -20,6 +20,8 @@ from refemu.units.kllm.orizuru.unit import Orizuru
 from refemu.units.kllm.orizuru.unit import State as Trees
 from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.kllm.pe_lane import State as LaneState
+from refemu.units.kllm.pe_lane.macs import Changes
+from refemu.units.kllm.pe_lane.registers import MERGE
 from refemu.units.ports import fields, lanes
 from refemu.units.stepped import Stepped
 from tests.golden import convicting
@@ -287,3 +289,166 @@ def test_a_leaf_that_is_never_popped_is_convicted() -> None:
     assert "edge/the-largest-values-and-the-smallest" in convicting.by(answers, Stuck)
     for port in ("out.max_index", "out.min_index"):
         assert np.unique(answers.outputs[port]).tolist() == list(range(64))
+
+
+LANES = [f"pe_lane-{config}" for config in units.find("pe_lane").configs]
+
+
+class LastLeftOut(PeLane):
+    """The last counter is left out of the merge."""
+
+    def _histograms(self, before: LaneState, columns: int) -> list[tuple[int, tuple[int, ...]]]:
+        parts = super()._histograms(before, columns)
+        left = len(parts) > 1 or (before.merging == 1 and self.merge == "serial")
+        return parts[:-1] if left else parts
+
+
+class LastTurn(PeLane):
+    """Counters take the positions of the turn after, the last those of the first."""
+
+    def _place(self, turn: int, counter: int) -> int:
+        return super()._place((turn + 1) % (self.concat // (self.counters * self.inputs)), counter)
+
+
+class Before(PeLane):
+    """MACs reduce the histograms of the tile before."""
+
+    _bank: tuple[int, ...] = ()
+
+    def _swapped(self, before: LaneState) -> Changes:
+        bank, self._bank = self._bank or (0,) * (self.macs * self.entries), before.counted
+        return super()._swapped(before) | {"reducing": bank}
+
+
+class Unscaled(PeLane):
+    """Centroids enter the sparse path without their scale."""
+
+    def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
+        return word
+
+
+class ScaledByA(PeLane):
+    """Centroids of B are multiplied by the scale of A."""
+
+    def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
+        return super()._factor(j, self.state.work_a_scale, word, coded)
+
+
+class Uncleared(PeLane):
+    """The bank keeps the histograms that have gone to the MACs."""
+
+    def _swapped(self, before: LaneState) -> Changes:
+        return {name: value for name, value in super()._swapped(before).items() if name != "counted"}
+
+    def _fitting(self, count: int) -> int:
+        return count & ((1 << self.counter_bits) - 1)
+
+
+class Unfresh(PeLane):
+    """Counters go on from column to column."""
+
+    def _counted(self, before: LaneState) -> Changes:
+        kept = {name: 0 for name in ("fresh",) if before.count_cycles}
+        wide = replace(before, **kept)  # type: ignore[arg-type]
+        for counter in self.index_counters:
+            counter.counter_bits = 62
+        return super()._counted(wide)
+
+    def _fitting(self, count: int) -> int:
+        return count & ((1 << self.counter_bits) - 1)
+
+
+class BiasAtOnce(PeLane):
+    """The bias is added to what the tile before left in y."""
+
+    def _merge(self, before: LaneState) -> Changes:
+        after = super()._merge(before)
+        return after | ({"y": before.y} if before.work_biases else {})
+
+
+class NoShift(PeLane):
+    """The shift is added."""
+
+    def _subtract(self, before: LaneState) -> Changes:
+        return super()._subtract(replace(before, work_shift=before.work_shift ^ 0x8000))
+
+
+class Opened(PeLane):
+    """Sums always start from 0."""
+
+    def _swapped(self, before: LaneState) -> Changes:
+        return super()._swapped(replace(before, opens=1))
+
+
+class Carried(PeLane):
+    """The sparse sums of a tile go on into the next."""
+
+    def _swapped(self, before: LaneState) -> Changes:
+        after = super()._swapped(before)
+        return {name: value for name, value in after.items() if name != "outside"}
+
+
+class Absent(PeLane):
+    """MACs without a column show what they did before."""
+
+    def _outputs(self, before: LaneState, y: list[int], following: int) -> Changes:
+        after = super()._outputs(before, y, following)
+        return after | {"y": lanes((*y, *fields(before.y)[len(y) :]))}
+
+
+class Eager(PeLane):
+    """`ready` waits for the counters only, not for the merge."""
+
+    def _ready(self, after: LaneState) -> int:
+        return int(after.left_turns <= 1)
+
+
+class Late(PeLane):
+    """`y_valid` comes with the merge, whatever follows."""
+
+    def _outputs(self, before: LaneState, y: list[int], following: int) -> Changes:
+        after = super()._outputs(before, y, following)
+        return after | {"y_valid": int(before.phase == MERGE)}
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_the_right_lane_passes(name: str) -> None:
+    assert convicting.right(convicting.drawn(name))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        LastTurn,
+        Before,
+        Unscaled,
+        ScaledByA,
+        Uncleared,
+        Unfresh,
+        BiasAtOnce,
+        NoShift,
+        Opened,
+        Carried,
+        Late,
+    ],
+)
+@pytest.mark.parametrize("name", LANES)
+def test_a_wrong_lane_is_convicted(name: str, wrong: type[PeLane]) -> None:
+    """A turn off, the tile before, no scale, another's scale, nothing cleared, parts out of order or out of place."""
+    assert convicting.by(convicting.drawn(name), wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("pe_lane-column", LastLeftOut),
+        ("pe_lane-integer", LastLeftOut),
+        ("pe_lane-column", Absent),
+        ("pe_lane-integer", Absent),
+        ("pe_lane-column", Eager),
+        ("pe_lane-integer", Eager),
+    ],
+)
+def test_a_wrong_lane_whose_counters_share_columns_is_convicted(name: str, wrong: type[PeLane]) -> None:
+    """A counter that is not merged, MACs without a column, a slab over one that waits for the merge."""
+    assert convicting.by(convicting.drawn(name), wrong)

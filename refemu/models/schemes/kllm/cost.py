@@ -15,9 +15,8 @@ from refemu.models.machine.runner import Call
 from refemu.models.schemes.kllm.machine.block import require
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.tensors import INPUTS
-from refemu.units.kllm.kllm_chip import ChipSizes, edges, laid_out
-from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
-from refemu.units.kllm.orizuru.trees import levels
+from refemu.units.kllm.kllm_chip import CLUSTERING, ChipSizes, edges, laid_out
+from refemu.units.kllm.orizuru import levels
 
 SOFTMAX_PASSES, SOFTMAX_LANES = 3, 8  #: maximum, exponential, division, on eight units [kllm §IV-A]
 FP16 = "fp16"  #: mode of the head, which no lane computes

@@ -70,7 +70,7 @@ def lane_edge(
     path; coded: uint8 (3, macs): there is one, x is a centroid, w is one. slab: q and its valid bits, (2, concat);
     held: amounts (positions,), empty without integers. Returns the largest count that a register got.
     """
-    b_bits, positions, inputs, own, merge_edges = options
+    b_bits, positions, inputs, apart, merge_edges = options
     totals[T_CYCLES] += 1
     r[R_VALID] = 0
     full, left, merging, ready = r[R_FULL], r[R_LEFT], r[R_MERGING], r[R_READY]
@@ -83,11 +83,11 @@ def lane_edge(
     if swaps:
         _swap(p, tile, r, counted, reducing, work, scales, sums, totals)
     if merges:
-        largest = _merged(own, merge_edges, r, count, counted)
+        largest = _merged(apart, merge_edges, r, count, counted)
         totals[T_MERGE] += 1
     if left > 0:
         if merging == np.int64(merges):
-            largest = max(largest, _counted(positions, inputs, own, merge_edges, r, slab, held, count, totals))
+            largest = max(largest, _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals))
         else:
             totals[T_STALLS] += 1
     if p[P_LOAD] == 1 and ready == 1:
@@ -116,14 +116,14 @@ def _loaded(b_bits, p, a, b, valid, r, slab, held, totals):
 
 
 @helper
-def _counted(positions, inputs, own, merge_edges, r, slab, held, count, totals):
+def _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals):
     """One turn of the slab; the largest count."""
     turn, indices, largest = r[R_TURNS] - r[R_LEFT], np.int64(0), np.int64(0)
     for counter in range(count.shape[0]):
         if r[R_FRESH] == 1:
             for i in range(count.shape[1]):
                 count[counter, i] = 0
-        place = counter * positions + turn * inputs if own == 1 else (turn * count.shape[0] + counter) * inputs
+        place = counter * positions + turn * inputs if apart == 1 else (turn * count.shape[0] + counter) * inputs
         for at in range(place, place + inputs):
             if slab[1, at] == 1:
                 amount = np.int64(held[at % positions]) if held.size > 0 else np.int64(1)
@@ -140,19 +140,19 @@ def _counted(positions, inputs, own, merge_edges, r, slab, held, count, totals):
 
 
 @helper
-def _merged(own, merge_edges, r, count, counted):
+def _merged(apart, merge_edges, r, count, counted):
     """Histograms to the bank; the largest count."""
     counters, largest, first, last = count.shape[0], np.int64(0), np.int64(0), np.int64(count.shape[0])
     if merge_edges > 1:
         first, last = merge_edges - r[R_MERGING], merge_edges - r[R_MERGING] + 1
     for counter in range(first, last):
-        column = counter if own == 1 else r[R_COLUMNS]
+        column = counter if apart == 1 else r[R_COLUMNS]
         for i in range(count.shape[1]):
             counted[column, i] += count[counter, i]
             largest = max(largest, counted[column, i])
     r[R_MERGING] -= 1
     if r[R_MERGING] == 0:
-        r[R_COLUMNS] += counters if own == 1 else 1
+        r[R_COLUMNS] += counters if apart == 1 else 1
         if r[R_MERGE_END] == 1 or r[R_COLUMNS] == counted.shape[0]:
             r[R_FULL] = 1
     return largest

@@ -3,11 +3,12 @@
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass, laid_out, operands, passes
 from refemu.units.kllm.kllm_chip.product import Product, matmul, on_lanes
-from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
 from refemu.units.kllm.kllm_chip.timeline import edges
 from refemu.units.kllm.kllm_chip.unit import COUNTERS, UNIT, KllmChip, State, run
 
 __all__ = [
+    "CLUSTERING",
     "COUNTERS",
     "UNIT",
     "ChipSizes",

@@ -10,8 +10,7 @@ import numpy as np
 
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
-from refemu.units.kllm.pe_lane import PHASES, PeLane, State
-from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
+from refemu.units.kllm.pe_lane import PHASES, Feeder, PeLane, Slab, State, Tile, slabs
 
 IDLE, REDUCE, _, _, MERGE, SHIFT, BIAS = range(len(PHASES))
 

@@ -1,4 +1,4 @@
-"""What streams a product through a lane: slabs while it is ready, a tile's operands when it is full, entries, outliers.
+"""A product as a lane is fed: slabs while it is ready, a tile's operands when it is full, entries, outliers.
 
 Paper: [kllm §IV-A, Fig. 6]. The same whether a lane of the chip is fed edge by edge or golden cases are laid out.
 """
@@ -35,38 +35,38 @@ class Slab(NamedTuple):
     a: np.ndarray  #: (positions,) indices of A, or integers
     b: np.ndarray  #: (concat,) indices of B
     valid: np.ndarray  #: (concat,) 0 or 1
-    turns: int
-    last: int
-    tile_end: int
+    turns: int  #: counting edges
+    last: int  #: the last slab of its column
+    tile_end: int  #: its column is the last of the tile
 
 
 class Tile(NamedTuple):
     """Operands of the columns that the MACs reduce side by side; fp16 words."""
 
-    a_scale: int
+    a_scale: int  #: scale of A's row
     b_scale: np.ndarray  #: (macs,)
     sparse: np.ndarray  #: (outliers, macs) 0 or 1: the column has a product in that edge
     x: np.ndarray  #: (outliers, macs)
-    w: np.ndarray
-    x_coded: np.ndarray
-    w_coded: np.ndarray
-    opens: int = 1
-    closes: int = 1
-    shifts: int = 0
-    shift: int = 0
-    row_sum: np.ndarray | None = None
-    biases: int = 0
-    bias: np.ndarray | None = None
+    w: np.ndarray  #: (outliers, macs)
+    x_coded: np.ndarray  #: (outliers, macs): x is a centroid
+    w_coded: np.ndarray  #: (outliers, macs): w is a centroid
+    opens: int = 1  #: sums start from 0
+    closes: int = 1  #: outputs follow
+    shifts: int = 0  #: a shift is subtracted
+    shift: int = 0  #: mean over deviation
+    row_sum: np.ndarray | None = None  #: (macs,)
+    biases: int = 0  #: a bias is added
+    bias: np.ndarray | None = None  #: (macs,)
 
 
 class Pick(NamedTuple):
     """Numbers of what one edge is given; -1 where there is nothing."""
 
-    slab: int
-    tile: int
-    entry: int
+    slab: int  #: the slab that is loaded
+    tile: int  #: the tile that waits
+    entry: int  #: of the codebook
     outlier: int  #: of the tile under reduction, `work`
-    work: int
+    work: int  #: the tile under reduction
 
 
 def slabs(lane: Lane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
@@ -87,6 +87,10 @@ def slabs(lane: Lane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: 
     ------
     Slab
         In the order in which the lane takes them.
+
+    References
+    ----------
+    [kllm §IV-A]
     """
     together = lane.counters if lane.lane_mapping == "counter" else 1
     group = lane.inputs * (1 if together > 1 or lane.lane_mapping == "counter" else lane.counters)
@@ -209,16 +213,16 @@ def picks(lane: Lane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequ
         Until the last tile is finished.
     """
     feeder = Feeder(lane, stream, tiles, np.zeros(lane.entries, np.int64))
-    found = []
+    chosen = []
     while not feeder.done(lane.state):
-        found.append(feeder.pick(lane.state))
-        lane.step(**feeder.inputs(found[-1], int(len(found) - 1 not in waits)))
-    return found
+        chosen.append(feeder.pick(lane.state))
+        lane.step(**feeder.inputs(chosen[-1], int(len(chosen) - 1 not in waits)))
+    return chosen
 
 
 def edges(
     lane: Lane,
-    found: Sequence[Pick],
+    chosen: Sequence[Pick],
     stream: Sequence[Slab],
     tiles: Sequence[Tile],
     table: np.ndarray,
@@ -230,7 +234,7 @@ def edges(
     ----------
     lane : Lane
         Its ports.
-    found : sequence of Pick
+    chosen : sequence of Pick
         What every edge is given.
     stream, tiles : sequence
         The product.
@@ -245,7 +249,7 @@ def edges(
         Arrays (edges, lanes), or (edges,), by port.
     """
     feeder = Feeder(lane, stream, tiles, table)
-    rows = [feeder.inputs(pick, int(edge not in waits)) for edge, pick in enumerate(found)]
+    rows = [feeder.inputs(pick, int(edge not in waits)) for edge, pick in enumerate(chosen)]
     return {
         port.name: np.array([row[port.name] for row in rows], np.int64).reshape(
             len(rows), *((port.lanes,) if port.lanes > 1 else ())

@@ -16,6 +16,7 @@ MERGES: tuple[Merge, ...] = get_args(Merge)  #: The choices of `Merge`
 PHASES = ("idle", "reduce", "sparse", "scale", "merge", "shift", "bias")  #: of the MACs, by the word of port `phase`
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(len(PHASES))
 OUTLIER_BITS = 16  #: width of the number of sparse edges of a tile
+#: Counters of a lane since reset
 COUNTERS = (
     "cycles",
     "count_cycles",
@@ -43,44 +44,44 @@ class State:
 
     event: str  #: "reset", a phase of the MACs, or where they are idle "count", "load" or "idle"
     index: int  #: number of the edge, -1 for the reset
-    load: int
-    last: int
-    tile_end: int
-    turns: int
-    a: Any
-    b: Any
-    valid: Any
-    go: int
-    outliers: int
-    opens: int
-    closes: int
-    shifts: int
-    biases: int
-    a_scale: int
-    shift: int
-    b_scale: Any
-    row_sum: Any
-    bias: Any
-    entry: int
-    sparse: Any
-    x: Any
-    w: Any
-    x_coded: Any
-    w_coded: Any
-    ready: int
+    load: int  #: port
+    last: int  #: port
+    tile_end: int  #: port
+    turns: int  #: port
+    a: Any  #: port
+    b: Any  #: port
+    valid: Any  #: port
+    go: int  #: port
+    outliers: int  #: port
+    opens: int  #: port
+    closes: int  #: port
+    shifts: int  #: port
+    biases: int  #: port
+    a_scale: int  #: port
+    shift: int  #: port
+    b_scale: Any  #: port
+    row_sum: Any  #: port
+    bias: Any  #: port
+    entry: int  #: port
+    sparse: Any  #: port
+    x: Any  #: port
+    w: Any  #: port
+    x_coded: Any  #: port
+    w_coded: Any  #: port
+    ready: int  #: the next edge takes a slab
     full: int  #: a whole tile is counted and waits for the MACs
     phase: int  #: of the MACs in the next edge
     address: int  #: entry of the codebook that the next edge reads
-    y_valid: int
-    y: Any
-    overflow: Any
+    y_valid: int  #: y is new
+    y: Any  #: outputs, fp16 words
+    overflow: Any  #: the output is not finite
     q: Values  #: Concat registers; with integers B's indices
-    q_valid: Values
+    q_valid: Values  #: the position counts
     amount: Values  #: integers of the slab
     turns_held: int  #: counting edges of the slab
     left_turns: int  #: those still to come
-    last_held: int
-    end_held: int
+    last_held: int  #: the slab is the last of its column
+    end_held: int  #: the column is the last of its tile
     fresh: int  #: the next counting edge clears the counters
     merging: int  #: merge edges still to come
     merge_end: int  #: the column that is merged is the last of its tile
@@ -91,17 +92,17 @@ class State:
     working: int  #: columns of `reducing`
     left: int  #: sparse edges still to come
     work_closes: int  #: flags and operands of the tile under reduction
-    work_shifts: int
-    work_biases: int
-    work_a_scale: int
-    work_shift: int
-    work_b_scale: Values
-    work_row_sum: Values
-    work_bias: Values
+    work_shifts: int  #: the same
+    work_biases: int  #: the same
+    work_a_scale: int  #: the same
+    work_shift: int  #: the same
+    work_b_scale: Values  #: the same
+    work_row_sum: Values  #: the same
+    work_bias: Values  #: the same
     acc: Values  #: weighted sums, fp16 words
     outside: Values  #: sums of the sparse path
     joint: Values  #: products of the scales
-    cycles: int
+    cycles: int  #: edges
     count_cycles: int  #: edges in which the counters count
     stalls: int  #: edges in which they hold positions and wait
     merge_cycles: int  #: edges in which a histogram is merged
@@ -110,11 +111,11 @@ class State:
     concats: int  #: Concat registers written
     indices: int  #: positions counted
     lookups: int  #: counts multiplied by an entry
-    macs_reduce: int
-    macs_sparse: int
+    macs_reduce: int  #: products of counts and entries
+    macs_sparse: int  #: products of the sparse path
     dequants: int  #: centroids multiplied by a scale for the sparse path
-    mults_scale: int
-    adds_merge: int
+    mults_scale: int  #: products of scales
+    adds_merge: int  #: sums of both paths
     overflows: int  #: outputs that are not finite
 
 

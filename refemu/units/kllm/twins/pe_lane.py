@@ -85,9 +85,9 @@ def run(*values: Any, **named: Any) -> Result:
 
 def options(lane: PeLane) -> np.ndarray:
     """Sizes of a lane as the kernel takes them."""
-    own = lane.lane_mapping == "counter"
-    edges = lane.counters if lane.merge == "serial" and not own else 1
-    return np.array([0 if lane.integer else lane.b_bits, lane.positions, lane.inputs, own, edges], np.int64)
+    apart = lane.lane_mapping == "counter"
+    edges = lane.counters if lane.merge == "serial" and not apart else 1
+    return np.array([0 if lane.integer else lane.b_bits, lane.positions, lane.inputs, apart, edges], np.int64)
 
 
 def _device(lane: PeLane, words: Mapping[str, np.ndarray], totals: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
