@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from refemu.units.ports import Port, Ports
+from refemu.units.ports import Lanes, Port, Ports
 
 LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)
 MAPPINGS: tuple[LaneMapping, ...] = get_args(LaneMapping)  #: The choices of `LaneMapping`
@@ -48,9 +48,9 @@ class State:
     last: int  #: port
     tile_end: int  #: port
     turns: int  #: port
-    a: Any  #: port
-    b: Any  #: port
-    valid: Any  #: port
+    a: Lanes  #: port
+    b: Lanes  #: port
+    valid: Lanes  #: port
     go: int  #: port
     outliers: int  #: port
     opens: int  #: port
@@ -59,25 +59,25 @@ class State:
     biases: int  #: port
     a_scale: int  #: port
     shift: int  #: port
-    b_scale: Any  #: port
-    row_sum: Any  #: port
-    bias: Any  #: port
+    b_scale: Lanes  #: port
+    row_sum: Lanes  #: port
+    bias: Lanes  #: port
     entry: int  #: port
-    sparse: Any  #: port
-    x: Any  #: port
-    w: Any  #: port
-    x_coded: Any  #: port
-    w_coded: Any  #: port
+    sparse: Lanes  #: port
+    x: Lanes  #: port
+    w: Lanes  #: port
+    x_coded: Lanes  #: port
+    w_coded: Lanes  #: port
     ready: int  #: the next edge takes a slab
     full: int  #: a whole tile is counted and waits for the MACs
     phase: int  #: of the MACs in the next edge
     address: int  #: entry of the codebook that the next edge reads
     y_valid: int  #: y is new
-    y: Any  #: outputs, fp16 words
-    overflow: Any  #: the output is not finite
-    q: Values  #: Concat registers; with integers B's indices
-    q_valid: Values  #: the position counts
-    amount: Values  #: integers of the slab
+    y: Lanes  #: outputs, fp16 words
+    overflow: Lanes  #: the output is not finite
+    q: Lanes  #: Concat registers; with integers B's indices
+    q_valid: Lanes  #: the position counts
+    amount: Lanes  #: integers of the slab
     turns_held: int  #: counting edges of the slab
     left_turns: int  #: those still to come
     last_held: int  #: the slab is the last of its column
@@ -85,10 +85,10 @@ class State:
     fresh: int  #: the next counting edge clears the counters
     merging: int  #: merge edges still to come
     merge_end: int  #: the column that is merged is the last of its tile
-    count: Values  #: registers of the counters, counter by counter
-    counted: Values  #: merged histograms of the tile that is counted, column by column
+    count: Lanes  #: registers of the counters, counter by counter
+    counted: Lanes  #: merged histograms of the tile that is counted, column by column
     columns: int  #: of `counted`
-    reducing: Values  #: histograms that the MACs read
+    reducing: Lanes  #: histograms that the MACs read
     working: int  #: columns of `reducing`
     left: int  #: sparse edges still to come
     work_closes: int  #: flags and operands of the tile under reduction
@@ -96,12 +96,12 @@ class State:
     work_biases: int  #: the same
     work_a_scale: int  #: the same
     work_shift: int  #: the same
-    work_b_scale: Values  #: the same
-    work_row_sum: Values  #: the same
-    work_bias: Values  #: the same
-    acc: Values  #: weighted sums, fp16 words
-    outside: Values  #: sums of the sparse path
-    joint: Values  #: products of the scales
+    work_b_scale: Lanes  #: the same
+    work_row_sum: Lanes  #: the same
+    work_bias: Lanes  #: the same
+    acc: Lanes  #: weighted sums, fp16 words
+    outside: Lanes  #: sums of the sparse path
+    joint: Lanes  #: products of the scales
     cycles: int  #: edges
     count_cycles: int  #: edges in which the counters count
     stalls: int  #: edges in which they hold positions and wait
