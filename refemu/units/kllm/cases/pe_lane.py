@@ -80,7 +80,7 @@ def _flow(config: Config) -> Iterator[Cases]:
     why = "short columns: counted tiles wait for the MACs, counters for the bank"
     yield _case("edge", why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
     why = "long columns: the MACs wait"
-    yield _case("edge", why, config, [Shape(3 * slab, 1) for _ in range(3)])
+    yield _case("edge", why, config, [Shape(4 * slab, 1) for _ in range(2)])
     yield _waiting(config)
     why = "load high at every edge, with other slabs: taken where the lane is ready"
     yield _crowded(config, why)
@@ -146,8 +146,9 @@ def _values(config: Config) -> Iterator[Cases]:
     why = "outliers of A, of B, of both, and inliers beside them"
     yield _case("edge", why, config, [Shape(6, macs, 8)], decision="D-kllm-32")
     yield _case("edge", "everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
-    why = "each product of outliers in a column of its own"
-    yield _case("edge", why, config, [Shape(4, macs, macs)], sparse=np.eye(macs, dtype=np.int64))
+    why = "each product of outliers in a column of its own, on sums that go on from reset"
+    alone = _edges(config, [Shape(4, macs, macs, opens=0)], sparse=np.eye(macs, dtype=np.int64))
+    yield Cases("edge", why, _stacked([alone, alone]))
     extremes: tuple[tuple[str, dict[str, Any]], ...] = (
         ("the product of the scales leaves fp16", {"a_scale": LARGE, "b_scale": LARGE}),
         ("the weighted sum leaves fp16", {"table": LARGE}),
