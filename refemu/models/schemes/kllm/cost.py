@@ -84,11 +84,11 @@ def search(n: int, k: int, inputs: int) -> tuple[int, int]:
     apart = False
     while n > inputs:
         sizes = [min(inputs, n - first) for first in range(0, n, inputs)]
-        parts = [one_pass(size, min(k, size), apart) for size in sizes]
-        comparisons, cycles = (
-            old + sum(new) for old, new in zip((comparisons, cycles), zip(*parts, strict=True), strict=True)
-        )
-        n, apart = sum(min(k + 1, size) for size in sizes), True
+        n = 0
+        for size in sizes:
+            used, taken = one_pass(size, min(k, size), apart)
+            comparisons, cycles, n = comparisons + used, cycles + taken, n + min(k + 1, size)
+        apart = True
     last = one_pass(n, min(k, n), apart)
     return comparisons + last[0], cycles + last[1]
 

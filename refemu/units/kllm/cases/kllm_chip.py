@@ -156,7 +156,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag."""
     overflow = np.asarray(np.asarray(result.overflow).reshape(len(inputs["x"]), -1).any(axis=-1))
-    keys = np.sort(fp16.order_key(inputs["x"].astype(np.uint16)), axis=-1)
+    keys = np.sort(fp16.order_key(inputs["x"].astype(np.uint16)), axis=-1, kind="stable")
     pops = config["pops"]
     tied = (keys[:, pops - 1] == keys[:, pops]) | (keys[:, -pops] == keys[:, -pops - 1]) if pops else overflow & False
     return {"OVERFLOW": overflow, "TIES": np.asarray(tied)}

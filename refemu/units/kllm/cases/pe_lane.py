@@ -6,6 +6,7 @@ share their schedule.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -273,7 +274,7 @@ def _drawn(config: Config, lane: Any, shapes: Sequence[Shape], drawn: Iterator[i
     """Slabs, tiles and table of drawn words."""
 
     def fill(*shape: int, bits: int) -> np.ndarray:
-        flat = [next(drawn) & ((1 << bits) - 1) for _ in range(int(np.prod(shape)))]
+        flat = [next(drawn) & ((1 << bits) - 1) for _ in range(prod(shape))]
         return np.array(flat, np.int64).reshape(shape)
 
     def value(*shape: int) -> np.ndarray:

@@ -123,10 +123,14 @@ def _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals
         if r[R_FRESH] == 1:
             for i in range(count.shape[1]):
                 count[counter, i] = 0
-        place = counter * positions + turn * inputs if apart == 1 else (turn * count.shape[0] + counter) * inputs
+        place = (turn * count.shape[0] + counter) * inputs
+        if apart == 1:
+            place = counter * positions + turn * inputs
         for at in range(place, place + inputs):
             if slab[1, at] == 1:
-                amount = np.int64(held[at % positions]) if held.size > 0 else np.int64(1)
+                amount = np.int64(1)
+                if held.size > 0:
+                    amount = np.int64(held[at % positions])
                 count[counter, slab[0, at]] += amount
                 largest = max(largest, count[counter, slab[0, at]])
                 indices += 1
@@ -146,7 +150,9 @@ def _merged(apart, merge_edges, r, count, counted):
     if merge_edges > 1:
         first, last = merge_edges - r[R_MERGING], merge_edges - r[R_MERGING] + 1
     for counter in range(first, last):
-        column = counter if apart == 1 else r[R_COLUMNS]
+        column = r[R_COLUMNS]
+        if apart == 1:
+            column = np.int64(counter)
         for i in range(count.shape[1]):
             counted[column, i] += count[counter, i]
             largest = max(largest, counted[column, i])

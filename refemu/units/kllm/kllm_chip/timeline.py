@@ -7,6 +7,9 @@ stepped lanes count is the same; a test holds the two together.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from refemu.arith.integers import total
 from refemu.units.kllm.kllm_chip.plan import Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 
@@ -55,7 +58,7 @@ def edges(plan: Sequence[Pass], sizes: ChipSizes, entries: int, extra: int = 0) 
         turns = _turns(task, sizes)
         for _ in range(min(columns, ALONE)):
             _column(times, turns, merge)
-        alike = max(columns - ALONE, 0) * (sum(turns) + merge - 1)
+        alike = max(columns - ALONE, 0) * (int(total(np.array(turns))) + merge - 1)
         times.load, times.merged = times.load + alike, times.merged + alike
         times.bank = max(times.merged + 1, times.free)
         times.free = times.bank + entries + (task.outliers + FINISH + extra) * task.closes

@@ -252,11 +252,9 @@ class KllmChip(Stepped[State]):
             array.y[0] = fields(before.y)
         states = tuple(array.edge())
         y = array.y[0].tolist()
-        now: dict[str, Any] = {
-            name: getattr(before, name)
-            + sum(getattr(b, name) - getattr(a, name) for a, b in zip(before.lanes, states, strict=True))
-            for name in SUMMED
-        }
+        now: dict[str, Any] = {name: getattr(before, name) for name in SUMMED}
+        for old, new in zip(before.lanes, states, strict=True):
+            now = {name: count + getattr(new, name) - getattr(old, name) for name, count in now.items()}
         self._in_step = replace(
             before,
             event="edge",
