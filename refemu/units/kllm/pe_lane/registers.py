@@ -16,7 +16,7 @@ MERGES: tuple[Merge, ...] = get_args(Merge)  #: The choices of `Merge`
 PHASES = ("idle", "reduce", "sparse", "scale", "merge", "shift", "bias")  #: of the MACs, by the word of port `phase`
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(len(PHASES))
 OUTLIER_BITS = 16  #: width of the number of sparse edges of a tile
-COUNTERS = (
+COUNTERS = (  #: Names of the counters
     "cycles",
     "count_cycles",
     "stalls",
@@ -39,48 +39,48 @@ Values = tuple[int, ...]
 
 @dataclass(frozen=True)
 class State:
-    """Ports and registers after one edge, and counts since reset. Registers of one lane are tuples too."""
+    """Ports and registers after one edge, and counts since reset. Those of one lane are ints."""
 
     event: str  #: "reset", a phase of the MACs, or where they are idle "count", "load" or "idle"
     index: int  #: number of the edge, -1 for the reset
-    load: int
-    last: int
-    tile_end: int
-    turns: int
-    a: Any
-    b: Any
-    valid: Any
-    go: int
-    outliers: int
-    opens: int
-    closes: int
-    shifts: int
-    biases: int
-    a_scale: int
-    shift: int
-    b_scale: Any
-    row_sum: Any
-    bias: Any
-    entry: int
-    sparse: Any
-    x: Any
-    w: Any
-    x_coded: Any
-    w_coded: Any
-    ready: int
+    load: int  #: the Concat units take a slab, if the lane is ready
+    last: int  #: the slab is the last of its column
+    tile_end: int  #: the column is the last of its tile
+    turns: int  #: counting edges of the slab
+    a: Any  #: indices of A, or integers
+    b: Any  #: indices of B
+    valid: Any  #: the position counts: no outlier, not past the end of K
+    go: int  #: the MACs may begin a tile
+    outliers: int  #: sparse edges of the tile
+    opens: int  #: sums start from 0
+    closes: int  #: outputs follow the reduction
+    shifts: int  #: a shift is subtracted (LayerNorm)
+    biases: int  #: a bias is added
+    a_scale: int  #: scale of A's row
+    shift: int  #: mean over deviation (LayerNorm)
+    b_scale: Any  #: scales of the columns
+    row_sum: Any  #: sums of the columns (LayerNorm)
+    bias: Any  #: biases of the columns
+    entry: int  #: entry of the codebook at address
+    sparse: Any  #: the column has a product of outliers
+    x: Any  #: its factor from A
+    w: Any  #: its factor from B
+    x_coded: Any  #: x is a centroid
+    w_coded: Any  #: w is a centroid
+    ready: int  #: the next edge takes a slab
     full: int  #: a whole tile is counted and waits for the MACs
     phase: int  #: of the MACs in the next edge
     address: int  #: entry of the codebook that the next edge reads
-    y_valid: int
-    y: Any
-    overflow: Any
+    y_valid: int  #: y is new
+    y: Any  #: outputs of the columns
+    overflow: Any  #: the output is not finite
     q: Values  #: Concat registers; with integers B's indices
-    q_valid: Values
+    q_valid: Values  #: the position counts
     amount: Values  #: integers of the slab
     turns_held: int  #: counting edges of the slab
     left_turns: int  #: those still to come
-    last_held: int
-    end_held: int
+    last_held: int  #: the slab is the last of its column
+    end_held: int  #: the column is the last of its tile
     fresh: int  #: the next counting edge clears the counters
     merging: int  #: merge edges still to come
     merge_end: int  #: the column that is merged is the last of its tile
@@ -91,17 +91,17 @@ class State:
     working: int  #: columns of `reducing`
     left: int  #: sparse edges still to come
     work_closes: int  #: flags and operands of the tile under reduction
-    work_shifts: int
-    work_biases: int
-    work_a_scale: int
-    work_shift: int
-    work_b_scale: Values
-    work_row_sum: Values
-    work_bias: Values
+    work_shifts: int  #: shifts of the tile under reduction
+    work_biases: int  #: biases of the tile under reduction
+    work_a_scale: int  #: a_scale of the tile under reduction
+    work_shift: int  #: shift of the tile under reduction
+    work_b_scale: Values  #: b_scale of the tile under reduction
+    work_row_sum: Values  #: row_sum of the tile under reduction
+    work_bias: Values  #: bias of the tile under reduction
     acc: Values  #: weighted sums, fp16 words
     outside: Values  #: sums of the sparse path
     joint: Values  #: products of the scales
-    cycles: int
+    cycles: int  #: edges
     count_cycles: int  #: edges in which the counters count
     stalls: int  #: edges in which they hold positions and wait
     merge_cycles: int  #: edges in which a histogram is merged
@@ -110,11 +110,11 @@ class State:
     concats: int  #: Concat registers written
     indices: int  #: positions counted
     lookups: int  #: counts multiplied by an entry
-    macs_reduce: int
-    macs_sparse: int
+    macs_reduce: int  #: MACs of the reduction
+    macs_sparse: int  #: MACs of the sparse path
     dequants: int  #: centroids multiplied by a scale for the sparse path
-    mults_scale: int
-    adds_merge: int
+    mults_scale: int  #: products of scales
+    adds_merge: int  #: sums of both paths
     overflows: int  #: outputs that are not finite
 
 
