@@ -7,7 +7,7 @@ sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import canonical, round16, widen
+from refemu.arith.float_jit.scalars import canonical, narrow, round16, widen
 from refemu.arith.jit import helper, kernel
 
 R_TURNS, R_LEFT, R_LAST, R_END, R_FRESH, R_MERGING, R_MERGE_END, R_COLUMNS, R_FULL = range(9)
@@ -177,6 +177,12 @@ def _swap(p, tile, r, counted, reducing, work, scales, sums, totals):
 def _mac(a, b, acc):
     """r16(acc + r16(a * b)), with one NaN."""
     return canonical(round16(acc + round16(a * b)))
+
+
+@kernel
+def fp16_word(x):
+    """The word of a value, with one NaN."""
+    return np.uint16(0x7E00) if x != x else narrow(x)
 
 
 @kernel

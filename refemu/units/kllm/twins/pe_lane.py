@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, refuse_as
-from refemu.arith.float_jit.scalars import narrow
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
 from refemu.units.kllm import pe_lane
-from refemu.units.kllm.kernels.pe_lane import PORTS, R_FRESH, R_READY, REGISTERS, TOTALS, lane_edge
+from refemu.units.kllm.kernels.pe_lane import PORTS, R_FRESH, R_READY, REGISTERS, TOTALS, fp16_word, lane_edge
 from refemu.units.kllm.pe_lane import UNIT, PeLane
 from refemu.units.stepped import Result
 
@@ -174,5 +173,5 @@ def _edges(  # type: ignore[no-untyped-def]
         work[edge], scales[edge], overflow[edge] = words, pair, flags
         for row in range(values.shape[0]):
             for j in range(values.shape[1]):
-                sums[edge, row, j] = narrow(values[row, j])
+                sums[edge, row, j] = fp16_word(values[row, j])
     return peak
