@@ -12,8 +12,8 @@ from benchmarks.pairs import Absent, Row, absolute
 from refemu.formats import Codebook, KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.fetch import store
-from refemu.units.kllm.kllm_chip import Product
-from refemu.units.kllm.pe_lane import PeLane, Slab
+from refemu.units.kllm.kllm_chip import ChipSizes, Product
+from refemu.units.kllm.pe_lane import Slab
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 
@@ -34,7 +34,7 @@ def lane() -> list[Row]:
     edges = 128
 
     def stepped() -> tuple[int, ...]:
-        device, waiting = PeLane(), list(stream)
+        device, waiting = ChipSizes().lane(4, 4), list(stream)
         ports = {port.name: [0] * port.lanes if port.lanes > 1 else 0 for port in device.ports.inputs}
         for _ in range(edges):
             given = {**ports, "turns": 1, "go": 1}

@@ -19,6 +19,7 @@ NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
 UNDEFINED = ((0, INFINITE), (INFINITE, 0x8000), (0x7D01, ONE), (ONE, 0xFE55))  #: factors whose product is NaN
 ALTERNATE = 0x5555, 0xAAAA  #: words of which neither is infinite, nor its product with 1
+MOST = 64  #: slabs that fill a counter
 EDGES = 24  #: of a case of uniform values
 
 
@@ -41,7 +42,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     macs = config["macs"]
     if kind == "paper":
         why = "[kllm §III-B, Fig. 3] a row by the columns of two tiles, outliers apart [kllm §III-D]"
-        yield _case(kind, why, config, [Shape(10, macs, 1), Shape(10, macs - 1, 2)])
+        yield _case(kind, why, config, [Shape(10, macs, 1), Shape(10, max(macs - 1, 1), 2)])
     if kind == "edge":
         yield from _sizes(config)
         yield from _flow(config)
@@ -190,11 +191,14 @@ def _registers(config: Config) -> Iterator[Cases]:
 
 
 def _widths(config: Config) -> Iterator[Cases]:
-    """Counts up to the width of their registers."""
+    """Counts up to the width of their registers, where that takes few slabs."""
     parts = 4 if config["integer"] else 2
+    amount = (1 << config["a_bits"]) - 1 if config["integer"] else 1
+    if (1 << config["counter_bits"]) // amount * _entries(config) > MOST * config["concat"]:
+        return
     for part in range(parts):
         why = f"indices of part {part} of {parts}, and their neighbours, until their registers are full"
-        yield Cases("edge", why, _stacked([_full(config, part, _entries(config) // parts)]))
+        yield Cases("edge", why, _stacked([_full(config, part, max(_entries(config) // parts, 1))]))
 
 
 def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
@@ -256,9 +260,9 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     macs, slab = config["macs"], _slab(config)
     shapes = [Shape(slab + 3, macs, 2, biases=1), Shape(slab - 1, macs, 1, shifts=1), Shape(3, 1)]
     feed, lane = _feed(), _lane(config)
-    schedule, blocks = None, []
+    schedule, blocks, count = None, [], max(4096, 16 * macs * slab + _entries(config))
     for each in seed if isinstance(seed, range) else (seed,):
-        drawn = iter(words(f"{NAME}/product", each, 4096)[0].astype(np.int64).tolist())
+        drawn = iter(words(f"{NAME}/product", each, count)[0].astype(np.int64).tolist())
         stream, tiles, table = _drawn(config, lane, shapes, drawn)
         schedule = schedule or feed.picks(lane, stream, tiles)
         blocks.append(feed.edges(lane, schedule, stream, tiles, table))
@@ -307,12 +311,13 @@ def _slab(config: Config) -> int:
 
 
 def _lane(config: Config) -> Any:
-    return find(NAME).unit_class(**config)
+    """A lane for schedules, on which counts have no part: whether they fit shows when a case runs."""
+    return find(NAME).unit_class(**{**config, "counter_bits": 62})
 
 
 def _table(config: Config) -> np.ndarray:
-    """Words of both signs, none a multiple of another."""
-    at = np.arange(_entries(config))
+    """Words of both signs; of 64 none is a multiple of another."""
+    at = np.arange(_entries(config)) % 64
     return 0x3555 - 0x93 * at | np.where(at % 3 == 1, 0x8000, 0)
 
 

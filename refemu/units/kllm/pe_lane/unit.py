@@ -56,18 +56,18 @@ class PeLane(Macs):
 
     def __init__(
         self,
-        concat: int = 4096,
-        counters: int = 32,
-        inputs: int = INPUTS,
-        macs: int = 32,
-        a_bits: int = 4,
-        b_bits: int = 4,
+        concat: int = 8,
+        counters: int = 2,
+        inputs: int = 2,
+        macs: int = 3,
+        a_bits: int = 1,
+        b_bits: int = 1,
         integer: bool = False,
         lane_mapping: LaneMapping = "column",
         merge: Merge = "tree",
-        counter_bits: int = 18,
+        counter_bits: int = 5,
     ) -> None:
-        """Configure the lane.
+        """Configure the lane; the paper's sizes are 4,096, 32, 16 and 32, with indices of 4 bits [kllm Table I].
 
         Parameters
         ----------
