@@ -18,7 +18,7 @@ LANE = lane.Sizes(concat=16, counters=2, inputs=4, macs=3, a_bits=1, b_bits=2)
 
 def test_worked_column_in_a_lane() -> None:
     sizes = LANE._replace(concat=8)
-    ports = {"a": A, "b": B, "valid": [1] * 8, "last": 1, "end": 1}
+    ports = {"a": A, "b": B, "valid": [1] * 8, "last": 1, "tile_end": 1}
     ports |= {"opens": 1, "closes": 1, "a_scale": ONE, "b_scale": [ONE] * 3}
     inputs = [ports | {"load": int(n == 0), "go": int(n == 3), "entry": PRODUCTS[(n - 4) % 8]} for n in range(14)]
     rows = lane.edges(sizes, inputs)
@@ -84,7 +84,7 @@ def driven(sizes: lane.Sizes, tiles: list[Work], plan: Schedule, draw: Callable[
     for end, column in columns:
         for number, turns in enumerate(column):
             last = int(number == len(column) - 1)
-            inputs[next(ports).load].update(turns=turns, last=last, end=int(last and end))
+            inputs[next(ports).load].update(turns=turns, last=last, tile_end=int(last and end))
     for tile, times in zip(tiles, plan.tiles, strict=True):
         extra = tile.finish - 2
         inputs[int(times.swap)].update(outliers=tile.sparse, shifts=int(extra > 0), biases=int(extra > 1))

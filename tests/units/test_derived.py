@@ -211,7 +211,7 @@ def test_result_has_outputs_registers_and_counters_in_this_order() -> None:
         ("operations", int),
     ]
     assert issubclass(SCALER.result, Result) and SCALER.result.__module__ == __name__
-    assert SCALER.result is not result_type(scaler_ports({}), SCALER.counters, __name__)
+    assert SCALER.result is not result_type([scaler_ports({})], SCALER.counters, __name__)
 
 
 @pytest.mark.parametrize("run", SCALERS)

@@ -60,7 +60,6 @@ def test_only_the_phase_is_recorded(phase: Phase, rows: int) -> None:
         pytest.param({"tokens": 1 << 20}, "tokens must be", id="context"),
         pytest.param({"phase": "prefill"}, "phase", id="phase"),
         pytest.param({"model": "tiny-encoder"}, "is an encoder", id="encoder"),
-        pytest.param({"model": "tiny-gpt2", "scheme": "kllm-a4"}, "LayerNorms", id="LayerNorm"),
         pytest.param({"scheme": "kllm-a4:preset=exact"}, "paper's datapath", id="preset"),
         pytest.param({"scheme": "kllm-a4:quantizer=rtn"}, "has none", id="integers"),
     ],

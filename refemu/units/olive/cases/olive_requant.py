@@ -88,8 +88,10 @@ def _rescaling() -> Iterator[Cases]:
         ((BIG - 1, 1 - BIG), 1.0, (two(-12), two(-12)), (two(-13), two(-24)), 1024.0),
         ((65504, -65504), 1.0, (1.0, 1.0), (16.0, -15.0), 1024.0),
         ((7, -9), 0.25, (1.0, 1.0), (-1.75, 2.25), 0.125),
+        ((1, -1), two(-20), (two(-4), two(-4)), (NONE, NONE), two(-24)),
+        ((-1, 1), two(-20), (two(-4), two(-4)), (NONE, NONE), two(-24)),
     ]
-    why = "biases: zeros of both signs, sums that a rounding before the bias would move, cancellation"
+    why = "biases: zeros of both signs, sums that a rounding before the bias would move, cancellation; the smallest outputs"
     yield _cases("edge", why, rows, "D-olive-55")
 
 
