@@ -91,7 +91,7 @@ def _rescaling() -> Iterator[Cases]:
         ((1, -1), two(-20), (two(-4), two(-4)), (NONE, NONE), two(-24)),
         ((-1, 1), two(-20), (two(-4), two(-4)), (NONE, NONE), two(-24)),
     ]
-    why = "biases: zeros of both signs, sums that a rounding before the bias would move, cancellation; the smallest outputs"
+    why = "biases: zeros of both signs, sums that an early rounding would move, cancellation; smallest outputs"
     yield _cases("edge", why, rows, "D-olive-55")
 
 
