@@ -13,6 +13,7 @@ from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
 
 WIDE = 16  #: inputs of a set of many registers
+IDLE = 6  #: edges behind the paper's row
 PLAIN = 3  #: rows of ties, zeros and infinities, without NaN
 
 
@@ -22,8 +23,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     device = find("orizuru").unit_class(**config)
     events = 1 + device.last
     if kind == "paper":
-        why = "[kllm §IV-C, Fig. 7] both trees of the row are set, popped and repaired edge by edge; then an idle edge"
-        yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], events), (0, 0)]]))
+        why = "[kllm §IV-C, Fig. 7] both trees of the row are set, popped and repaired edge by edge; then idle edges"
+        yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], events), *[(0, 0)] * IDLE]]))
     if kind == "edge":
         popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
         blocks = list(_edge(_rows(config, whole), events, popped))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
@@ -276,3 +276,20 @@ def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmA
     table = products.view(np.float32) if products.dtype == np.uint32 else floats(products)
     scale, left_out = joint_scale(a_scale, b_scale, arith), a_mask | b_mask
     return Column(a, b, left_out, a_value, b_value, table, scale, bias=bias, shift=shift)
+
+
+def require_exact(column: Column) -> None:
+    """The exact accumulator has no infinity: refuses an operand at the ports, infinite or NaN, that it reads."""
+    operands = {
+        "A at an outlier's place": np.where(column.left_out, column.a_value, 0),
+        "B at an outlier's place": np.where(column.left_out, column.b_value, 0),
+        "the table": column.table,
+        "the bias": np.zeros(()) if column.bias is None else column.bias,
+    }
+    for name, values in operands.items():
+        bad = ~np.isfinite(values)
+        if bad.any():
+            where = first_index(bad)
+            raise Refused(
+                f"{NAME}: the exact accumulator needs finite operands; {name} is {float(values[where])}{at(where)}"
+            )

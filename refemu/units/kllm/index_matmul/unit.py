@@ -22,7 +22,7 @@ from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
 from refemu.units.kllm.index_matmul.ports import NormPorts, ports
-from refemu.units.kllm.index_matmul.problem import SINGLE, Column, column_at_ports
+from refemu.units.kllm.index_matmul.problem import SINGLE, Column, column_at_ports, require_exact
 from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
@@ -216,6 +216,12 @@ class IndexMatmul(Stepped[State]):
             row_sum=row_sum,
             bias=bias,
         )
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what an exact sum cannot hold."""
+        if self.arith.acc == "exact":
+            words = {port.name: array for port, array in zip(self.ports.inputs, inputs, strict=True)}
+            require_exact(column_at_ports(words, self.integer, self.arith))
 
     def _open(self, *inputs: Any) -> State:
         begun = self.latched(*inputs)

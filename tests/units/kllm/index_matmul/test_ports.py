@@ -139,6 +139,46 @@ def test_a_bias_far_above_the_sum_is_decided_exactly() -> None:
         assert run(**inputs, **config).y.tolist() == [[0x3C01, 0x3C01], [0x3C00, 0x3C00]]
 
 
+EXACT = {"k": 3, "a_bits": 1, "b_bits": 1, "integer": False, "preset": "exact", "biased": True}
+FINITE: dict[str, Any] = {
+    "a_index": [0, 1, 1],
+    "a_mask": [1, 0, 0],
+    "a_outlier": [0x1000, 0x7C00, 0],
+    "a_scale": 0x4000,
+    "a_codebook": [0, 0x3C00],
+    "b_index": [1, 1, 0],
+    "b_mask": [0, 0, 1],
+    "b_outlier": [0x7C00, 0, 0x3C00],
+    "b_scale": 0x4000,
+    "b_codebook": [0x7BFF, 0x3C00],
+    "products": [0, 0, 0, 0x3C00],
+    "bias": 0x3C00,
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"a_outlier": [0xFC00, 0, 0]}, r"A at an outlier's place is -inf at index \(0,\)"),
+        ({"b_mask": [0, 1, 1], "b_outlier": [0, 0x7E00, 0]}, r"B at an outlier's place is nan at index \(1,\)"),
+        ({"b_index": [0, 1, 0]}, r"B at an outlier's place is inf at index \(0,\)"),
+        ({"products": [0, 0, 0x7C00, 0]}, r"the table is inf at index \(2,\)"),
+        ({"bias": 0xFC00}, "the bias is -inf$"),
+    ],
+)
+def test_exact_sums_refuse_infinity_where_it_is_read(words: dict[str, Any], message: str) -> None:
+    """An outlier that no mask takes, or a centroid times its scale that nothing reads, may be infinite."""
+    device = IndexMatmul(**EXACT)
+    before = device.state
+    with pytest.raises(Refused, match=f"index_matmul: the exact accumulator needs finite operands; {message}"):
+        device.step(**FINITE | words)
+    assert device.state is before
+    for run in (index_matmul.run, index_matmul_jit.run):
+        assert np.isfinite(run(**FINITE, **EXACT).y.view(np.float16))
+        with pytest.raises(Refused, match="the exact accumulator needs finite operands"):
+            run(**FINITE | words, **EXACT)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
