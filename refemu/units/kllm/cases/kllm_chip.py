@@ -21,6 +21,12 @@ from refemu.units.unit import Cases, Config, Kind
 BOOK = (0xBB00, 0xB400, 0x3400, 0x3900)  #: centroids of 2 bits
 ONE, LARGEST, SIGN, INFINITY = 0x3C00, 0x7BFF, 0x8000, 0x7C00
 
+#: logits of which some score is another one if the exponentials of a cycle are added as a tree
+IN_ORDER = (
+    "c17c 4175 c461 be83 c074 be8f 3e06 403b c7ad bde9 46c1 c097 c0f1 3d27 c1ad bd35 c2f2 43dd 37fc bcad",
+    "c120 3cbe 3986 45ac 3b00 4112 c133 408c 3722 4362 c55a c324 c112 be1e bd16 c37a c5a6 43a6 3b20 c054",
+)
+
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
@@ -58,7 +64,11 @@ def _functions(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     own = {"op": config["function"], "t": t, "softmax": config["softmax"]}
     for block in functional_cases.cases(Config(**own), kind, seed):
         words = np.resize(block.inputs["x"], (-(-block.inputs["x"].size // config["n"]), config["n"]))
-        yield Cases(kind, f"outputs: {block.why}", _outputs(config, words), block.decision)
+        yield Cases(kind, f"{block.why} (outputs)", _outputs(config, words), block.decision)
+    if kind == "edge":
+        rows = [np.resize([int(word, 16) for word in row.split()], config["n"]) for row in IN_ORDER]
+        why = "exponentials whose sum depends on the order (outputs)"
+        yield Cases(kind, why, _outputs(config, np.array(rows)), "D-kllm-20")
 
 
 def _outputs(config: Config, words: np.ndarray) -> dict[str, np.ndarray]:
