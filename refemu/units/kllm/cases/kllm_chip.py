@@ -61,8 +61,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 def _functions(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Outputs that are arguments of the Functional Unit's own cases."""
     t = config["n"] if config["function"] == "softmax" else 1
-    own = {"op": config["function"], "t": t, "softmax": config["softmax"]}
-    for block in functional_cases.cases(Config(**own), kind, seed):
+    parameters = {"op": config["function"], "t": t, "softmax": config["softmax"]}
+    for block in functional_cases.cases(Config(**parameters), kind, seed):
         words = np.resize(block.inputs["x"], (-(-block.inputs["x"].size // config["n"]), config["n"]))
         yield Cases(kind, f"{block.why} (outputs)", _outputs(config, words), block.decision)
     if kind == "edge":
@@ -194,7 +194,7 @@ def _book(words: np.ndarray) -> Codebook:
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Finite values, and centroids of A that ascend; below 2 where the Functional Unit takes no infinity (D-kllm-63)."""
+    """Finite values, and centroids of A that ascend; all below 2 where outputs must not overflow (D-kllm-63)."""
     if config["function"] != "none":
         inputs = {name: array if name == "b_index" else array & 0xBFFF for name, array in inputs.items()}
         inputs["b_scale"] = np.maximum(inputs["b_scale"], 1)

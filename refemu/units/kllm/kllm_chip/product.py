@@ -6,7 +6,7 @@ D-kllm-63 (outputs that it does not take).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
-from refemu.units.kllm.kllm_chip.state import Function
+from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
 from refemu.units.kllm.pe_lane import COUNTERS
 
 Apply = Callable[..., functional.Result]  #: `functional.apply`, or its twin
@@ -100,8 +100,8 @@ def matmul(
     Raises
     ------
     Refused
-        As `index_matmul.matmul` does; the arithmetic is not that of the lanes; a buffer is too small for one row; an output that the
-        Functional Unit takes is NaN or +Inf, or a row of softmax has no finite one.
+        As `index_matmul.matmul` does; the arithmetic is not that of the lanes; a buffer is too small for one row; an
+        output that the Functional Unit takes is NaN or +Inf, or a row of softmax has no finite one.
 
     References
     ----------
@@ -149,14 +149,14 @@ def applied(product: Product, words: Operands, function: Function, softmax: Soft
     widths, y = words.limits[:, 1], product.y.reshape(len(words.a), len(words.b))
     unseen = np.arange(len(words.b)) >= widths[:, None]
     functional.require_values(np.where(unseen & (widths > 0)[:, None], np.float16(-np.inf), y), function)
-    z, counts = np.zeros_like(y), dict.fromkeys(("exps", "roots", "divides", "cycles"), 0)
+    z, counts = np.zeros_like(y), dict.fromkeys(("cycles", "exps", "roots", "divides"), 0)
     for row in np.flatnonzero(widths).tolist():
         here = row, slice(widths[row])
         done = apply(y[here], op=function, softmax=softmax)
         z[here] = done.y
         counts = {name: count + getattr(done, name) for name, count in counts.items()}
-    cycles = counts.pop("cycles")
-    return replace(product, z=z.reshape(product.y.shape), function_cycles=cycles, **counts)
+    counters: dict[str, Any] = dict(zip(FUNCTION_COUNTERS, counts.values(), strict=True))
+    return replace(product, z=z.reshape(product.y.shape), **counters)
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
@@ -243,5 +243,5 @@ def result(y: np.ndarray, shape: tuple[int, ...], counts: dict[str, int], batche
     Product
         Outputs and counters.
     """
-    words = y.reshape(shape)
-    return Product(words.view(np.float16), words & 0x7C00 == 0x7C00, batches=batches, **counts)
+    words, counters = y.reshape(shape), dict[str, Any](counts)
+    return Product(words.view(np.float16), words & 0x7C00 == 0x7C00, batches=batches, **counters)

@@ -30,7 +30,7 @@ COUNTERS = (
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "search" (a token through Orizuru), "cluster" (sixteen values), "edge" (of all lanes), "function"
+    event: str  #: "reset", "search" (of Orizuru), "cluster" (sixteen values), "edge" (of all lanes), "function"
     index: int  #: number of the event, -1 for the reset
     x: Lanes  #: words of the token
     a_codebook: tuple[int, ...]

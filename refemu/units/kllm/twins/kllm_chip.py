@@ -1,6 +1,6 @@
 """Compiled twin of kllm_chip: every edge of every lane in one kernel. [kllm §IV-A, Fig. 6]"""
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,7 +112,7 @@ def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
     return list(totals.values())
 
 
-def _function(device: KllmChip, y: np.ndarray) -> tuple[dict[str, np.ndarray | None], dict[str, int]]:
+def _function(device: KllmChip, y: np.ndarray) -> tuple[dict[str, Any], dict[str, int]]:
     """Results and registers of the Functional Unit, and its counters."""
     if device.function == "none":
         return {}, dict.fromkeys(FUNCTION_COUNTERS, 0)

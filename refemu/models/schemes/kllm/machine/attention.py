@@ -38,7 +38,7 @@ class Head:
 
     @property
     def sees(self) -> np.ndarray:
-        """bool (rows, keys): the keys that each row sees."""
+        """The keys that each row sees, a mask (rows, keys)."""
         return np.arange(self.keys.shape[0]) < self.seen[:, None]
 
     def rows(self) -> Iterator[tuple[int, np.ndarray]]:

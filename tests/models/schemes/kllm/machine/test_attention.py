@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refemu.models.machine import Phase
-from refemu.units.kllm.kllm_chip import Product
+from refemu.units.kllm.kllm_chip import Product, product
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 from tests.models.machine import wrong
 from tests.models.schemes.kllm.machine.operations import operations
@@ -37,7 +37,7 @@ def test_a_difference_stays_where_it_arises(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_wrong_functional_unit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-kllm-62: that of the chip, in the last key that the last row sees."""
-    right = kllm_chip_jit.applied
+    right = product.applied
 
     def wrong_function(*arguments: Any) -> Product:
         answer = right(*arguments)
