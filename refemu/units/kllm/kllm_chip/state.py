@@ -33,16 +33,16 @@ class State:
     event: str  #: "reset", "search" (of Orizuru), "cluster" (sixteen values), "edge" (of all lanes), "function"
     index: int  #: number of the event, -1 for the reset
     x: Lanes  #: words of the token
-    a_codebook: tuple[int, ...]
-    b_index: tuple[int, ...]
-    b_scale: Lanes
-    b_codebook: tuple[int, ...]
-    products: tuple[int, ...]
+    a_codebook: tuple[int, ...]  #: centroids of A, ascending
+    b_index: tuple[int, ...]  #: indices of B, column by column
+    b_scale: Lanes  #: scale of every column of B
+    b_codebook: tuple[int, ...]  #: centroids of B
+    products: tuple[int, ...]  #: product codebook
     y: Lanes  #: Out Buffer
-    overflow: Lanes
+    overflow: Lanes  #: 1 at outputs that are not finite
     a_index: Lanes  #: Act Index Buffer; 0 at outliers
     a_mask: Lanes  #: Out Buffer: 1 at outliers
-    a_scale: int
+    a_scale: int  #: scale of the token
     cycles_taken: int  #: of this token so far
     clustered: int  #: inliers that have an index
     waiting: int  #: tiles of the token that no lane has begun are counted from here
@@ -55,29 +55,29 @@ class State:
     terms: Lanes  #: exponentials
     total: int  #: their float32 sum
     cycles: int  #: of all tokens, one after the other
-    search_cycles: int
-    cluster_cycles: int
+    search_cycles: int  #: of Orizuru
+    cluster_cycles: int  #: of the Clustering Unit
     edges: int  #: of the lanes
     comparisons: int  #: of Orizuru
     distances: int  #: of the Clustering Unit
-    count_cycles: int  #: this and what follows: of all lanes
-    stalls: int
-    merge_cycles: int
-    mac_cycles: int
-    tiles: int
-    concats: int
-    indices: int
-    lookups: int
-    macs_reduce: int
-    macs_sparse: int
-    dequants: int
-    mults_scale: int
-    adds_merge: int
-    overflows: int
-    function_cycles: int  #: of the Functional Unit, like what follows
-    exps: int
-    roots: int
-    divides: int
+    count_cycles: int  #: lane-edges in which counters count
+    stalls: int  #: lane-edges in which counters wait with positions to count
+    merge_cycles: int  #: lane-edges in which a histogram is merged
+    mac_cycles: int  #: lane-edges in which MACs are not idle
+    tiles: int  #: tiles of all lanes
+    concats: int  #: Concat registers written, padding included
+    indices: int  #: positions counted
+    lookups: int  #: counts multiplied by an entry
+    macs_reduce: int  #: MACs that reduce counts
+    macs_sparse: int  #: MACs of the sparse path
+    dequants: int  #: centroids multiplied by a scale
+    mults_scale: int  #: products of two scales
+    adds_merge: int  #: sums of both paths
+    overflows: int  #: outputs that are not finite
+    function_cycles: int  #: of the Functional Unit
+    exps: int  #: exponentials
+    roots: int  #: square roots
+    divides: int  #: divisions and reciprocals
 
 
 def ports(config: Mapping[str, Any]) -> Ports:
