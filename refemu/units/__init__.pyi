@@ -32,6 +32,7 @@ import refemu.units.kllm.index_function
 import refemu.units.kllm.index_matmul.unit
 import refemu.units.kllm.index_norm.unit
 import refemu.units.kllm.index_product
+import refemu.units.kllm.kllm_chip.state
 import refemu.units.kllm.kllm_chip.unit
 import refemu.units.kllm.orizuru.unit
 import refemu.units.kllm.orizuru_clocked
@@ -474,6 +475,10 @@ class _KllmChipResult(Result):
     a_mask: numpy.ndarray
     a_scale: numpy.ndarray
     cycles_taken: numpy.ndarray
+    z: numpy.ndarray | None
+    top: numpy.ndarray | None
+    terms: numpy.ndarray | None
+    total: numpy.ndarray | None
     cycles: int
     search_cycles: int
     cluster_cycles: int
@@ -494,11 +499,15 @@ class _KllmChipResult(Result):
     mults_scale: int
     adds_merge: int
     overflows: int
+    function_cycles: int
+    exps: int
+    roots: int
+    divides: int
 
 class _KllmChipRun(Protocol):
-    def __call__(self, x: ArrayLike, a_codebook: ArrayLike, b_index: ArrayLike, b_scale: ArrayLike, b_codebook: ArrayLike, products: ArrayLike, *, k: int = ..., n: int = ..., a_bits: int = ..., b_bits: int = ..., pops: int = ..., sizes: tuple[int, ...] = ..., tree: int = ..., lane_mapping: Literal['column', 'counter'] = ..., merge: Literal['tree', 'serial'] = ..., carry: Literal['counts', 'sums'] = ...) -> _KllmChipResult: ...
+    def __call__(self, x: ArrayLike, a_codebook: ArrayLike, b_index: ArrayLike, b_scale: ArrayLike, b_codebook: ArrayLike, products: ArrayLike, *, k: int = ..., n: int = ..., a_bits: int = ..., b_bits: int = ..., pops: int = ..., sizes: tuple[int, ...] = ..., tree: int = ..., lane_mapping: Literal['column', 'counter'] = ..., merge: Literal['tree', 'serial'] = ..., carry: Literal['counts', 'sums'] = ..., function: Literal['none', 'exp', 'sqrt', 'recip', 'softmax'] = ..., softmax: Literal['fp16', 'softmax32'] = ...) -> _KllmChipResult: ...
 
-class _KllmChipUnit(Unit[refemu.units.kllm.kllm_chip.unit.State, _KllmChipResult]):
+class _KllmChipUnit(Unit[refemu.units.kllm.kllm_chip.state.State, _KllmChipResult]):
     run: _KllmChipRun
     unit_class: type[refemu.units.kllm.kllm_chip.unit.KllmChip]
     @cached_property

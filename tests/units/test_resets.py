@@ -57,7 +57,7 @@ NOT_ZERO: dict[str, Reset] = {
     },
     "index_norm": {"scale": always(1)},
     "k_offset": {"ready": always(1)},
-    "kllm_chip": {"b_scale": each("b_scale", 1)},
+    "kllm_chip": {"b_scale": each("b_scale", 1), "top": always(LOWEST16)},
     "kv_quantizer": {"bits": always(1)},
     "olive_requant": {
         "scale_a": always(ONE32),
@@ -123,7 +123,10 @@ def test_every_port_and_register_has_its_reset_value(unit: Unit, name: str) -> N
 NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     "bfp_converter": {"comparing.m": lambda device: [1], "aligning.m": lambda device: [1]},
     "bfp_pe_array": {"work.group": lambda device: [-1] * device.groups * 8},
-    "kllm_chip": {"lanes": lambda device: [lane.snapshot() for lane in device.array.lanes]},
+    "kllm_chip": {
+        "lanes": lambda device: [lane.snapshot() for lane in device.array.lanes],
+        "functional": lambda device: [device.functional and device.functional.snapshot()],
+    },
     "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},
 }
 

@@ -5,6 +5,7 @@ or, with carried sums, over those of a slab.
 
     product(chip, rows, columns, table, ...)   outputs, cycles and counters of rows of A by columns of B
     left(vector), right(vector), scores(...)   operands for it
+    applied(function, words)                   what the Functional Unit makes of outputs
     token(chip, ...)                           a token from its values: outliers, indices, outputs, cycles, counters
 """
 
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tests.oracles import fp16
-from tests.oracles.kllm import formats, units
+from tests.oracles.kllm import formats, functions, units
 from tests.oracles.kllm.formats import Vector
 from tests.oracles.kllm.lane_times import Edge, Schedule, schedule
 
 CLUSTERING = 16  #: values that get an index in a cycle
+FUNCTIONAL = 8  #: outputs that the Functional Unit takes in a cycle
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,32 @@ def alone(chip: Chip, plan: Sequence[Pass], spans: Sequence[int], lane: int, beg
     )
 
 
+# Functions of the outputs.
+
+
+class Applied(NamedTuple):
+    """Results; the largest output, exponentials and their sum, as words, where the function is softmax."""
+
+    z: list[int]
+    top: int | None
+    terms: list[int] | None
+    total: int | None
+    counters: dict[str, int]
+
+
+def applied(function: str, y: Sequence[int], softmax: str = "fp16") -> Applied:
+    """A function of every word, in one pass over them; of a row, softmax in three: the largest, sum, quotients."""
+    pass_cycles = -(-len(y) // FUNCTIONAL)
+    if function != "softmax":
+        name = {"exp": "exps", "sqrt": "roots", "recip": "divides"}[function]
+        counters = {"function_cycles": pass_cycles, name: len(y)}
+        return Applied([functions.function16(function, word) for word in y], None, None, None, counters)
+    row = functions.softmax_row(y, {"fp16": "paper", "softmax32": "exact"}[softmax])
+    bits = fp16.from_float if softmax == "fp16" else fp16.f32_bits
+    counters = {"function_cycles": 3 * pass_cycles, "exps": len(y), "divides": len(y)}
+    return Applied(row.scores, row.top, [bits(term) for term in row.terms], fp16.f32_bits(row.total), counters)
+
+
 # Tokens.
 
 
@@ -291,6 +319,7 @@ class Token(NamedTuple):
     a_mask: list[int]
     a_scale: int
     counters: dict[str, int]  #: `cycles` are those of the whole token, `edges` those of the lanes
+    applied: Applied | None  #: what the Functional Unit answers
 
 
 def token(
@@ -302,8 +331,10 @@ def token(
     columns: Sequence[Right],
     b_codebook: Sequence[int],
     table: Sequence[int],
+    function: str = "none",
+    softmax: str = "fp16",
 ) -> Token:
-    """A token by all columns."""
+    """A token by all columns, and a function of its outputs when all of them are there."""
     found = units.orizuru_passes(x, pops, tree).popped
     vector = formats.encode(x, a_codebook, pops)
     done = product(chip, [left(vector, b_codebook)], columns, table)
@@ -312,5 +343,8 @@ def token(
     count["edges"] = count.pop("cycles")
     count |= {"search_cycles": found.cycles, "cluster_cycles": -(-inliers // CLUSTERING)}
     count |= {"comparisons": found.comparisons, "distances": inliers * len(a_codebook)}
-    count["cycles"] = count["search_cycles"] + count["cluster_cycles"] + count["edges"]
-    return Token(done.y[0], done.overflow[0], vector.index, vector.mask, vector.scale, count)
+    answer = None if function == "none" else applied(function, done.y[0], softmax)
+    count |= answer.counters if answer else {}
+    parts = ("search_cycles", "cluster_cycles", "edges", "function_cycles")
+    count["cycles"] = sum(count.get(part, 0) for part in parts)
+    return Token(done.y[0], done.overflow[0], vector.index, vector.mask, vector.scale, count, answer)

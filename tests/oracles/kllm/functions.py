@@ -7,6 +7,7 @@ FP16 ports are words (ints). `stat` "fp32" or "fp16" rounds every step, "exact" 
     rms(vector, ...), layer_stats(vector, ...) from the counts of one vector
     row_sum(b, stat), folded_bias(...)         what LayerNorm needs of the weights
     softmax(x, preset)                         FP16 words of one row
+    softmax_row(x, preset) -> (scores, largest logit, exponentials, their sum)
     quantize_scores(p, v_scale, bits, mode, preset) -> (q, scale as float)
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from typing import NamedTuple
 
 from tests.oracles import exp, fp16, sums
 from tests.oracles.fp16 import f32
@@ -164,15 +166,29 @@ def folded_bias(beta: Sequence[int], weights: Sequence[int], bias: int = 0) -> i
 # Softmax and scores.
 
 
+class Softmax(NamedTuple):
+    """Scores of a row of logits, FP16 words, and how they came about."""
+
+    scores: list[int]
+    top: int  #: the largest logit, a word; of zeros the first
+    terms: list[float]
+    total: float
+
+
 def softmax(x: Sequence[int], preset: str = "paper") -> list[int]:
     """One row of logits, FP16 words; -Inf is masked."""
+    return softmax_row(x, preset).scores
+
+
+def softmax_row(x: Sequence[int], preset: str = "paper") -> Softmax:
+    """The same with what it takes."""
     top = max(x, key=formats.key)
     if preset == "exact":
         terms = [exp.exp32(f32(fp16.to_float(u) - fp16.to_float(top))) for u in x]
     else:
         terms = [fp16.to_float(function16("exp", fp16.sub(u, top))) for u in x]
     total = sums.total32(terms, ("sequential",))
-    return [fp16.from_float(f32(t / total)) for t in terms]
+    return Softmax([fp16.from_float(f32(t / total)) for t in terms], top, terms, total)
 
 
 def quantize_scores(

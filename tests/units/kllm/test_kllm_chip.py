@@ -246,7 +246,7 @@ def at_ports(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], row: i
         for n, scale in enumerate(words["b_scale"])
     ]
     token = words["x"], words["a_codebook"], columns, words["b_codebook"], words["products"]
-    return oracle.token(chip, config["tree"], config["pops"], *token)
+    return oracle.token(chip, config["tree"], config["pops"], *token, config["function"], config["softmax"])
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
@@ -263,6 +263,8 @@ def test_tokens_are_the_oracles(name: str, kind: Any, pops: int, jit: bool) -> N
 
         for port in ("y", "overflow", "a_index", "a_mask"):
             assert getattr(result, port).astype(int).tolist() == [getattr(each, port) for each in answers], port
+        for port in ("z", "top", "terms", "total") if config["function"] == "softmax" else ():
+            assert getattr(result, port).tolist() == [getattr(each.applied, port) for each in answers], port
         assert np.ravel(result.a_scale).tolist() == [each.a_scale for each in answers]
         assert np.ravel(result.cycles_taken).tolist() == [each.counters["cycles"] for each in answers]
         for counter in COUNTERS:
@@ -278,7 +280,7 @@ def first_token(name: str = "column") -> tuple[dict[str, Any], dict[str, tuple[i
 
 @pytest.mark.parametrize("name", list(UNIT.configs))
 def test_events_of_a_token(name: str) -> None:
-    """A search, sixteen inliers a cycle, then edges of the lanes."""
+    """A search, sixteen inliers a cycle, edges of the lanes, cycles of the Functional Unit."""
     config, token = first_token(name)
     device = KllmChip(**config)
     states = [device.step(**token)]
@@ -287,7 +289,8 @@ def test_events_of_a_token(name: str) -> None:
     inliers = config["k"] - sum(states[-1].a_mask)
     groups = -(-inliers // 16)
 
-    assert [state.event for state in states] == ["search"] + ["cluster"] * groups + ["edge"] * states[-1].edges
+    events = ["search"] + ["cluster"] * groups + ["edge"] * states[-1].edges
+    assert [state.event for state in states] == events + ["function"] * states[-1].function_cycles
     assert [state.clustered for state in states[: groups + 1]] == [
         min(16 * turn, inliers) for turn in range(groups + 1)
     ]

@@ -63,6 +63,9 @@ CONSTANT = {
     "kllm_chip": {
         "out.a_scale 15": "a magnitude, so no sign",
         "out.cycles_taken 0-31": "cycles follow from the sizes and from the number of outliers, the same in every row",
+        "softmax: out.z 14-15": "a score: at most 1, no sign",
+        "softmax: st.terms 14-15": "exponentials of differences from the largest: at most 1, no sign",
+        "softmax: st.total 31": "a sum of exponentials: no sign",
     },
     "orizuru": {
         "n11_drained: out.outlier_mask 0": "a drained tree popped every element",

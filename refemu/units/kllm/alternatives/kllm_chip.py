@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.alternative import Alternative, choices
+from refemu.units.config import Config
+from refemu.units.kllm.alternatives import functional as functional_alternatives
 from refemu.units.kllm.alternatives import orizuru_passes as passes_alternatives
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.fp16_mac import Fp16Mac
-from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
+from refemu.units.kllm.functional import WIDTH, Functional
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.orizuru_passes import State as Searched
@@ -111,6 +115,59 @@ class Higher(KllmChip):
         self.clustering: Clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
 
 
+class Overlapped(KllmChip):
+    """The first pass over the outputs goes on while lanes work on the last tile."""
+
+    def _function(self) -> State:
+        before, after = self.state, super()._function()
+        early = (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH
+        if after.functional is None or after.functional.index >= early:
+            return after
+        return replace(after, cycles_taken=before.cycles_taken, cycles=before.cycles)
+
+
+class WithFunctional(KllmChip):
+    """A Functional Unit of another kind."""
+
+    other: type[Functional] = Functional
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.functional: Functional | None = self.other(self.function, self.n, self.softmax)  # type: ignore[arg-type]
+
+
+class Sum16(WithFunctional):
+    """The sum of the exponentials is fp16."""
+
+    other = functional_alternatives.Sum16
+
+
+class TreeOfEight(WithFunctional):
+    """The exponentials of a cycle are added as a tree."""
+
+    other = functional_alternatives.TreeOfEight
+
+
+class Reciprocal(WithFunctional):
+    """Terms are multiplied by the reciprocal of the sum."""
+
+    other = functional_alternatives.Reciprocal
+
+
+def _applied(config: Config) -> Config:
+    """Refuse a chip that does not use its Functional Unit."""
+    if config["function"] == "none":
+        raise Refused("kllm_chip: function must be one of the Functional Unit, got 'none'")
+    return config
+
+
+def _softmax32(config: Config) -> Config:
+    """Another rounding of softmax."""
+    if config["function"] != "softmax":
+        raise Refused(f"kllm_chip: function must be 'softmax', got {config['function']!r}")
+    return Config(**{**config, "softmax": "softmax32"})
+
+
 ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-kllm-3", "a MAC rounds once", variant=Fused),
     Alternative("D-kllm-13", "positions of outliers are counted, too", variant=Counting),
@@ -125,10 +182,16 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-kllm-60", "candidates of the two trees take passes of their own", variant=SearchedApart),
     Alternative("D-kllm-61", "a short pass takes all levels of the tree", variant=WholeTree),
     Alternative("D-kllm-7", "of two nearest centroids the higher", variant=Higher),
+    Alternative("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
+    Alternative("D-kllm-20", "softmax is 'softmax32'", _softmax32),
+    Alternative("D-kllm-20", "the sum is fp16", _applied, Sum16),
+    Alternative("D-kllm-20", "the exponentials of a cycle are added as a tree", _applied, TreeOfEight),
+    Alternative("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
 )
 UNOBSERVABLE = {
     "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are refused.",
     "D-kllm-27": "NaN and infinity are refused at the ports, so no row of a stimulus carries them.",
+    "D-kllm-63": "NaN and +Inf among the outputs are refused, so no row of a set has them.",
     "D-kllm-48": (
         "Every column of a token leaves out the same positions, and lane 0 has most columns, so it never waits; only"
         " registers of the other lanes show when they begin."

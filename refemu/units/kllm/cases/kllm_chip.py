@@ -1,5 +1,7 @@
 """Golden cases of kllm_chip: tokens of [kllm Fig. 5]'s kind, with ties among their outliers, by columns of three tiles.
 
+Where the outputs go through the Functional Unit, none is NaN or +Inf, and columns give the cases of functional too.
+
 This module describes stimuli only; the descriptor, and with it every answer, is in kllm_chip/unit.py.
 """
 
@@ -12,15 +14,23 @@ from refemu.arith import fp16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.units import find
+from refemu.units.kllm.cases import functional as functional_cases
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 BOOK = (0xBB00, 0xB400, 0x3400, 0x3900)  #: centroids of 2 bits
+ONE, LARGEST, SIGN, INFINITY = 0x3C00, 0x7BFF, 0x8000, 0x7C00
+
+#: logits of which some score is another one if the exponentials of a cycle are added as a tree
+IN_ORDER = (
+    "c17c 4175 c461 be83 c074 be8f 3e06 403b c7ad bde9 46c1 c097 c0f1 3d27 c1ad bd35 c2f2 43dd 37fc bcad",
+    "c120 3cbe 3986 45ac 3b00 4112 c133 408c 3722 4362 c55a c324 c112 be1e bd16 c37a c5a6 43a6 3b20 c054",
+)
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
-    k = config["k"]
+    k, functions = config["k"], config["function"] != "none"
     if kind == "paper":
         why = "[kllm §III-D, Fig. 5] a token with an outlier of either side, by all columns"
         yield Cases(kind, why, _tokens(config, [_counting(k)]))
@@ -33,15 +43,52 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, "outliers at every place in turn", _tokens(config, _in_turn(k)))
         ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
         why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
-        yield Cases(kind, why, _tokens(config, ends), "D-kllm-9")
+        small = {"b_scale": _tokens(config, ends)["b_scale"] - 0x2000} if functions else {}
+        yield Cases(kind, why, _tokens(config, ends) | small, "D-kllm-9")
         yield Cases(kind, "quotients on either side of half a step, above a midpoint", _halfway(config), "D-kllm-8")
-        beyond = _tokens(config, [_counting(k)] * 2)
-        turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
-        beyond |= {"b_scale": np.where(turns, 0x7BFF, 0x0400), "x": beyond["x"] + 0x3000 & 0xFBFF}
-        yield Cases(kind, "every other column beyond fp16, then the others", beyond)
+        if not functions:
+            beyond = _tokens(config, [_counting(k)] * 2)
+            turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
+            beyond |= {"b_scale": np.where(turns, LARGEST, 0x0400), "x": beyond["x"] + 0x3000 & 0xFBFF}
+            yield Cases(kind, "every other column beyond fp16, then the others", beyond)
         yield Cases(kind, "one index at all positions: the largest counts", _alike(config))
+    if functions and kind != "random" and config["b_bits"] == 2:
+        yield from _functions(config, kind, seed)
     if kind == "random":
         yield from _random(config, seed)
+
+
+def _functions(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Outputs that are arguments of the Functional Unit's own cases."""
+    t = config["n"] if config["function"] == "softmax" else 1
+    parameters = {"op": config["function"], "t": t, "softmax": config["softmax"]}
+    for block in functional_cases.cases(Config(**parameters), kind, seed):
+        words = np.resize(block.inputs["x"], (-(-block.inputs["x"].size // config["n"]), config["n"]))
+        yield Cases(kind, f"{block.why} (outputs)", _outputs(config, words), block.decision)
+    if kind == "edge":
+        rows = [np.resize([int(word, 16) for word in row.split()], config["n"]) for row in IN_ORDER]
+        why = "exponentials whose sum depends on the order (outputs)"
+        yield Cases(kind, why, _outputs(config, np.array(rows)), "D-kllm-20")
+
+
+def _outputs(config: Config, words: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns whose outputs are given words: 1 times the magnitude as a scale; -Inf beyond fp16, -0 as +0.
+
+    The first position of a token of 1 meets an entry of the product codebook that is not 0; outliers, 2 and -2, meet 0.
+    """
+    k, pops = config["k"], config["pops"]
+    token = [ONE] + [0x4000] * pops + [ONE] * (k - 1 - 2 * pops) + [0xC000] * pops
+    inputs = _tokens(config, [token] * len(words))
+    magnitude, index = words & 0x7FFF, np.zeros((*words.shape, k), np.int64)
+    index[:, :, 0] = np.where(words > SIGN, 2, 1) * (magnitude > 0)
+    index[:, :, 0] += words == SIGN | INFINITY
+    entries = np.array([0, ONE, SIGN | ONE, SIGN | LARGEST])
+    return inputs | {
+        "b_index": index.reshape(len(words), -1),
+        "b_scale": np.clip(magnitude, 1, LARGEST),
+        "b_codebook": np.tile(entries, (len(words), 1)),
+        "products": np.tile(entries, (len(words), 1 << config["a_bits"])),
+    }
 
 
 def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
@@ -147,7 +194,10 @@ def _book(words: np.ndarray) -> Codebook:
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Finite values, and centroids of A that ascend."""
+    """Finite values, and centroids of A that ascend; all below 2 where outputs must not overflow (D-kllm-63)."""
+    if config["function"] != "none":
+        inputs = {name: array if name == "b_index" else array & 0xBFFF for name, array in inputs.items()}
+        inputs["b_scale"] = np.maximum(inputs["b_scale"], 1)
     book = inputs["a_codebook"]
     order = np.argsort(fp16.order_key(book.astype(np.uint16)), axis=-1, kind="stable")
     return {**inputs, "a_codebook": np.take_along_axis(book, order, axis=-1)}

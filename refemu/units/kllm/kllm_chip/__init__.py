@@ -1,17 +1,19 @@
-"""KLLM's chip: lanes over output columns, Orizuru, Clustering Unit, buffers."""
+"""KLLM's chip: lanes over output columns, Orizuru, Clustering Unit, Functional Unit, buffers."""
 
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass, laid_out, operands, passes
 from refemu.units.kllm.kllm_chip.product import Product, matmul, on_lanes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
+from refemu.units.kllm.kllm_chip.state import COUNTERS, Function, State
 from refemu.units.kllm.kllm_chip.timeline import edges
-from refemu.units.kllm.kllm_chip.unit import COUNTERS, UNIT, KllmChip, State, run
+from refemu.units.kllm.kllm_chip.unit import UNIT, KllmChip, run
 
 __all__ = [
     "CLUSTERING",
     "COUNTERS",
     "UNIT",
     "ChipSizes",
+    "Function",
     "KllmChip",
     "LaneArray",
     "Operands",

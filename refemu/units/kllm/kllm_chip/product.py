@@ -1,22 +1,31 @@
-"""Whole products on the lanes, every edge of each: by the readable lanes, or by their kernel.
+"""Whole products on the lanes, every edge of each, by the readable lanes or by their kernel; a function of the outputs.
 
-Paper: [kllm §III-B, §III-D, §IV-A, Fig. 6].
+Paper: [kllm §III-B, §III-D, §IV-A, Fig. 6]. Decisions: D-kllm-62 (when the Functional Unit begins, and what a row is),
+D-kllm-63 (outputs that it does not take).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refemu.arith.checks import require_choice
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
+from refemu.units.kllm import functional
+from refemu.units.kllm.functional import Softmax
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
 from refemu.units.kllm.pe_lane import COUNTERS
+
+Apply = Callable[..., functional.Result]  #: `functional.apply`, or its twin
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +50,11 @@ class Product(stepped.Result):
     adds_merge: int  #: sums of both paths
     overflows: int  #: outputs that are not finite
     batches: int  #: parts of the batch that the buffers hold
+    z: np.ndarray | None = None  #: float16: the function of the outputs; None without one
+    function_cycles: int = 0  #: of the Functional Unit, behind those edges
+    exps: int = 0  #: its exponentials
+    roots: int = 0  #: its square roots
+    divides: int = 0  #: its divisions and reciprocals
 
 
 def matmul(
@@ -53,6 +67,7 @@ def matmul(
     bias: np.ndarray | None = None,
     norm: Norm | None = None,
     seen: ArrayLike | None = None,
+    function: Function = "none",
 ) -> Product:
     """Multiply matrices on the lanes of a chip: the bits of `index_matmul.matmul`, edge by edge.
 
@@ -74,6 +89,8 @@ def matmul(
         Norm of A's rows, applied afterwards.
     seen : array_like of integers, optional
         Columns that each row sees.
+    function : {"none", "exp", "sqrt", "recip", "softmax"}
+        What the Functional Unit makes of the outputs of every row; softmax rounds as the preset says.
 
     Returns
     -------
@@ -83,14 +100,63 @@ def matmul(
     Raises
     ------
     Refused
-        As `index_matmul.matmul` does; the arithmetic is not that of the lanes; a buffer is too small for one row.
+        As `index_matmul.matmul` does; the arithmetic is not that of the lanes; a buffer is too small for one row; an
+        output that the Functional Unit takes is NaN or +Inf, or a row of softmax has no finite one.
 
     References
     ----------
     [kllm §IV-A, Table I]
     """
+    require_choice(function, get_args(Function), "kllm_chip", "function")
     task = require_problem(a, b, preset, products, bias, norm, seen)
-    return on_lanes(operands(task), task.shape, chip or ChipSizes())
+    words = operands(task)
+    done = on_lanes(words, task.shape, chip or ChipSizes())
+    return applied(done, words, function, task.arith.softmax, functional.apply)
+
+
+def applied(product: Product, words: Operands, function: Function, softmax: Softmax, apply: Apply) -> Product:
+    """Apply the function to every row of outputs, over the columns that it sees; z is 0 elsewhere.
+
+    Parameters
+    ----------
+    product : Product
+        Outputs and counters of the lanes.
+    words : Operands
+        Its operands.
+    function : {"none", "exp", "sqrt", "recip", "softmax"}
+        Function.
+    softmax : {"fp16", "softmax32"}
+        Which steps of softmax round to fp16.
+    apply : callable
+        `functional.apply`, or its twin.
+
+    Returns
+    -------
+    Product
+        With `z` and the counters of the Functional Unit.
+
+    Raises
+    ------
+    Refused
+        An output is NaN or +Inf, or a row of softmax has no finite one.
+
+    References
+    ----------
+    [kllm §IV-A, Fig. 6]
+    """
+    if function == "none":
+        return product
+    widths, y = words.limits[:, 1], product.y.reshape(len(words.a), len(words.b))
+    unseen = np.arange(len(words.b)) >= widths[:, None]
+    functional.require_values(np.where(unseen & (widths > 0)[:, None], np.float16(-np.inf), y), function)
+    z, counts = np.zeros_like(y), dict.fromkeys(("cycles", "exps", "roots", "divides"), 0)
+    for row in np.flatnonzero(widths).tolist():
+        here = row, slice(widths[row])
+        done = apply(y[here], op=function, softmax=softmax)
+        z[here] = done.y
+        counts = {name: count + getattr(done, name) for name, count in counts.items()}
+    counters: dict[str, Any] = dict(zip(FUNCTION_COUNTERS, counts.values(), strict=True))
+    return replace(product, z=z.reshape(product.y.shape), **counters)
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
@@ -177,5 +243,5 @@ def result(y: np.ndarray, shape: tuple[int, ...], counts: dict[str, int], batche
     Product
         Outputs and counters.
     """
-    words = y.reshape(shape)
-    return Product(words.view(np.float16), words & 0x7C00 == 0x7C00, batches=batches, **counts)
+    words, counters = y.reshape(shape), dict[str, Any](counts)
+    return Product(words.view(np.float16), words & 0x7C00 == 0x7C00, batches=batches, **counters)

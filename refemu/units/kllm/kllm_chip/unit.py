@@ -1,82 +1,37 @@
 """KLLM's chip on a token: Orizuru finds the outliers, the Clustering Unit gives indices, the lanes multiply.
 
-Paper: [kllm §III-D, §IV-A, Fig. 5, Fig. 6, Table I]. Composed of orizuru_passes, clustering and pe_lane. Decisions:
-D-kllm-9 (the scale is the larger magnitude of Orizuru's roots), D-kllm-11 (1 where both are 0), D-kllm-31 (columns go
-to the lanes in turn), D-kllm-47 (what is carried from slab to slab of a long column), D-kllm-48 (all lanes begin a tile
-in the same edge). No claim about the authors' simulator.
+The Functional Unit then takes the outputs, if it has a function. Paper: [kllm §III-D, §IV-A, Fig. 5, Fig. 6, Table I].
+Composed of orizuru_passes, clustering, pe_lane and functional. Decisions: D-kllm-9 (the scale is the larger magnitude
+of Orizuru's roots), D-kllm-11 (1 where both are 0), D-kllm-20 (sums of softmax), D-kllm-31 (columns go to the lanes in
+turn), D-kllm-47 (what is carried from slab to slab of a long column), D-kllm-48 (all lanes begin a tile in the same
+edge), D-kllm-62 (when the Functional Unit begins), D-kllm-63 (outputs that it does not take). No claim about the
+authors' simulator.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, plain, require_int
+from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
 from refemu.units.kllm.cases import kllm_chip as kllm_chip_cases
 from refemu.units.kllm.clustering import Clustering
+from refemu.units.kllm.functional import Functional, Softmax
+from refemu.units.kllm.functional import State as Applied
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, passes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, Carry, ChipSizes
+from refemu.units.kllm.kllm_chip.state import COUNTERS, SUMMED, Function, State, ports
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.orizuru_passes import State as Searched
-from refemu.units.kllm.pe_lane import COUNTERS as LANE_COUNTERS
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
-from refemu.units.kllm.pe_lane import State as LaneState
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Ports, fields, lanes
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs
-SUMMED = LANE_COUNTERS[1:]  #: counters of the lanes, added up; their edges are those of the chip
-#: Counters of the chip
-COUNTERS = ("cycles", "search_cycles", "cluster_cycles", "edges", "comparisons", "distances", *SUMMED)
 ONE = 0x3C00
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    event: str  #: "reset", "search" (a token through Orizuru), "cluster" (sixteen values), "edge" (of all lanes)
-    index: int  #: number of the event, -1 for the reset
-    x: Lanes  #: words of the token
-    a_codebook: tuple[int, ...]
-    b_index: tuple[int, ...]
-    b_scale: Lanes
-    b_codebook: tuple[int, ...]
-    products: tuple[int, ...]
-    y: Lanes  #: Out Buffer
-    overflow: Lanes
-    a_index: Lanes  #: Act Index Buffer; 0 at outliers
-    a_mask: Lanes  #: Out Buffer: 1 at outliers
-    a_scale: int
-    cycles_taken: int  #: of this token so far
-    clustered: int  #: inliers that have an index
-    waiting: int  #: tiles of the token that no lane has begun are counted from here
-    taken: tuple[int, ...]  #: slabs of the token that each lane took
-    begun: tuple[int, ...]  #: tiles that each lane began before the token
-    lanes: tuple[LaneState, ...]  #: registers of the lanes
-    cycles: int  #: of all tokens, one after the other
-    search_cycles: int
-    cluster_cycles: int
-    edges: int  #: of the lanes
-    comparisons: int  #: of Orizuru
-    distances: int  #: of the Clustering Unit
-    count_cycles: int  #: this and what follows: of all lanes
-    stalls: int
-    merge_cycles: int
-    mac_cycles: int
-    tiles: int
-    concats: int
-    indices: int
-    lookups: int
-    macs_reduce: int
-    macs_sparse: int
-    dequants: int
-    mults_scale: int
-    adds_merge: int
-    overflows: int
 
 
 class KllmChip(Stepped[State]):
@@ -103,6 +58,8 @@ class KllmChip(Stepped[State]):
         lane_mapping: LaneMapping = "column",
         merge: Merge = "tree",
         carry: Carry = "counts",
+        function: Function = "none",
+        softmax: Softmax = "fp16",
     ) -> None:
         """Configure the chip and the product.
 
@@ -124,6 +81,10 @@ class KllmChip(Stepped[State]):
             How partial histograms are added (D-kllm-42).
         carry : {"counts", "sums"}
             What goes from slab to slab of a long column (D-kllm-47).
+        function : {"none", "exp", "sqrt", "recip", "softmax"}
+            What the Functional Unit makes of the outputs of a token.
+        softmax : {"fp16", "softmax32"}
+            Which steps of softmax round to fp16 (D-kllm-20).
 
         Raises
         ------
@@ -149,10 +110,17 @@ class KllmChip(Stepped[State]):
         self.a_bits: int = self.array.lanes[0].a_bits
         self.b_bits: int = self.array.lanes[0].b_bits
         self.chip.rows_at_once(self.k, self.n, self.a_bits, self.array.lanes[0].entries)
-        config = {"k": self.k, "n": self.n, "a_bits": self.a_bits, "b_bits": self.b_bits}
+        self.function: Function = require_choice(function, get_args(Function), self.name, "function")
+        self.softmax: Softmax = require_choice(softmax, get_args(Softmax), self.name, "softmax")
+        self.functional: Functional | None = (
+            None if self.function == "none" else Functional(self.function, self.n, self.softmax)
+        )
+        config = {name: getattr(self, name) for name in ("k", "n", "a_bits", "b_bits", "function", "softmax")}
         self.ports: Ports = ports(config)
         none = (0,) * lane_count
-        registers = {"taken": none, "begun": none, "lanes": tuple(lane.state for lane in self.array.lanes)}
+        registers: dict[str, Any] = {"taken": none, "begun": none}
+        registers["lanes"] = tuple(lane.state for lane in self.array.lanes)
+        registers |= self._functions(self.functional.state) if self.functional else {"functional": None}
         lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
         self.state: State = self.reset(State, **lowest, **registers)
         self._in_step = self.state  # the State that the registers of the sub-units belong to
@@ -160,10 +128,23 @@ class KllmChip(Stepped[State]):
     @property
     def busy(self) -> bool:
         """Whether events of the token are left."""
+        return self._multiplies or self._applies
+
+    @property
+    def _multiplies(self) -> bool:
+        """Whether events before the last edge of the lanes are left."""
         state = self.state
         if state.event in ("search", "cluster"):
             return True
         return state.event == "edge" and (state.waiting < self._tiles or any(lane.phase for lane in state.lanes))
+
+    @property
+    def _applies(self) -> bool:
+        """Whether the Functional Unit has cycles left, behind the last edge."""
+        if self.functional is None or self.state.functional is None:
+            return False
+        here = self.state.event == "function" and self.state.functional.index < self.functional.last
+        return here or self.state.event == "edge"
 
     @property
     def _tiles(self) -> int:
@@ -215,8 +196,10 @@ class KllmChip(Stepped[State]):
         return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or ONE
 
     def _continue(self) -> State:
-        inliers = fields(self.state.a_mask).count(0)
-        self.state = self._cluster() if self.state.clustered < inliers else self._edge()
+        if self.state.clustered < fields(self.state.a_mask).count(0):
+            self.state = self._cluster()
+        else:
+            self.state = self._edge() if self._multiplies else self._function()
         return self.state
 
     def _cluster(self) -> State:
@@ -270,6 +253,27 @@ class KllmChip(Stepped[State]):
             **now,
         )
         return self._in_step
+
+    def _function(self) -> State:
+        """A cycle of the Functional Unit, on the words of the Out Buffer (D-kllm-62)."""
+        before, unit = self.state, self.functional
+        assert unit is not None and before.functional is not None
+        unit.restore(before.functional)
+        done = unit.step() if unit.busy else unit.step(before.y)
+        return replace(
+            before,
+            event="function",
+            index=before.index + 1,
+            cycles_taken=before.cycles_taken + 1,
+            cycles=before.cycles + 1,
+            function_cycles=done.cycles,
+            **self._functions(done),
+        )
+
+    def _functions(self, done: Applied) -> dict[str, Any]:
+        """Fields of the State that are ports, registers and counters of the Functional Unit."""
+        shown = {name: getattr(done, name) for name in ("top", "terms", "total", "exps", "roots", "divides")}
+        return {"functional": done, "z": done.y, **shown}
 
     def _begin(self, state: State) -> None:
         """Feed the token to the lanes."""
@@ -332,33 +336,6 @@ class KllmChip(Stepped[State]):
                 )
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    k, n, a_bits, b_bits = (config[name] for name in ("k", "n", "a_bits", "b_bits"))
-
-    def words(name: str, count: int, meaning: str, least: int | None = None, most: int | None = None) -> Port:
-        return Port(name, 16, count, encoding="f16", least=least, most=most, meaning=meaning)
-
-    return Ports(
-        inputs=(
-            words("x", k, "values of the token"),
-            words("a_codebook", 1 << a_bits, "centroids of A, ascending"),
-            Port("b_index", b_bits, n * k, meaning="indices of B, column by column"),
-            words("b_scale", n, "scale of every column of B", least=1, most=0x7BFF),
-            words("b_codebook", 1 << b_bits, "centroids of B"),
-            words("products", 1 << a_bits + b_bits, "product codebook"),
-        ),
-        outputs=(
-            words("y", n, "outputs"),
-            Port("overflow", 1, n, meaning="the output is not finite"),
-            Port("a_index", a_bits, k, meaning="indices of the token; 0 at outliers"),
-            Port("a_mask", 1, k, meaning="outliers of the token"),
-            words("a_scale", 1, "scale of the token"),
-            Port("cycles_taken", 32, meaning="cycles of the token: search, clustering, edges of the lanes"),
-        ),
-    )
-
-
 SMALL: dict[str, Any] = {
     "k": 20,
     "n": 10,
@@ -370,18 +347,21 @@ SMALL: dict[str, Any] = {
     "lane_mapping": "column",
     "merge": "tree",
     "carry": "counts",
+    "function": "none",
+    "softmax": "fp16",
 }  #: three tiles, two slabs a column, two passes of Orizuru
 
 UNIT: Unit[State, Result] = Unit(
     name="kllm_chip",
     paper="kllm §III-D, §IV-A, Fig. 6, Table I",
-    meaning="a token through Orizuru, Clustering Unit and lanes",
+    meaning="a token through Orizuru, Clustering Unit, lanes and Functional Unit",
     configs={
         "column": Config(**SMALL),
         "counter": Config(**{**SMALL, "lane_mapping": "counter", "merge": "serial"}),
         "sums": Config(
             **{**SMALL, "k": 40, "n": 4, "a_bits": 1, "sizes": (2, 16, 2, 4, 3), "merge": "serial", "carry": "sums"}
         ),
+        "softmax": Config(**{**SMALL, "k": 8, "n": 20, "sizes": (2, 16, 2, 4, 4), "function": "softmax"}),
     },
     ports=ports,
     unit_class=KllmChip,

@@ -1,8 +1,11 @@
 """Compiled twin of kllm_chip: every edge of every lane in one kernel. [kllm §IV-A, Fig. 6]"""
 
+from typing import Any, get_args
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refemu.arith.checks import require_choice
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
@@ -12,12 +15,14 @@ from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kernels.kllm_chip import product
 from refemu.units.kllm.kernels.pe_lane import TOTALS
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
-from refemu.units.kllm.kllm_chip.product import Product, parts, result
+from refemu.units.kllm.kllm_chip.product import Product, applied, parts, result
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
-from refemu.units.kllm.kllm_chip.unit import COUNTERS as CHIP_COUNTERS
+from refemu.units.kllm.kllm_chip.state import COUNTERS as CHIP_COUNTERS
+from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
 from refemu.units.kllm.kllm_chip.unit import ONE, UNIT, KllmChip
 from refemu.units.kllm.pe_lane import COUNTERS
 from refemu.units.kllm.twins import clustering as clustering_jit
+from refemu.units.kllm.twins import functional as functional_jit
 from refemu.units.kllm.twins import orizuru_passes as orizuru_passes_jit
 from refemu.units.kllm.twins.index_matmul import Prepared
 from refemu.units.kllm.twins.pe_lane import options
@@ -33,11 +38,15 @@ def matmul(
     bias: np.ndarray | None = None,
     norm: Norm | None = None,
     seen: ArrayLike | None = None,
+    function: Function = "none",
 ) -> Product:
     """`kllm_chip.matmul`, compiled; `b` may be prepared."""
+    require_choice(function, get_args(Function), "kllm_chip", "function")
     tensor, right = (b.tensor, b.vectors) if isinstance(b, Prepared) else (b, None)
     task = require_problem(a, tensor, preset, products, bias, norm, seen, right, dequantized)
-    return on_lanes(operands(task), task.shape, chip or ChipSizes())
+    words = operands(task)
+    done = on_lanes(words, task.shape, chip or ChipSizes())
+    return applied(done, words, function, task.arith.softmax, functional_jit.apply)
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
@@ -74,9 +83,10 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
 
 @twin(UNIT)
 def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
-    """Token after token: Orizuru for all of them, then indices and lanes for each."""
+    """Token after token: Orizuru for all of them, then indices, lanes and function for each."""
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
-    shown = {port.name: array for port, array in zip(device.ports.outputs, outputs, strict=True)}
+    ports = device.ports.outputs + device.ports.state
+    shown = {port.name: array for port, array in zip(ports, outputs, strict=True)}
     outliers = orizuru_passes_jit.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
     totals = dict.fromkeys(CHIP_COUNTERS, 0)
     totals["comparisons"] = outliers.comparisons
@@ -90,14 +100,27 @@ def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
         search = int(outliers.cycles_taken[row])
         cluster = -(-int(np.count_nonzero(~mask[row])) // CLUSTERING)
         taken = {"search_cycles": search, "cluster_cycles": cluster, "edges": done.cycles}
-        taken["cycles"] = search + cluster + done.cycles
+        values, counts = _function(device, done.y.view(np.uint16))
+        taken |= counts
+        taken["cycles"] = search + cluster + done.cycles + counts["function_cycles"]
         for name in CHIP_COUNTERS:
             totals[name] += taken[name] if name in taken else getattr(done, name, 0)
-        values = {"y": done.y.view(np.uint16), "overflow": done.overflow, "a_index": index, "a_mask": mask[row]}
+        values |= {"y": done.y.view(np.uint16), "overflow": done.overflow, "a_index": index, "a_mask": mask[row]}
         values |= {"a_scale": scale[row], "cycles_taken": taken["cycles"]}
         for name, array in shown.items():
             array[row] = np.reshape(values[name], array[row].shape)
     return list(totals.values())
+
+
+def _function(device: KllmChip, y: np.ndarray) -> tuple[dict[str, Any], dict[str, int]]:
+    """Results and registers of the Functional Unit, and its counters."""
+    if device.function == "none":
+        return {}, dict.fromkeys(FUNCTION_COUNTERS, 0)
+    words = y if device.n > 1 else y[0]
+    done = functional_jit.run(words, op=device.function, t=device.n, softmax=device.softmax)
+    counts = (done.cycles, done.exps, done.roots, done.divides)
+    values = {"z": done.y, "top": done.top, "terms": done.terms, "total": done.total}
+    return values, dict(zip(FUNCTION_COUNTERS, counts, strict=True))
 
 
 def _indices(

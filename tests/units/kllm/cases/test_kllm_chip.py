@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from refemu.units.kllm.cases import functional as functional_cases
 from refemu.units.kllm.kllm_chip import UNIT
+from refemu.units.unit import Config
 
 CONFIGS = list(UNIT.configs)
+PLAIN = [name for name in CONFIGS if UNIT.configs[name]["function"] == "none"]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -26,7 +29,7 @@ def test_scales_of_zeros_are_one(name: str) -> None:
     assert np.ravel(UNIT.evaluate(config, block.inputs).a_scale).tolist() == [0x3C00] * 4
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_every_other_column_overflows(name: str) -> None:
     config = UNIT.configs[name]
     (block,) = (each for each in UNIT.cases(config, "edge", 0) if each.why.startswith("every other"))
@@ -44,3 +47,26 @@ def test_mappings_differ_in_cycles_only() -> None:
 
     assert np.array_equal(results[0].y, results[1].y) and np.array_equal(results[0].a_index, results[1].a_index)
     assert results[0].cycles != results[1].cycles and results[0].count_cycles != results[1].count_cycles
+
+
+@pytest.mark.parametrize("kind", ["paper", "edge"])
+@pytest.mark.parametrize("pops", [0, 1, 3])
+def test_outputs_are_the_arguments_of_functional(pops: int, kind: str) -> None:
+    """Masked ones are products beyond fp16; of zeros the sum of both paths is the positive one."""
+    config = Config(**{**UNIT.configs["softmax"], "pops": pops})
+    own = Config(op="softmax", t=config["n"], softmax=config["softmax"])
+    blocks = {block.why: block for block in UNIT.cases(config, kind, 0)}  # type: ignore[arg-type]
+    for block in functional_cases.cases(own, kind, 0):  # type: ignore[arg-type]
+        x, result = block.inputs["x"], UNIT.evaluate(config, blocks[f"{block.why} (outputs)"].inputs)
+        assert np.array_equal(result.y, np.where(x == 0x8000, 0, x))
+        assert np.array_equal(result.overflow, x == 0xFC00)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_outputs_are_arguments_of_functional(seed: int) -> None:
+    """D-kllm-63: no infinity, no NaN."""
+    for function in ("exp", "sqrt", "recip", "softmax"):
+        config = Config(**{**UNIT.configs["softmax"], "function": function})
+        for block in UNIT.cases(config, "random", seed):
+            result = UNIT.evaluate(config, block.inputs)
+            assert not result.overflow.any() and result.z.shape == result.y.shape

@@ -1,22 +1,30 @@
-"""Products on lanes: what a Product holds, and threads or leading axes that change nothing."""
+"""Products on lanes: what a Product holds, threads or leading axes that change nothing, functions of the outputs."""
 
 import dataclasses
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
+from refemu.arith.checks import Refused
+from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import index_matmul, kllm_chip
 from refemu.units.kllm.kllm_chip import Product, on_lanes, operands
 from refemu.units.kllm.pe_lane import COUNTERS
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 from refemu.units.kllm.twins.index_matmul import prepare
+from tests.oracles.kllm import chip as oracle
 from tests.units.kllm.chip_operands import PAIR, scores, sizes
 from tests.units.kllm.kmeans_operands import tensor
+
+RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.matmul, id="twin")]
 
 
 def test_a_product_has_the_counters_of_a_lane() -> None:
     names = [field.name for field in dataclasses.fields(Product)]
 
-    assert names == ["y", "overflow", *COUNTERS, "batches"]
+    assert names == ["y", "overflow", *COUNTERS, "batches", "z", "function_cycles", "exps", "roots", "divides"]
 
 
 def test_words_and_tensors_are_one_product() -> None:
@@ -45,3 +53,57 @@ def test_rows_follow_each_other() -> None:
     none = kllm_chip.matmul(a, b, chip=sizes(), seen=(0, 0))
     assert (none.cycles, none.tiles, none.y.any()) == (0, 0, np.False_)
     assert kllm_chip_jit.matmul(a, b, chip=sizes(), seen=(0, 0)).equals(none)
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("softmax", ["fp16", "softmax32"])
+@pytest.mark.parametrize("function", ["exp", "sqrt", "recip", "softmax"])
+@pytest.mark.parametrize("seen", [None, (8, 3), (0, 7)])
+def test_a_function_takes_the_columns_that_a_row_sees(run: Any, softmax: Any, function: Any, seen: Any) -> None:
+    """D-kllm-62: behind the last edge of the product, row after row."""
+    arith = KllmArith(softmax=softmax)
+    plain = run(*PAIR, chip=sizes(), seen=seen, preset=arith)
+    result = run(*PAIR, chip=sizes(), seen=seen, preset=arith, function=function)
+    widths = [8, 8] if seen is None else seen
+    answers = [
+        oracle.applied(function, row[:width], softmax)
+        for row, width in zip(plain.y.view(np.uint16).tolist(), widths, strict=True)
+        if width
+    ]
+
+    filled = iter(answers)
+    due = [next(filled).z + [0] * (8 - width) if width else [0] * 8 for width in widths]
+    assert result.z.dtype == np.float16 and result.z.view(np.uint16).tolist() == due
+    for counter in ("function_cycles", "exps", "roots", "divides"):
+        assert getattr(result, counter) == sum(each.counters.get(counter, 0) for each in answers)
+    none = {"z": None, "function_cycles": 0, "exps": 0, "roots": 0, "divides": 0}
+    assert replace(result, **none).equals(plain)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_integers_and_leading_axes_have_functions(run: Any) -> None:
+    """A row of integers has every column, however few positions it sees."""
+    a, v = scores(2, 40, 5), tensor((40, 8), 2, 3, 1)
+    result = run(a, v, chip=sizes(), seen=(40, 3), function="softmax")
+    shaped = run(tensor((1, 2, 40), 2, 1, 2), PAIR[1], chip=sizes(), function="softmax")
+
+    assert result.function_cycles == 2 * 3 and result.z.view(np.uint16).tolist() == [
+        oracle.applied("softmax", row).z for row in result.y.view(np.uint16).tolist()
+    ]
+    flat = run(*PAIR, chip=sizes(), function="softmax")
+    assert shaped.z.shape == (1, 2, 8) and shaped.z.tobytes() == flat.z.tobytes()
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_outputs_that_no_function_takes_are_named(run: Any) -> None:
+    """D-kllm-63: with row and column; what a row does not see is not looked at."""
+    a, b = PAIR
+    beyond = replace(b, scale=np.where(np.arange(8) == 5, 0x7BFF, b.scale).astype(np.uint16))
+    y = run(a, beyond, chip=sizes()).y
+    assert not np.isfinite(y[:, 5]).all() and np.isfinite(np.delete(y, 5, axis=1)).all()
+    place = next((row, 5) for row in range(2) if y[row, 5] == np.inf or np.isnan(y[row, 5]))
+    with pytest.raises(Refused, match=rf"functional: x must hold .*, got .* at index \({place[0]}, 5\)"):
+        run(a, beyond, chip=sizes(), function="softmax")
+    assert np.isfinite(run(a, beyond, chip=sizes(), seen=(5, 4), function="softmax").z).all()
+    with pytest.raises(Refused, match="kllm_chip: function must be one of 'none', 'exp'"):
+        run(a, b, function="log")

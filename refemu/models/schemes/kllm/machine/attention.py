@@ -1,7 +1,7 @@
 """Attention on KLLM's chip: K-Means x K-Means, softmax, quantized scores, integer x K-Means [kllm §III-A, §IV-A].
 
 A row is a query head of a token; the query heads that read one KV head stand below each other. A row sees the keys up
-to its own token; units whose lanes are the keys are configured for every number of keys.
+to its own token. The chip's Functional Unit takes the logits that the lanes wrote (D-kllm-62).
 """
 
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import multiplied
 from refemu.units.kllm.index_matmul import Scores
+from refemu.units.kllm.kllm_chip import Product
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,11 @@ class Head:
     scores: Scores
     context: np.ndarray  #: float16 (rows, dim)
 
+    @property
+    def sees(self) -> np.ndarray:
+        """The keys that each row sees, a mask (rows, keys)."""
+        return np.arange(self.keys.shape[0]) < self.seen[:, None]
+
     def rows(self) -> Iterator[tuple[int, np.ndarray]]:
         """Every number of keys, with the rows that see as many."""
         for count in np.unique(self.seen).tolist():
@@ -48,8 +54,9 @@ def attention(ports: Ports, q: KMeansTensor, cache: IndexCache, output: np.ndarr
     by_head = output.reshape(tokens, sizes.kv_heads, group * sizes.head_dim)
     for number in range(sizes.kv_heads):
         head = _head(ports, q, cache, number)
-        yield _logits(ports, head)
-        yield _softmax(ports, head)
+        answer = ports.multiply(head.queries, head.keys, seen=head.seen, function="softmax")
+        yield _logits(ports, head, answer)
+        yield _softmax(ports, head, answer)
         yield _quantized(ports, head)
         yield _mixed(ports, head, by_head[:, number].reshape(head.context.shape))
 
@@ -71,11 +78,9 @@ def _operation(
     return Operation(f"{ports.full(name)}.{head.number}", unit, config, shape, **more)
 
 
-def _logits(ports: Ports, head: Head) -> Operation:
+def _logits(ports: Ports, head: Head, answer: Product) -> Operation:
     """A product for every row and key that it sees; outliers of both sides are left out of the counts."""
-    q, k = head.queries, head.keys
-    answer = ports.multiply(q, k, seen=head.seen)
-    sees = np.arange(k.shape[0]) < head.seen[:, None]
+    q, k, sees = head.queries, head.keys, head.sees
     pairs = int(np.count_nonzero(sees))
     return multiplied(
         f"{ports.full('logits')}.{head.number}",
@@ -90,18 +95,14 @@ def _logits(ports: Ports, head: Head) -> Operation:
     )
 
 
-def _softmax(ports: Ports, head: Head) -> Operation:
-    differing = elements = cycles = 0
-    config = {"op": "softmax", "softmax": ports.operands.arith.softmax}
-    for count, rows in head.rows():
-        inputs = {"x": fp16.bits(head.logits)[rows, :count]}
-        answer = ports.evaluate("functional", {**config, "t": count}, inputs)
-        due = head.scores.p[rows, :count].view(np.uint16)
-        differing += differences(answer.y.reshape(due.shape), due)
-        elements, cycles = elements + due.size, cycles + answer.cycles
-    more = {"elements": elements, "differing": differing, "cycles": cycles, "words": {"logits": elements}}
+def _softmax(ports: Ports, head: Head, answer: Product) -> Operation:
+    """Softmax of every row over the keys that it sees, behind the last edge of the logits."""
+    assert answer.z is not None
+    due = head.scores.p[head.sees]
+    differing, cycles = differences(answer.z[head.sees], due), answer.function_cycles
+    more = {"elements": due.size, "differing": differing, "cycles": cycles, "words": {"logits": due.size}}
     more |= {"kind": "attention", "cost": Cost(cycles=cycles)}
-    widest = {**config, "t": int(head.seen.max())}
+    widest = {"op": "softmax", "softmax": ports.operands.arith.softmax, "t": int(head.seen.max())}
     return _operation(ports, head, "softmax", "functional", widest, head.logits.shape, **more)
 
 
