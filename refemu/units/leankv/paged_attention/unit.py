@@ -485,7 +485,10 @@ UNIT: Unit[State, Result] = Unit(
             **{**SMALL, "low": None, "high": "K4V4"}, preset="paper", **_options(PAPER, order="sequential", fma=False)
         ),
         "f128": Config(
-            **{**SMALL, "heads": 1, "head_size": 128, "page_bytes": 6784}, preset="paper", **_options(PAPER), stages=True
+            **{**SMALL, "heads": 1, "head_size": 128, "page_bytes": 6784},
+            preset="paper",
+            **_options(PAPER),
+            stages=True,
         ),
         "f64": Config(**{**SMALL, "heads": 3, "page_bytes": 6144}, preset="paper", **_options(PAPER), stages=True),
         "narrow": Config(**{**SMALL, "heads": 1}, preset="paper", **_options(PAPER, **NARROW), stages=True),
