@@ -1,7 +1,8 @@
-"""Phases of paged_attention on arrays: one page, one softmax, one tree, one combination of chunks.
+"""Phases of paged_attention on arrays: one page, one softmax, one sum of accumulators, one combination of chunks.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-leankv-43 (maximum), D-leankv-44
-(exponential), D-leankv-45 (division), D-leankv-46 (partitions), D-leankv-56 (block of threads). Arrays have the G query heads of a KV head first.
+(exponential), D-leankv-45 (division), D-leankv-46 (partitions), D-leankv-56 (block of threads). Arrays have the G query
+heads of a KV head first.
 """
 
 from collections.abc import Callable
@@ -135,8 +136,8 @@ def combine(
     """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
 
     parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. `softmax_eps` is added to the
-    total of all, and to a chunk's in float64, there as the decimal constant of the published code (1e-6). The threads of a
-    block add the total, whatever `order` is.
+    total of all, and to a chunk's in float64, there as the decimal constant of the published code (1e-6). The
+    threads of a block add the total, whatever `order` is.
     """
     eps = np.float32(arithmetic.softmax_eps)
     with np.errstate(all="ignore"):

@@ -9,7 +9,8 @@ from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
-COUNTERS = ("pages", *SEGMENTS, "macs", "exps", "divisions")
+SECTORS = tuple(name.replace("words", "sectors") for name in SEGMENTS)
+COUNTERS = ("pages", *SEGMENTS, *SECTORS, "macs", "exps", "divisions")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class State:
     val_meta_words: int
     score_words: int
     pos_words: int
+    key_sectors: int  #: of 32 bytes, that the loads of a warp touch
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
     macs: int  #: 2 F for every token and query head
     exps: int
     divisions: int

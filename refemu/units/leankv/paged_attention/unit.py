@@ -2,7 +2,8 @@
 
 Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself), D-leankv-19 (heads that share a KV head),
 D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44
-(exponential), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-56 (block of threads), D-arith-2 (rounding of the output).
+(exponential), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-56 (block of threads),
+D-leankv-57 (loads of a warp), D-leankv-58 (sectors of a load), D-arith-2 (rounding of the output).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ from refemu.units.leankv.paged_attention.arithmetic import (
     require_distinct,
 )
 from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
+from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, State, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
@@ -242,6 +244,16 @@ class PagedAttention(Stepped[State]):
         """float32 values of a register: a copy of this shape."""
         return values(getattr(self.state, name), *shape)
 
+    def _read(self, page: Page, *segments: str) -> dict[str, int]:
+        """Counters after a warp's loads of these segments of a page: words of the tokens, sectors of the loads."""
+        layout, number = self.layouts.sections[page.section], fields(self.state.entry)[page.cell]
+        loads, counted = traffic(layout, page.tokens, base=number * layout.size), {}
+        for name in segments:
+            words, sectors = f"{name}_words", f"{name}_sectors"
+            counted[words] = getattr(self.state, words) + page.tokens * _words(layout.parts[name])
+            counted[sectors] = getattr(self.state, sectors) + loads[name].sectors
+        return counted
+
     def _image(self, page: Page) -> np.ndarray:
         words = self.layouts.high.size // 2
         number = fields(self.state.entry)[page.cell]
@@ -256,16 +268,14 @@ class PagedAttention(Stepped[State]):
         keys = phases.read(self.layouts, page, self._image(page)).key
         logits = self._stage("logits", self.heads, -1)
         logits[:, page.start : page.start + page.tokens] = self._logits(self._q(), keys.decode())
-        parts = self.layouts.sections[page.section].parts
         return replace(
             before,
             event="key_page",
             page=before.page + 1,
             pages=before.pages + 1,
             logits=patterns(logits),
-            key_words=before.key_words + page.tokens * _words(parts["key"]),
-            key_meta_words=before.key_meta_words + page.tokens * _words(parts["key_meta"]),
             macs=before.macs + page.tokens * self.heads * self.features,
+            **self._read(page, "key", "key_meta"),
         )
 
     def _logits(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -308,15 +318,13 @@ class PagedAttention(Stepped[State]):
         value = phases.read(self.layouts, page, self._image(page)).value
         p = self._stage("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
         acc = self._added(page, p, value.decode(), self._stage("acc", self.heads, -1, self.features))
-        parts = self.layouts.sections[page.section].parts
         return replace(
             before,
             event="value_page",
             page=before.page + 1,
             acc=patterns(acc),
-            val_words=before.val_words + page.tokens * _words(parts["val"]),
-            val_meta_words=before.val_meta_words + page.tokens * _words(parts["val_meta"]),
             macs=before.macs + page.tokens * self.heads * self.features,
+            **self._read(page, "val", "val_meta"),
         )
 
     def _added(self, page: Page, p: np.ndarray, value: np.ndarray, acc: np.ndarray) -> np.ndarray:
@@ -366,21 +374,17 @@ class PagedAttention(Stepped[State]):
         )
 
     def _score(self) -> State:
-        """Scores of all tokens, after all query heads."""
-        before, chunks = self.state, self._chunks()
-        stored = [phases.read(self.layouts, page, self._image(page)) for chunk in chunks for page in chunk]
+        """Scores of all tokens, after all query heads; positions are read where the newest token keeps its own."""
+        pages = [page for chunk in self._chunks() for page in chunk]
+        stored = [phases.read(self.layouts, page, self._image(page)) for page in pages]
         score, position = (np.concatenate([getattr(page, name) for page in stored]) for name in ("score", "position"))
-        p = values(before.p, self.heads, -1)[:, : len(score)]
-        scores = phases.add_score(score, position, p, before.newest, self.arithmetic)
-        padded = np.zeros(len(before.score), np.uint32)
-        padded[: len(scores)] = scores.view(np.uint32)
-        return replace(
-            before,
-            event="score",
-            score=tuple(padded.tolist()),
-            score_words=before.score_words + 2 * len(score),
-            pos_words=before.pos_words + 2 * len(score) * (not self.arithmetic.include_self),
-        )
+        segments = ("score",) if self.arithmetic.include_self else ("score", "pos")
+        for page in pages:
+            self.state = replace(self.state, **self._read(page, *segments))
+        p = values(self.state.p, self.heads, -1)[:, : len(score)]
+        scores = np.zeros(len(self.state.score), np.float32)
+        scores[: len(score)] = phases.add_score(score, position, p, self.state.newest, self.arithmetic)
+        return replace(self.state, event="score", score=fields(patterns(scores)))
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `attend` does, and a page in two cells."""

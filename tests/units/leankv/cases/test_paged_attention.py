@@ -5,7 +5,6 @@ import pytest
 
 from refemu.units.leankv.paged_attention import UNIT
 
-
 WHOLE = ("f128", "f64")  #: pages of the paper's size: one random row, nothing else
 FEW = ("long", "narrow", "chunks")  #: rows of some kinds only
 

@@ -5,6 +5,7 @@ into a small buffer, tokens of a key and features of a value side by side; chunk
 heads of as many chunks at once.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,9 +18,10 @@ from refemu.arith.fp16_jit import plain, ready, round16, to_f32
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.scores import paged_scores
+from refemu.units.leankv.kernels.sectors import page_sectors
 from refemu.units.leankv.paged_attention import UNIT, PagedAttention, phases
 from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
-from refemu.units.leankv.paged_attention.ports import COUNTERS, SEGMENTS
+from refemu.units.leankv.paged_attention.ports import COUNTERS, SECTORS, SEGMENTS
 from refemu.units.leankv.significance import Gqa
 
 COLUMNS = 13  #: of `layout` in kernels/attention.py
@@ -277,7 +279,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
         columns |= _registers(device, done, slots)
     for port, output in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         output[...] = columns[port.name].reshape(output.shape)
-    counts = _counters(device, lengths)
+    counts = _counters(device, lengths) | _sectors(device, entries, lengths)
     return [counts[name] for name in COUNTERS]
 
 
@@ -290,7 +292,7 @@ def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np
     found = {"logits": _padded(done.logits, slots), "chances": _padded(done.chances, slots)}
     found["acc"] = fp16.canonical(done.acc[last]).view(np.uint32)
     for name, array in per_chunk.items():
-        each = array.reshape(len(array), -1)
+        each = array.reshape(len(array), math.prod(array.shape[1:]))
         whole = np.zeros((rows, lanes[name] // each.shape[1], each.shape[1]), np.float32)
         whole[done.unit, number] = each
         found[name] = fp16.canonical(whole).view(np.uint32)
@@ -335,6 +337,19 @@ def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
         "exps": heads * (tokens + combined[0]),
         "divisions": heads * (divided + combined[1]),
     }
+
+
+def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
+    """Sectors that the warps' loads touch; a row's pages are numbered from 0."""
+    pages, counts = device.layouts, np.zeros(len(SECTORS), np.int64)
+    groups = np.array(
+        [(page.key_packs, page.value_packs, page.k_group, page.k_vec, page.v_group) for page in pages.sections],
+        np.int64,
+    )
+    own = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
+    positions = not device.arithmetic.include_self
+    page_sectors(own, np.asarray(lengths, np.int64), pages.high.size // 2, *_layout(pages), groups, positions, counts)
+    return dict(zip(SECTORS, counts.tolist(), strict=True))
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:
