@@ -24,17 +24,19 @@ KEY, KEY_META, VAL, VAL_META, SCORE, POS = range(6)  # of `counts`
 def page_sectors(cells, lengths, size, layout, key_packs, value_packs, groups, positions, counts):
     """counts (6,) += sectors of all pages of table entries `cells` (U, L) with tokens `lengths` (U, 2).
 
-    Pages have `size` words and lie one after the other; packs (2, P): words of a page's packs of token 0, of which
-    P is groups[s, 0] for keys and groups[s, 1] for values; then Kgroup, Kvec, Vgroup. positions: whether they are read.
+    Pages have `size` words and lie one after the other; key_packs, value_packs (2, P): words of a page's packs of token
+    0, of which P is groups[s, 0] for keys and groups[s, 1] for values; then Kgroup, Kvec, Vgroup. positions: whether
+    they are read.
     """
+    marks = np.zeros(size // WORDS + 3, np.int64)
     for u in range(cells.shape[0]):
         for s in range(2):
             table, held = layout[s], layout[s, P_TOKENS]
             for j in range((lengths[u, s] + held - 1) // held):
                 base = cells[u, j + s * (cells.shape[1] - 1 - 2 * j)] * size
                 count = min(held, lengths[u, s] - j * held)
-                _keys(base, count, table, key_packs[s], groups[s], counts)
-                _values(base, count, table, value_packs[s], groups[s], counts)
+                _keys(base, count, table, key_packs[s], groups[s], counts, marks)
+                _values(base, count, table, value_packs[s], groups[s], counts, marks)
                 for t in range(0, count, WARP):
                     last = 2 * min(count, t + WARP) - 1
                     counts[SCORE] += _run(base + table[P_SCORE] + 2 * t, base + table[P_SCORE] + last)
@@ -49,17 +51,20 @@ def _run(first, last):
 
 
 @helper
-def _seen(words, count):
-    """Different sectors among the first `count` of `words`, which are sorted in place."""
-    found, before = np.int64(0), np.int64(-1)
-    for sector in np.sort(words[:count] // WORDS):
-        found += sector != before
-        before = sector
-    return found
+def _seen(words, count, base, marks):
+    """Different sectors among the first `count` of `words` of a page at `base`; marks[0] counts the calls."""
+    different, first = np.int64(0), base // WORDS - 1
+    marks[0] += 1
+    for k in range(count):
+        sector = words[k] // WORDS - first
+        if marks[sector] != marks[0]:
+            marks[sector] = marks[0]
+            different += 1
+    return different
 
 
 @helper
-def _keys(base, count, table, packs, groups, counts):
+def _keys(base, count, table, packs, groups, counts, marks):
     """Loads of a page's keys: one for each vector of Kvec packs of every Kgroup-th thread."""
     size, members, vec = groups[0], groups[2], groups[3]
     vectors, meta = size // (members * vec), table[P_K_GROUPS]
@@ -73,7 +78,7 @@ def _keys(base, count, table, packs, groups, counts):
                     for e in range(vec):
                         words[used] = base + packs[(member * vectors + v) * vec + e] + t * table[P_K_STEP]
                         used += 1
-            counts[KEY] += _seen(words, used)
+            counts[KEY] += _seen(words, used, base, marks)
         if meta > 0:
             used = 0
             for t in range(t0, end):
@@ -81,25 +86,25 @@ def _keys(base, count, table, packs, groups, counts):
                     at = base + table[P_K_META] + 2 * (t * meta + member * meta // members)
                     words[used], words[used + 1] = at, at + 1
                     used += 2
-            counts[KEY_META] += _seen(words, used)
+            counts[KEY_META] += _seen(words, used, base, marks)
 
 
 @helper
-def _values(base, count, table, packs, groups, counts):
+def _values(base, count, table, packs, groups, counts, marks):
     """Loads of a page's values: one for each pack of a thread, of Vvec tokens; of the last of them all slots."""
     size, members, vec = groups[1], groups[4], table[P_V_VEC]
-    own, meta = size // members, table[P_V_GROUPS]
+    part, meta = size // members, table[P_V_GROUPS]
     words = np.empty(2 * WARP * max(vec, 2), np.int64)
     block = WARP // members * vec
     for t0 in range(0, count, block):
         end = min((count + vec - 1) // vec * vec, t0 + block)
-        for i in range(own):
+        for i in range(part):
             used = 0
             for t in range(t0, end):
                 for member in range(members):
-                    words[used] = base + packs[member * own + i] + t // vec * table[P_V_STEP] + t % vec
+                    words[used] = base + packs[member * part + i] + t // vec * table[P_V_STEP] + t % vec
                     used += 1
-            counts[VAL] += _seen(words, used)
+            counts[VAL] += _seen(words, used, base, marks)
         if meta > 0:
             for lane in range(vec):
                 used = 0
@@ -109,4 +114,4 @@ def _values(base, count, table, packs, groups, counts):
                         words[used], words[used + 1] = at, at + 1
                         used += 2
                 if used > 0:
-                    counts[VAL_META] += _seen(words, used)
+                    counts[VAL_META] += _seen(words, used, base, marks)

@@ -91,7 +91,7 @@ def test_threads_read_every_word_of_their_tokens_once(page: UnifiedPage) -> None
 
 
 def test_addresses_of_a_warp() -> None:
-    """K8V4 at 128: four threads read 8 bytes each of a key, eight of the next token; eight 4 bytes each of a value."""
+    """D-leankv-57, K8V4 at 128: four threads read 8 bytes each of a key; eight 4 bytes each of two values."""
     page = UnifiedPage(128, "K8V4")
     loads = list(page_loads(page, 9))
     key = [load for load in loads if load.segment == "key"]

@@ -182,9 +182,9 @@ def stages(
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))
-    own = chances.copy() if every else logits
+    before = chances.copy() if every else logits
     joined = _combined(pages, arithmetic, tasks, sums, tops, totals, chances) if len(tasks) > len(flat) else sums
-    return Stages(round16(joined).reshape(out.shape), p, own, logits, acc, tops, totals, sums, tasks[:, 0])
+    return Stages(round16(joined).reshape(out.shape), p, before, logits, acc, tops, totals, sums, tasks[:, 0])
 
 
 def _combined(
@@ -289,14 +289,14 @@ def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np
     chunks = np.bincount(done.unit, minlength=rows)
     last, number = np.cumsum(chunks) - 1, np.arange(len(done.unit)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
     per_chunk = {"tops": _maxima(done.tops), "totals": done.totals, "sums": done.sums}
-    found = {"logits": _padded(done.logits, slots), "chances": _padded(done.chances, slots)}
-    found["acc"] = fp16.canonical(done.acc[last]).view(np.uint32)
+    columns = {"logits": _padded(done.logits, slots), "chances": _padded(done.chances, slots)}
+    columns["acc"] = fp16.canonical(done.acc[last]).view(np.uint32)
     for name, array in per_chunk.items():
         each = array.reshape(len(array), math.prod(array.shape[1:]))
         whole = np.zeros((rows, lanes[name] // each.shape[1], each.shape[1]), np.float32)
         whole[done.unit, number] = each
-        found[name] = fp16.canonical(whole).view(np.uint32)
-    return found
+        columns[name] = fp16.canonical(whole).view(np.uint32)
+    return columns
 
 
 def _padded(p: np.ndarray, slots: int) -> np.ndarray:
@@ -346,9 +346,9 @@ def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -
         [(page.key_packs, page.value_packs, page.k_group, page.k_vec, page.v_group) for page in pages.sections],
         np.int64,
     )
-    own = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
+    cells = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
     positions = not device.arithmetic.include_self
-    page_sectors(own, np.asarray(lengths, np.int64), pages.high.size // 2, *_layout(pages), groups, positions, counts)
+    page_sectors(cells, np.asarray(lengths, np.int64), pages.high.size // 2, *_layout(pages), groups, positions, counts)
     return dict(zip(SECTORS, counts.tolist(), strict=True))
 
 
