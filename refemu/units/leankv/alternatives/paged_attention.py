@@ -26,7 +26,7 @@ class InTurn(Pages):
 class Interleaved(Pages):
     """The threads that share a key take its features in turn."""
 
-    def key_order(self, arithmetic: Arithmetic) -> Order:
+    def key_order(self, arithmetic: Arithmetic) -> Lanes:
         groups = self.high.k_group
         order = Lanes(groups, "strided", Tree(groups), "product")
         return order if arithmetic.order == KERNEL else super().key_order(arithmetic)

@@ -211,7 +211,7 @@ class Pages:
         unit = self.high.tokens * self.sections[1].tokens
         return -(-arithmetic.partition_tokens // unit) * unit
 
-    def key_order(self, arithmetic: Arithmetic) -> Order:
+    def key_order(self, arithmetic: Arithmetic) -> Lanes:
         """Order of the products of a query and a key: Kgroup threads with F / Kgroup features each, then a tree.
 
         Parameters
@@ -221,7 +221,7 @@ class Pages:
 
         Returns
         -------
-        Order
+        Lanes
             Order of a sum.
 
         Raises

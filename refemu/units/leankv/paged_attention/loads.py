@@ -69,7 +69,7 @@ class Load:
 class Traffic:
     """Loads of a segment of a page."""
 
-    loads: int
+    loads: int  #: instructions of the warp
     sectors: int  #: that they touch, load by load
     least: int  #: that the same data would take side by side, load by load
 

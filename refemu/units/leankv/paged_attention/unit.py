@@ -22,7 +22,6 @@ from refemu.units.leankv.cases import paged_attention as paged_attention_cases
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import phases
 from refemu.units.leankv.paged_attention.arithmetic import (
-    BLOCK,
     CONSTANTS,
     DIFFKV,
     EPSILON,
@@ -37,6 +36,7 @@ from refemu.units.leankv.paged_attention.arithmetic import (
     require,
     require_distinct,
 )
+from refemu.units.leankv.paged_attention.configurations import CONFIGS
 from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
 from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
@@ -44,7 +44,7 @@ from refemu.units.leankv.paged_attention.ports import COUNTERS, State, patterns,
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Port, Ports, fields, lanes
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import RunFunction, Unit
 
 __all__ = [
     "CONSTANTS",
@@ -244,7 +244,7 @@ class PagedAttention(Stepped[State]):
         """float32 values of a register: a copy of this shape."""
         return values(getattr(self.state, name), *shape)
 
-    def _read(self, page: Page, *segments: str) -> dict[str, int]:
+    def _read(self, page: Page, *segments: str) -> dict[str, Any]:
         """Counters after a warp's loads of these segments of a page: words of the tokens, sectors of the loads."""
         layout, number = self.layouts.sections[page.section], fields(self.state.entry)[page.cell]
         loads, counted = traffic(layout, page.tokens, base=number * layout.size), {}
@@ -448,61 +448,12 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return PagedAttention(**config).ports
 
 
-def _options(arithmetic: Arithmetic, **changes: Any) -> dict[str, Any]:
-    """Parameters of a configuration; those of the block only where it is not the usual one."""
-    usual = asdict(Arithmetic())
-    block = {name for name, _, _ in BLOCK} | {"join"}
-    options = {**asdict(arithmetic), **changes}
-    return {name: value for name, value in options.items() if name not in block or value != usual[name]}
-
-
-SMALL: dict[str, int | str] = {
-    "head_size": 64,
-    "heads": 2,
-    "high": "K8V4",
-    "low": "K4V2",
-    "page_bytes": 384,
-    "cells": 6,
-}
-
-#: A smaller block of threads than the published one
-NARROW: dict[str, Any] = {
-    "warps": 2,
-    "sum_threads": 8,
-    "key_threads": 2,
-    "value_rows": 2,
-    "value_slots": 1,
-    "join": "sequential",
-}
-
 UNIT: Unit[State, Result] = Unit(
     name="paged_attention",
     version=2,
     paper="leankv §6.2",
     meaning="attention of one step over the pages of a KV head",
-    configs={
-        "paper": Config(**SMALL, preset="paper", **_options(PAPER)),
-        "diffkv": Config(**SMALL, preset="diffkv", **_options(DIFFKV, partition_tokens=1)),
-        "odd": Config(**{**SMALL, "heads": 8, "page_bytes": 512}, preset="paper", **_options(PAPER)),
-        "long": Config(**{**SMALL, "heads": 1, "page_bytes": 1024, "cells": 14}, preset="paper", **_options(PAPER)),
-        "one_precision": Config(
-            **{**SMALL, "low": None, "high": "K4V4"}, preset="paper", **_options(PAPER, order="sequential", fma=False)
-        ),
-        "f128": Config(
-            **{**SMALL, "heads": 1, "head_size": 128, "page_bytes": 6784},
-            preset="paper",
-            **_options(PAPER),
-            stages=True,
-        ),
-        "f64": Config(**{**SMALL, "heads": 3, "page_bytes": 6144}, preset="paper", **_options(PAPER), stages=True),
-        "narrow": Config(**{**SMALL, "heads": 1}, preset="paper", **_options(PAPER, **NARROW), stages=True),
-        "chunks": Config(
-            **{**SMALL, "heads": 2},
-            preset="diffkv",
-            **_options(DIFFKV, partition_tokens=1, warps=2, value_rows=1),
-            stages=True,
-        ),
-    },
+    configs=CONFIGS,
     ports=ports,
     unit_class=PagedAttention,
     cases=paged_attention_cases.cases,
