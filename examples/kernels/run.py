@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from examples.kernels.bugs import BUGS, Bug, planted
-from examples.kernels.ways import HERE, WAYS, Absent, Run, ways_of
+from examples.kernels.ways import HERE, WAYS, Absent, Run, runs
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.golden.compare import dut
@@ -143,8 +143,8 @@ def main() -> int:
     lines = [
         held(out, way, unit, config)
         for unit, configs in UNITS.items()
-        for way in ways_of(unit)
-        if way in WAYS
+        for way in WAYS
+        if runs(way, unit)
         for config in configs
     ]
     lines += [hunted(out, bug) for bug in BUGS]

@@ -148,6 +148,6 @@ WAYS: Mapping[str, Callable[..., Run]] = {
 }
 
 
-def ways_of(unit: str) -> list[str]:
-    """How the kernels of a unit run: in C too where there is a file."""
-    return [way for way in WAYS if unit in KERNELS or not way.startswith("C, ")]
+def runs(way: str, unit: str) -> bool:
+    """Whether there is a kernel of a unit to run so: in C of some only."""
+    return unit in KERNELS or not way.startswith("C, ")

@@ -23,7 +23,7 @@ C_RUNS = [
     for way in ("C, called", "C, program")
     for unit, configs in run.UNITS.items()
     for config in configs
-    if way in ways.ways_of(unit)
+    if ways.runs(way, unit)
 ]
 SLOW_RUNS = [
     (way, unit, config) for way in ("numba.cuda", "Triton") for unit, configs in SMALL.items() for config in configs
@@ -54,7 +54,13 @@ def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Pa
     assert line.rows_per_second > 0
 
 
-@pytest.mark.parametrize("bug", bugs.BUGS, ids=lambda bug: bug.what)
+BUGS = [  #: those of attention take seconds each
+    pytest.param(bug, id=bug.what, marks=[pytest.mark.long] if bug.unit == "paged_attention" else [])
+    for bug in bugs.BUGS
+]
+
+
+@pytest.mark.parametrize("bug", BUGS)
 def test_bug_is_caught(bug: bugs.Bug, sets: Path) -> None:
     line = run.hunted(sets, bug)
 
@@ -63,7 +69,7 @@ def test_bug_is_caught(bug: bugs.Bug, sets: Path) -> None:
 
 
 def test_every_kernel_has_a_bug_in_every_language() -> None:
-    kernels = {(way, unit) for unit in run.UNITS for way in ways.ways_of(unit)}
+    kernels = {(way, unit) for unit in run.UNITS for way in ways.WAYS if ways.runs(way, unit)}
     assert kernels == {(bug.way, bug.unit) for bug in bugs.BUGS}
 
 

@@ -81,7 +81,7 @@ class WarpLoad:
     warp: int  #: of the block
     section: int  #: 0 high, 1 low
     page: int  #: id
-    load: Load
+    load: Load  #: of that page
 
 
 def page_loads(page: UnifiedPage, tokens: int, order: CodeOrder = "paper", element: Element = "pack") -> Iterator[Load]:
