@@ -919,6 +919,12 @@ class _PagedAttentionResult(Result):
     out: numpy.ndarray
     p: numpy.ndarray
     score: numpy.ndarray
+    logits: numpy.ndarray | None
+    tops: numpy.ndarray | None
+    totals: numpy.ndarray | None
+    chances: numpy.ndarray | None
+    acc: numpy.ndarray | None
+    sums: numpy.ndarray | None
     pages: int
     key_words: int
     key_meta_words: int
@@ -926,12 +932,18 @@ class _PagedAttentionResult(Result):
     val_meta_words: int
     score_words: int
     pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
     macs: int
     exps: int
     divisions: int
 
 class _PagedAttentionRun(Protocol):
-    def __call__(self, q: ArrayLike, images: ArrayLike, entry: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, newest: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., cells: int = ..., preset: Literal['paper', 'diffkv'] = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., include_self: bool = ..., gqa: Literal['max', 'mean'] = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _PagedAttentionResult: ...
+    def __call__(self, q: ArrayLike, images: ArrayLike, entry: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, newest: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., cells: int = ..., preset: Literal['paper', 'diffkv'] = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., include_self: bool = ..., gqa: Literal['max', 'mean'] = ..., warps: int = ..., sum_threads: int = ..., key_threads: int = ..., value_rows: int = ..., value_slots: int = ..., join: Literal['tree', 'sequential'] = ..., stages: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _PagedAttentionResult: ...
 
 class _PagedAttentionUnit(Unit[refemu.units.leankv.paged_attention.ports.State, _PagedAttentionResult]):
     run: _PagedAttentionRun
