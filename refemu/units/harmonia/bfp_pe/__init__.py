@@ -1,6 +1,7 @@
 """The reconfigurable processing element [harmonia §IV-B]."""
 
 from refemu.units.harmonia.bfp_pe.operands import operand, require_fields
+from refemu.units.harmonia.bfp_pe.passes import Pass, PassPe
 from refemu.units.harmonia.bfp_pe.unit import (
     LANES,
     M8M4,
@@ -29,6 +30,8 @@ __all__ = [
     "UNIT",
     "Accumulator",
     "BfpPe",
+    "Pass",
+    "PassPe",
     "SubPe",
     "bfp_dot",
     "bfp_dot_int",

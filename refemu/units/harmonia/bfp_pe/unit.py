@@ -7,7 +7,7 @@ Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ __all__ = [
     "run",
 ]
 
+File = tuple[tuple[int, ...], tuple[int, ...], int]  #: signs, mantissas and exponent of a register file
 EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psum", "fuse", "accumulate"))  #: by mode
 
 
@@ -105,6 +106,13 @@ COUNTERS = (
     "scale_mults",
     "fp32_adds",
 )
+
+
+def changed(state: State, **fields: Any) -> State:
+    """`state` with some other fields, without the constructor, which an array of PEs would wait for."""
+    after = object.__new__(State)
+    vars(after).update(vars(state), **fields)
+    return after
 
 
 class BfpPe(Clocked[State]):
@@ -211,17 +219,19 @@ class BfpPe(Clocked[State]):
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
         acc, flags = (0, 0) if clear else (before.acc, before.flags)
-        self.state = self.latched(
-            mode,
-            clear,
-            a_sign,
-            a_mag,
-            a_exp,
-            b,
-            b_sign,
-            b_exp,
-            w_scale,
+        self.state = changed(
+            before,
             event="load",
+            index=before.index + 1,
+            mode=mode,
+            clear=clear,
+            a_sign=a_sign,
+            a_mag=a_mag,
+            a_exp=a_exp,
+            b=b,
+            b_sign=b_sign,
+            b_exp=b_exp,
+            w_scale=w_scale,
             todo=len(EVENTS[mode]),
             slot=0 if begins else before.slot + 1,
             acc=acc,
@@ -233,9 +243,83 @@ class BfpPe(Clocked[State]):
         )
         return self.state
 
+    def load(self, a_sign: tuple[int, ...], a_mag: tuple[int, ...], a_exp: int) -> None:
+        """Fill the next register file while the sub-PEs read the current one.
+
+        Parameters
+        ----------
+        a_sign, a_mag : tuple of int
+            Signs and mantissas of a group of activations, as their ports take them.
+        a_exp : int
+            Shared exponent.
+        """
+        self.state = changed(self.state, next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
+
+    def begin(self, mode: int, clear: int, b: tuple[int, ...], b_sign: tuple[int, ...], b_exp: int, w_scale: int) -> None:
+        """Open the group whose activations are in the next register file.
+
+        Parameters
+        ----------
+        mode, clear : int
+            As the ports of the same names.
+        b, b_sign : tuple of int
+            Codes or mantissas, and their signs.
+        b_exp, w_scale : int
+            Shared exponent and weight factor.
+        """
+        before = self.state
+        self._open(mode, clear, before.next_sign, before.next_mag, before.next_exp, b, b_sign, b_exp, w_scale)
+
+    def resume(
+        self,
+        files: tuple[File, File],
+        latched: tuple[int, ...],
+        acc: int,
+        flags: int,
+        mode: int = M8W4,
+        slot: int = SLOTS - 1,
+        half: tuple[int, tuple[int, ...], tuple[int, ...], int, int] | None = None,
+    ) -> None:
+        """Take the registers of a PE between two cycles.
+
+        Parameters
+        ----------
+        files : tuple of File
+            The next and the current register file.
+        latched : tuple of int
+            Sums of the sub-PEs.
+        acc, flags : int
+            Accumulator, a word of float32, and its flags.
+        mode, slot : int
+            Of the last group, and its slot of the pass.
+        half : tuple, optional
+            `clear`, `b`, `b_sign`, `b_exp` and `w_scale` of a group of M8M8 that has one of its slots left.
+        """
+        names = [f"{file}_{field}" for file in ("next", "current") for field in ("sign", "mag", "exp")]
+        file = dict(zip(names, (*files[0], *files[1]), strict=True))
+        registers = {"index": 0, "latched": latched, "acc": acc, "flags": flags, "mode": mode, "slot": slot}
+        state = changed(self.reset(State), **file, **registers)
+        if half:
+            operands = dict(zip(("clear", "b", "b_sign", "b_exp", "w_scale"), half, strict=True))
+            state = changed(state, event="psum", todo=len(EVENTS[M8M8]) - 1, a_exp=state.current_exp, **operands)
+        self.state = state
+
+    def slot(self) -> State:
+        """Execute the events of one slot, which are those of one cycle.
+
+        Returns
+        -------
+        State
+            Registers after the slot.
+        """
+        state = self._continue()
+        while state.todo and EVENTS[state.mode][-state.todo] != "psum":
+            state = self._continue()
+        return state
+
     def _continue(self) -> State:
         event = EVENTS[self.state.mode][-self.state.todo]
-        before = replace(self.state, event=event, todo=self.state.todo - 1)
+        before = changed(self.state, event=event, todo=self.state.todo - 1)
         events = {"psum": self._psum, "fuse": self._fuse, "scale": self._scale, "accumulate": self._add}
         self.state = events[event](before)
         return self.state
@@ -244,29 +328,32 @@ class BfpPe(Clocked[State]):
         """One slot: a sub-PE works, its sum is latched; one that needs no fusing is converted at once."""
         low = before.mode == M8M8 and before.todo == 2  # its second slot
         if not low:
-            signs, magnitudes, exponent = before.next_sign, before.next_mag, before.next_exp
-            before = replace(before, current_sign=signs, current_mag=magnitudes, current_exp=exponent)
+            before = self._swapped(before)
         slot = before.slot + low
-        signs, nibbles = self._operand(before, 0 if low else 4)
+        made = self._multiplied(before, slot)
+        total = made.latched[seat(before.mode, slot)]
+        cycles, macs = before.cycles + 1, before.macs + LANES * (not low)
+        after = changed(made, slot=slot, psum=total, cycles=cycles, macs=macs)
+        return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
+
+    def _swapped(self, before: State) -> State:
+        """The register file that was filled is the one that the sub-PEs read from now on."""
+        signs, magnitudes, exponent = before.next_sign, before.next_mag, before.next_exp
+        return changed(before, current_sign=signs, current_mag=magnitudes, current_exp=exponent)
+
+    def _multiplied(self, before: State, slot: int) -> State:
+        """The sub-PE of a slot makes its sum, which is latched."""
+        signs, nibbles = self._operand(before, 0 if slot > before.slot else 4)
         total = sub_pe.psum(before.current_sign, before.current_mag, signs, nibbles)
         place = seat(before.mode, slot)
-        after = replace(
-            before,
-            slot=slot,
-            psum=total,
-            cycles=before.cycles + 1,
-            latched=(*before.latched[:place], total, *before.latched[place + 1 :]),
-            macs4x8=before.macs4x8 + LANES,
-            macs=before.macs + LANES * (not low),
-            psums=before.psums + 1,
-        )
-        return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
+        latched = (*before.latched[:place], total, *before.latched[place + 1 :])
+        return changed(before, latched=latched, macs4x8=before.macs4x8 + LANES, psums=before.psums + 1)
 
     def _fuse(self, before: State) -> State:
         """Sub-PEs of both wrappers made the sums of one group, of the high and of the low nibbles."""
         high, low = before.latched[seat(M8M8, before.slot - 1)], before.latched[seat(M8M8, before.slot)]
         joined = self.accumulator._join(high, low, before.a_exp, before.b_exp)
-        return self._converted(replace(before, fusions=before.fusions + 1), *joined)
+        return self._converted(changed(before, fusions=before.fusions + 1), *joined)
 
     def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
         """What a sub-PE reads of b."""
@@ -276,15 +363,15 @@ class BfpPe(Clocked[State]):
         return self.accumulator.convert(p, before.mode, before.a_exp, before.b_exp)
 
     def _converted(self, before: State, p: int, value: int, flags: int) -> State:
-        return replace(before, psum=p, value=value, flags=before.flags | flags, fp_converts=before.fp_converts + 1)
+        return changed(before, psum=p, value=value, flags=before.flags | flags, fp_converts=before.fp_converts + 1)
 
     def _scale(self, before: State) -> State:
         value = self.accumulator.scale(before.value, before.w_scale)
-        return replace(before, value=value, scale_mults=before.scale_mults + 1)
+        return changed(before, value=value, scale_mults=before.scale_mults + 1)
 
     def _add(self, before: State) -> State:
         acc, invalid = self.accumulator._sum(before.acc, before.value, before.clear)
-        return replace(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
+        return changed(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
 
     def draw(self, state: State) -> str:
         """Draw the registers as text, as [harmonia Fig. 13] lays them out.
