@@ -1,6 +1,6 @@
 """The reconfigurable processing element [harmonia §IV-B]."""
 
-from refemu.units.harmonia.bfp_pe.operands import operand, require_fields
+from refemu.units.harmonia.bfp_pe.operands import operand, require_fields, seat
 from refemu.units.harmonia.bfp_pe.passes import Pass, PassPe
 from refemu.units.harmonia.bfp_pe.unit import (
     LANES,
@@ -38,4 +38,5 @@ __all__ = [
     "operand",
     "require_fields",
     "run",
+    "seat",
 ]

@@ -95,8 +95,8 @@ class PassPe(BfpPe):
         per, exponents = NIBBLES[work.mode], self.state.current_exp
         self.work, self.group = work, -(-done // per)
         if done % per:
-            own: Any = exponents
-            self.state = changed(self.state, a_exp=own[done // per])
+            shared: Any = exponents
+            self.state = changed(self.state, a_exp=shared[done // per])
 
     def _swapped(self, before: State) -> State:
         return before

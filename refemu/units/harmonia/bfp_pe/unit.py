@@ -255,7 +255,9 @@ class BfpPe(Clocked[State]):
         """
         self.state = changed(self.state, next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
 
-    def begin(self, mode: int, clear: int, b: tuple[int, ...], b_sign: tuple[int, ...], b_exp: int, w_scale: int) -> None:
+    def begin(
+        self, mode: int, clear: int, b: tuple[int, ...], b_sign: tuple[int, ...], b_exp: int, w_scale: int
+    ) -> None:
         """Open the group whose activations are in the next register file.
 
         Parameters
@@ -330,10 +332,10 @@ class BfpPe(Clocked[State]):
         if not low:
             before = self._swapped(before)
         slot = before.slot + low
-        made = self._multiplied(before, slot)
-        total = made.latched[seat(before.mode, slot)]
+        summed = self._multiplied(before, slot)
+        total = summed.latched[seat(before.mode, slot)]
         cycles, macs = before.cycles + 1, before.macs + LANES * (not low)
-        after = changed(made, slot=slot, psum=total, cycles=cycles, macs=macs)
+        after = changed(summed, slot=slot, psum=total, cycles=cycles, macs=macs)
         return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
 
     def _swapped(self, before: State) -> State:

@@ -1,4 +1,4 @@
-"""Whole products on the clocked array: every edge of every tile, by the readable unit or by its kernel. [harmonia §IV-A]"""
+"""Whole products on the clocked array: every edge, by the readable unit or by its kernel. [harmonia §IV-A]"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,18 +106,18 @@ def _admitted(name: str, operands: Mapping[str, np.ndarray]) -> dict[str, np.nda
     known = {"mode", *(port.name for port, _ in FIELDS)}
     if set(operands) != known:
         raise Refused(f"{name}: operands are {', '.join(sorted(known))}, got {', '.join(operands)}")
-    found = {"mode": Port("mode", 2, most=2).admit(operands["mode"], name).reshape(-1).astype(np.int64)}
-    groups = len(found["mode"])
+    checked = {"mode": Port("mode", 2, most=2).admit(operands["mode"], name).reshape(-1).astype(np.int64)}
+    groups = len(checked["mode"])
     for port, each in FIELDS:
         values = port.admit(operands[port.name], name).astype(np.int64)
         side = "a_exp" if port.name.startswith("a_") else "b_exp"
         shape = (len(np.atleast_2d(operands[side])), groups * each)
         if values.shape != shape or not values.size:
             raise Refused(f"{name}: {port.name} must be {shape}, for {groups} groups, got {values.shape}")
-        found[port.name] = values
-    if ((found["w_scale"] & 0x7C00) == 0x7C00).any():
+        checked[port.name] = values
+    if ((checked["w_scale"] & 0x7C00) == 0x7C00).any():
         raise Refused(f"{name}: w_scale is not finite")
-    return found
+    return checked
 
 
 def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:

@@ -166,15 +166,15 @@ def columns_of(state: State, columns: int) -> list[Column]:
 
 def column_registers(columns: Sequence[Column]) -> dict[str, Lanes]:
     """The same as the fields of a State."""
-    found = {name: lanes([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
-    found |= {name: lanes([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
+    registers = {name: lanes([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
+    registers |= {name: lanes([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
     for which in ("next", "current"):
         entries, weights = [getattr(c, which) for c in columns], [getattr(c, f"{which}_b") for c in columns]
         for name, values in zip(ENTRY, zip(*entries, strict=True), strict=True):
-            found[f"{which}_{name}"] = lanes(values)
+            registers[f"{which}_{name}"] = lanes(values)
         for name, files in zip(WEIGHTS, zip(*weights, strict=True), strict=True):
-            found[f"{which}_{name}"] = lanes([value for file in files for value in file])
-    return found
+            registers[f"{which}_{name}"] = lanes([value for file in files for value in file])
+    return registers
 
 
 def _names(which: str) -> list[str]:
@@ -234,13 +234,13 @@ def ports(config: Mapping[str, Any]) -> Ports:
 
 def _of_columns(rows: int, columns: int, groups: int) -> list[Port]:
     """Registers of the columns."""
-    found = [
+    listed = [
         Port("waiting", 1, columns, meaning="the next group has not begun"),
         Port("b_waiting", 1, columns, meaning="the next weights have not begun"),
         Port("left", 3, columns, meaning="slots that the current group has left"),
     ]
     for which in ("next", "current"):
-        found += [
+        listed += [
             Port(f"{which}_mode", 2, columns, most=2, meaning=f"mode of the {which} group"),
             Port(f"{which}_clear", 1, columns, meaning="it starts an output"),
             Port(f"{which}_last", 1, columns, meaning="it ends an output"),
@@ -248,27 +248,27 @@ def _of_columns(rows: int, columns: int, groups: int) -> list[Port]:
             Port(f"{which}_columns", columns, columns, meaning="columns of its tile, a bit each"),
         ]
         if groups > 1:
-            found.append(Port(f"{which}_groups", 3, columns, meaning="groups of the pass"))
-        found += [
+            listed.append(Port(f"{which}_groups", 3, columns, meaning="groups of the pass"))
+        listed += [
             Port(f"{which}_b", 8, columns * groups * LANES, meaning=f"the {which} weights"),
             Port(f"{which}_b_sign", 1, columns * groups * LANES, meaning="their signs"),
             Port(f"{which}_b_exp", 5, columns * groups, meaning="their exponents"),
             Port(f"{which}_w_scale", 16, columns * groups, encoding="f16", meaning="their factors"),
         ]
-    return found
+    return listed
 
 
 def _of_pes(pes: int, groups: int) -> list[Port]:
     """Registers of the PEs."""
-    found = []
+    listed = []
     for which in ("next", "current"):
-        found += [
+        listed += [
             Port(f"{which}_sign", 1, pes * groups * LANES, meaning=f"signs of the {which} register file of every PE"),
             Port(f"{which}_mag", 8, pes * groups * LANES, meaning="its mantissas"),
             Port(f"{which}_exp", 5, pes * groups, meaning="its exponents"),
         ]
     return [
-        *found,
+        *listed,
         Port("latched", 18, pes * SLOTS, signed=True, meaning="sums of the four sub-PEs of every PE"),
         Port("pe_mode", 2, pes, most=2, meaning="mode of its last group"),
         Port("slot", 2, pes, meaning="slot of the pass that came last"),

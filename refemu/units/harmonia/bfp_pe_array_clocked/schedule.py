@@ -48,16 +48,16 @@ def entries(mode: np.ndarray, activity: str) -> list[Slot]:
     list of Slot
         In order.
     """
-    found: list[Slot] = []
+    plan: list[Slot] = []
     edge, modes = 0, mode.tolist()
     for group, each in enumerate(modes):
-        before = found[-1] if found else None
+        before = plan[-1] if plan else None
         if before and activity == "parallel" and before.mode == each and NIBBLES[each] * (before.groups + 1) <= SLOTS:
-            found[-1] = before._replace(groups=before.groups + 1)
+            plan[-1] = before._replace(groups=before.groups + 1)
         else:
-            found.append(Slot(edge, group, 1, each))
+            plan.append(Slot(edge, group, 1, each))
         edge += NIBBLES[each]
-    return found
+    return plan
 
 
 def slots_of(mode: np.ndarray) -> int:
@@ -130,27 +130,26 @@ def edges(
     mode, size = operands["mode"], (len(operands["a_exp"]), len(operands["b_exp"]))
     slots, plan = slots_of(mode), entries(mode, activity)
     places = list(tiles(size, slots, rows, columns, overlap))
-    found = idle(places[-1].edge + slots + columns, rows, columns, activity)
+    inputs = idle(places[-1].edge + slots + columns, rows, columns, activity)
     for tile in places:
         for entry in plan:
             edge = tile.edge + entry.edge
-            found["mode"][edge] = entry.mode
-            found["clear"][edge] = entry.group == 0
-            found["last"][edge] = entry.group + entry.groups == len(mode)
-            if "groups" in found:
-                found["groups"][edge] = entry.groups
-            found["a_valid"][edge, : tile.rows] = 1
-            found["col_valid"][edge, : tile.columns] = 1
+            inputs["mode"][edge] = entry.mode
+            inputs["clear"][edge] = entry.group == 0
+            inputs["last"][edge] = entry.group + entry.groups == len(mode)
+            if "groups" in inputs:
+                inputs["groups"][edge] = entry.groups
+            inputs["a_valid"][edge, : tile.rows] = 1
+            inputs["col_valid"][edge, : tile.columns] = 1
             for name, each in (("a_sign", LANES), ("a_mag", LANES), ("a_exp", 1)):
                 part = operands[name][tile.top : tile.top + tile.rows]
-                _lay(found[name][edge], part, entry, each, rows)
+                _lay(inputs[name][edge], part, entry, each, rows)
             for c in range(tile.columns):
-                found["b_valid"][edge + c, c] = 1
+                inputs["b_valid"][edge + c, c] = 1
                 for name, each in (("b", LANES), ("b_sign", LANES), ("b_exp", 1), ("w_scale", 1)):
-                    lanes = found[name][edge + c].reshape(columns, -1)
+                    lanes = inputs[name][edge + c].reshape(columns, -1)
                     _lay(lanes[c], operands[name][tile.left + c : tile.left + c + 1], entry, each, 1)
-    single = {name: each[:, 0] if each.ndim > 1 and each.shape[1] == 1 else each for name, each in found.items()}
-    return single
+    return {name: each[:, 0] if each.ndim > 1 and each.shape[1] == 1 else each for name, each in inputs.items()}
 
 
 def _lay(lanes: np.ndarray, part: np.ndarray, entry: Slot, each: int, count: int) -> None:
@@ -175,5 +174,5 @@ def idle(count: int, rows: int, columns: int, activity: str) -> Edges:
         "w_scale": columns * groups,
     }
     scalars = ("mode", "clear", "last", *(["groups"] if groups > 1 else []))
-    found: Edges = {name: np.zeros(count, np.int64) for name in scalars}
-    return found | {name: np.zeros((count, size), np.int64) for name, size in sizes.items()}
+    inputs: Edges = {name: np.zeros(count, np.int64) for name in scalars}
+    return inputs | {name: np.zeros((count, size), np.int64) for name, size in sizes.items()}

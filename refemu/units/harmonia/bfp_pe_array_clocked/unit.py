@@ -1,13 +1,13 @@
-"""The 8 x 16 array of PEs with a clock: an edge is a step, operands stream in group by group, columns leave one a cycle.
+"""The 8 x 16 array of PEs with a clock: a step is an edge, operands stream in by groups, columns leave one an edge.
 
-Paper: [harmonia §IV-A (2), (3)], [harmonia §IV-B, Fig. 13], [harmonia §IV-C, Fig. 14a]. Composed of bfp_pe, one for each
-place. Whoever feeds it delays the weights of column c by c edges. Decisions: D-harmonia-10 (output stationary, groups
-ascending), D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all columns), D-harmonia-40
-(what runs inside a pass), D-harmonia-41 (operands are double-buffered), D-harmonia-42 (edges of operands and results),
-D-harmonia-43 (tiles that overlap), D-harmonia-44 (activations move as far as the last column of the tile).
+Paper: [harmonia §IV-A (2), (3)], [harmonia §IV-B, Fig. 13], [harmonia §IV-C, Fig. 14a]. Composed of bfp_pe, one for
+each place. Whoever feeds it delays the weights of column c by c edges. Decisions: D-harmonia-10 (output stationary,
+groups ascending), D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all columns),
+D-harmonia-40 (what runs inside a pass), D-harmonia-41 (operands are double-buffered), D-harmonia-42 (edges of operands
+and results), D-harmonia-43 (tiles that overlap), D-harmonia-44 (activations move to the last column of the tile).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -16,8 +16,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
 from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, Precision
-from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe
-from refemu.units.harmonia.bfp_pe.operands import seat
+from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe, seat
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     ACTIVITIES,
     COUNTERS,
@@ -206,7 +205,7 @@ class BfpPeArrayClocked(Clocked[State]):
         return entry if rows else None
 
     def _blocked(self, entry: Entry, held: bool) -> bool:
-        """Whether a tile has to wait for the one before (D-harmonia-22, D-harmonia-43). held: some column has a group."""
+        """Whether a tile cannot come in yet (D-harmonia-22, D-harmonia-43). held: some column has a group."""
         return bool(entry.clear) and held and not self.overlap
 
     def _passes(self, c: int) -> Entry | None:
@@ -318,12 +317,12 @@ class BfpPeArrayClocked(Clocked[State]):
     def _files(self) -> dict[str, Lanes]:
         """Registers of the PEs as the fields of a State."""
         states = [pe.state for pe in self.elements]
-        found: dict[str, Lanes] = {}
+        registers: dict[str, Lanes] = {}
         for name in ("next_sign", "next_mag", "next_exp", "current_sign", "current_mag", "current_exp", "latched"):
-            found[name] = lanes([value for state in states for value in fields(getattr(state, name))])
+            registers[name] = lanes([value for state in states for value in fields(getattr(state, name))])
         for name, register in (("pe_mode", "mode"), ("slot", "slot"), ("sums", "acc"), ("sum_flags", "flags")):
-            found[name] = lanes([getattr(state, register) for state in states])
-        return found
+            registers[name] = lanes([getattr(state, register) for state in states])
+        return registers
 
     def _enter(self, state: State) -> None:
         """Give the columns and the PEs the registers of a State."""
@@ -367,7 +366,7 @@ UNIT: Unit[State, Result] = Unit(
     paper="harmonia §IV-A, §IV-B, §IV-C, Fig. 12, Fig. 13, Fig. 14a",
     meaning="output-stationary array of reconfigurable PEs, an edge a step",
     configs={
-        "by_slot": Config(rows=2, columns=3, partial="fp16", product="fp32", activity="by_slot", overlap=False),
+        "by_slot": Config(rows=2, columns=2, partial="fp16", product="fp32", activity="by_slot", overlap=False),
         "parallel": Config(rows=1, columns=2, partial="fp16", product="fp32", activity="parallel", overlap=False),
         "overlap": Config(rows=1, columns=2, partial="fp16", product="fp32", activity="by_slot", overlap=True),
         "long": Config(rows=1, columns=1, partial="fp32", product="fp32", activity="by_slot", overlap=False),

@@ -23,9 +23,9 @@ def run(array: BfpPeArrayClocked, inputs: Arrays, outputs: Arrays) -> Sequence[i
     totals = np.zeros(of.TOTALS, np.int64)
     for device in range(len(inputs[0])):
         ports = dict(zip(names, (each[device] for each in inputs), strict=True))
-        found = _device(array, ports, totals)
+        values = _device(array, ports, totals)
         for name, output in zip(shown, outputs, strict=True):
-            output[device] = found[name].reshape(output[device].shape)
+            output[device] = values[name].reshape(output[device].shape)
     counts: list[int] = totals.tolist()
     return counts
 
@@ -55,13 +55,18 @@ def _device(array: BfpPeArrayClocked, ports: dict[str, np.ndarray], totals: np.n
     b_valid = ports["b_valid"].reshape(edges, columns).astype(np.int64)
     with np.errstate(all="ignore"):
         of.run(options(array), entries, b_valid, x, x_exp, y, y_sign, y_exp, factor, control, pes, acc, leaves, totals)
-    found = dict(_of_columns(control, ports)) | dict(_of_pes(pes, ports, rows))
-    found |= {"sums": acc.view(np.uint32), "sum_flags": pes[..., of.P_FLAGS]}
+    values = dict(_of_columns(control, ports)) | dict(_of_pes(pes, ports, rows))
+    values |= {"sums": acc.view(np.uint32), "sum_flags": pes[..., of.P_FLAGS]}
     at = np.arange(edges), slice(None), np.maximum(leaves, 0)
     valid = (control[np.arange(edges), at[2], of.C_ROWS, None] >> np.arange(rows) & 1) * (leaves >= 0)[:, None]
-    found |= {"valid": valid, "col": at[2], "acc": found["sums"][at] * valid, "flags": found["sum_flags"][at] * valid}
+    values |= {
+        "valid": valid,
+        "col": at[2],
+        "acc": values["sums"][at] * valid,
+        "flags": values["sum_flags"][at] * valid,
+    }
     holds = control[..., [of.C_ARRIVED, of.C_WAITING, of.C_LEFT]].any(axis=(1, 2))
-    return found | {"busy": holds, "arrived": control[..., of.C_ARRIVED], "sub_pes": control[..., of.C_SUB_PES]}
+    return values | {"busy": holds, "arrived": control[..., of.C_ARRIVED], "sub_pes": control[..., of.C_SUB_PES]}
 
 
 def _signed(ports: dict[str, np.ndarray]) -> np.ndarray:
