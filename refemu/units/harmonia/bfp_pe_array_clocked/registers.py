@@ -237,7 +237,7 @@ def _of_columns(rows: int, columns: int, groups: int) -> list[Port]:
     listed = [
         Port("waiting", 1, columns, meaning="the next group has not begun"),
         Port("b_waiting", 1, columns, meaning="the next weights have not begun"),
-        Port("left", 3, columns, meaning="slots that the current group has left"),
+        Port("left", 2 if groups > 1 else 1, columns, meaning="slots that the current group has left"),
     ]
     for which in ("next", "current"):
         listed += [

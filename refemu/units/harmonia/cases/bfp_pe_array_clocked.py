@@ -4,7 +4,7 @@ Stimuli only: every answer comes from the unit [harmonia §IV-A, §IV-B, §IV-C]
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,17 +18,21 @@ Operands = dict[str, np.ndarray]
 NAME = "bfp_pe_array_clocked"
 W4, M4, M8 = range(3)  # modes
 LANES, SLOTS, ONE = 32, 4, 0x3C00
+WHY_BITS = (
+    "every bit of every register rises and falls: sums of ones, infinity minus infinity, operands and complements"
+)
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration; sums and streams are shown once, on the array without options."""
     plain = config["activity"] == "by_slot" and not config["overlap"]
-    if config["rows"] * config["columns"] == 1:
+    if plain and config["rows"] * config["columns"] == 1:
         yield from _long(config, kind, seed)
     elif kind == "paper":
         yield from _paper(config)
     elif kind == "edge":
         yield _early(config)
+        yield _cases("edge", WHY_BITS, _all_bits(config))
         if config["activity"] == "by_slot":
             yield from _tiles(config)
         if plain:
@@ -55,6 +59,7 @@ def _long(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         opposite["a_sign"][:, LANES:], opposite["a_mag"][:, -1], opposite["w_scale"][:] = 1, 253, 0x3FFF
         why = "a sum and almost its negative: each product is rounded before it is added"
         yield _cases(kind, why, _fed(config, opposite), decision="D-harmonia-10")
+        yield _cases(kind, WHY_BITS, _all_bits(config))
     if kind == "random":
         yield _cases(kind, "two groups", *(_fed(config, each) for each in _drawn(seed, 1, 1, [M8, W4])))
 
@@ -114,9 +119,6 @@ def _streams(config: Config) -> Iterator[Cases]:
 def _sums(config: Config) -> Iterator[Cases]:
     """Sums at which the decisions of an accumulator part."""
     rows, columns = config["rows"], config["columns"]
-    huge = constant(rows, columns, [M8, M8], a=255, b=255, a_exp=30, b_exp=30)
-    huge["a_sign"][:, LANES:] = 1
-    yield _cases("edge", "infinity minus infinity", _fed(config, huge), decision="D-harmonia-7")
     tiny = constant(rows, columns, [M4, M4], b=1, a_exp=8, b_exp=7)
     tiny["a_mag"][:, 0], tiny["a_mag"][:, LANES] = 1, 3  # 2^-25 and 3 * 2^-25
     yield _cases("edge", "sums too small for FP16, at a tie and beside it", _fed(config, tiny), decision="D-arith-2")
@@ -129,6 +131,78 @@ def _sums(config: Config) -> Iterator[Cases]:
     zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
     zero["w_scale"][:] = ONE | 0x8000
     yield _cases("edge", "-0 is added to +0", _fed(config, zero), decision="D-arith-5")
+
+
+class Entry(NamedTuple):
+    """What enters in an edge: the same group in every row, and in every column; passes hold it `groups` times."""
+
+    mode: int
+    groups: Sequence[Mapping[str, Any]]
+    clear: int = 0
+    last: int = 0
+    rows: int = -1  #: a bit for each
+    columns: int = -1
+
+
+def _all_bits(config: Config) -> Edges:
+    """Three tiles: -(2 - 2^-23) of 24 ones, one with every flag, and a stream of sums -1 and 0, then of complements."""
+    ones = [_group(2047, a_exp=15, b_exp=x - 15, a_sign=1) for x in (30, 19)] + [_group(3, 9, b_exp=8, a_sign=1)]
+    flags = [_group(122_400, 30, 30), _group(122_400, 30, 30, a_sign=1), _group(1, 8, 7)]
+    plain = {"a_mag": 0x55, "a_exp": 21, "b": 0x55, "b_exp": 10, "w_scale": 0x3FFF}
+    other = {"a_sign": 1, "a_mag": 0xAA, "a_exp": 10, "b": 0xAA, "b_sign": 1, "b_exp": 21, "w_scale": 0xC000}
+    minus, zero = _group(1, 15, a_sign=1) | {"w_scale": ONE}, _group(0, 15)
+    stream = _passes(config, W4, [minus] * 4) + _passes(config, W4, [zero] * 4)
+    stream[0] = stream[0]._replace(clear=1)
+    stream += [Entry(M8, [plain], last=1), Entry(M4, [other]), Entry(W4, [plain], rows=1), Entry(W4, [zero], rows=2)]
+    stream += [Entry(W4, [zero], columns=1), Entry(M4, [zero], columns=2), Entry(M4, [zero])]
+    tiles = [_passes(config, M4, groups) for groups in (ones, flags)]
+    for tile in tiles:
+        tile[0] = tile[0]._replace(clear=1)
+        tile[-1] = tile[-1]._replace(last=1)
+    return _entering(config, [*tiles, stream])
+
+
+def _group(p: int, a_exp: int, b_exp: int = 0, a_sign: int = 0) -> dict[str, Any]:
+    """A group whose sum is p, of codes 1, or of 15 where it is the largest; p is at most 9 * 255, or 32 * 255 * 15."""
+    code = 15 if p > 32 * 255 else 1
+    most = [min(255, max(0, p // code - 255 * lane)) for lane in range(LANES)]
+    return {"a_sign": a_sign, "a_mag": np.array(most), "a_exp": a_exp, "b": code, "b_exp": b_exp}
+
+
+def _passes(config: Config, mode: int, groups: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """Groups of one mode, no more than a pass has, as they enter."""
+    return [Entry(mode, groups)] if config["activity"] == "parallel" else [Entry(mode, [group]) for group in groups]
+
+
+def _entering(config: Config, tiles: Sequence[Sequence[Entry]]) -> Edges:
+    """Tiles after each other, each when the one before has left, and an edge at the end."""
+    rows, columns, starts, now = config["rows"], config["columns"], [], 0
+    for tile in tiles:
+        for entry in tile:
+            starts.append((now, entry))
+            now += len(entry.groups) * (2 if entry.mode == M8 else 1)
+        now += columns
+    fields = _schedule().idle(now + 1, rows, columns, config["activity"])
+    for edge, entry in starts:
+        fields["mode"][edge], fields["clear"][edge], fields["last"][edge] = entry.mode, entry.clear, entry.last
+        if "groups" in fields:
+            fields["groups"][edge] = len(entry.groups)
+        fields["a_valid"][edge] = entry.rows >> np.arange(rows) & 1 if rows > 1 else 1
+        fields["col_valid"][edge] = entry.columns >> np.arange(columns) & 1
+        for place in range(SLOTS if "groups" in fields else 1):
+            group = entry.groups[place % len(entry.groups)]
+            for name in ("a_sign", "a_mag", "a_exp"):
+                fields[name][edge].reshape(rows, -1, _lanes(name))[:, place] = group.get(name, 0)
+            for c in np.flatnonzero(fields["col_valid"][edge]).tolist():
+                fields["b_valid"][edge + c, c] = 1
+                for name in ("b", "b_sign", "b_exp", "w_scale"):
+                    fields[name][edge + c].reshape(columns, -1, _lanes(name))[c, place] = group.get(name, 0)
+    return {name: each[:, 0] if each.ndim > 1 and each.shape[1] == 1 else each for name, each in fields.items()}
+
+
+def _lanes(name: str) -> int:
+    """Lanes of a group at a port."""
+    return 1 if name.endswith(("_exp", "_scale")) else LANES
 
 
 def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
