@@ -13,6 +13,7 @@ import refemu.units.harmonia.bfp_accumulator
 import refemu.units.harmonia.bfp_aligner
 import refemu.units.harmonia.bfp_converter.registers
 import refemu.units.harmonia.bfp_converter.unit
+import refemu.units.harmonia.bfp_pe.registers
 import refemu.units.harmonia.bfp_pe.unit
 import refemu.units.harmonia.bfp_pe_array.unit
 import refemu.units.harmonia.bfp_pe_array_clocked.registers
@@ -217,7 +218,7 @@ class _BfpPeResult(Result):
 class _BfpPeRun(Protocol):
     def __call__(self, mode: ArrayLike, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike | None = ..., b_exp: ArrayLike = ..., w_scale: ArrayLike = ..., clear: ArrayLike = ..., *, partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpPeResult: ...
 
-class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.unit.State, _BfpPeResult]):
+class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.registers.State, _BfpPeResult]):
     run: _BfpPeRun
     unit_class: type[refemu.units.harmonia.bfp_pe.unit.BfpPe]
     @cached_property

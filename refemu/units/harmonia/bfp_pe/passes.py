@@ -7,22 +7,34 @@ from typing import Any, NamedTuple
 
 from refemu.units.harmonia import sub_pe
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, seat
-from refemu.units.harmonia.bfp_pe.unit import LANES, BfpPe, State, changed
+from refemu.units.harmonia.bfp_pe.registers import State, changed
+from refemu.units.harmonia.bfp_pe.unit import LANES, BfpPe
 
 
 class Pass(NamedTuple):
     """Operands of a pass that the sub-PEs do not keep: a value or 32 lanes of each group."""
 
-    mode: int
-    clear: int  #: of the first group
-    groups: int
-    b: tuple[int, ...]
-    b_sign: tuple[int, ...]
-    b_exp: tuple[int, ...]
-    w_scale: tuple[int, ...]
+    mode: int  #: 0 M8W4, 1 M8M4, 2 M8M8
+    clear: int  #: 1 if the first group starts an output
+    groups: int  #: 1 to 4, in M8M8 1 or 2
+    b: tuple[int, ...]  #: codes or mantissas
+    b_sign: tuple[int, ...]  #: their signs
+    b_exp: tuple[int, ...]  #: shared exponents
+    w_scale: tuple[int, ...]  #: weight factors
 
     def of(self, group: int) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int]:
-        """`clear`, codes, signs, exponent and factor of a group."""
+        """Operands of one group.
+
+        Parameters
+        ----------
+        group : int
+            Its number in the pass.
+
+        Returns
+        -------
+        clear, b, b_sign, b_exp, w_scale
+            As the ports of a PE take them.
+        """
         some = slice(group * LANES, (group + 1) * LANES)
         clear = self.clear * (group == 0)
         return clear, self.b[some], self.b_sign[some], self.b_exp[group], self.w_scale[group]
@@ -76,9 +88,9 @@ class PassPe(BfpPe):
     def _open_group(self) -> None:
         before, some = self.state, slice(self.group * LANES, (self.group + 1) * LANES)
         exponents: Any = before.current_exp
-        clear, *weights = self.work.of(self.group)
+        clear, b, b_sign, b_exp, w_scale = self.work.of(self.group)
         file = before.current_sign[some], before.current_mag[some], exponents[self.group]
-        self._open(self.work.mode, clear, *file, *weights)
+        self._open(self.work.mode, clear, *file, b, b_sign, b_exp, w_scale)
         filled = {name: getattr(before, name) for name in ("next_sign", "next_mag", "next_exp")}
         self.state, self.group = changed(self.state, **filled), self.group + 1
 

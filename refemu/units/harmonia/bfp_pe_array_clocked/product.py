@@ -35,13 +35,13 @@ class Product(stepped.Result):
     flags: np.ndarray  #: uint8 (M, N): 1 FP16 overflow, 2 FP16 underflow, 4 NaN
     cycles: int  #: edges
     compute_cycles: int  #: edges in which some column has a slot
-    macs: int
+    macs: int  #: products of a group; those of M8M8 take two of 4 by 8 bits
     macs4x8: int  #: products of 4 by 8 bits
     psums: int  #: sums of sub-PEs
-    fusions: int
-    fp_converts: int
-    scale_mults: int
-    fp32_adds: int
+    fusions: int  #: sums of nibbles joined
+    fp_converts: int  #: conversions to floating point
+    scale_mults: int  #: products with a weight factor
+    fp32_adds: int  #: additions in FP32
     act_hops: int  #: groups of activations passed from a PE to its neighbour
     weight_broadcasts: int  #: weights put on a column, of a group or a pass
     busy_pe_cycles: int  #: slots of PEs
@@ -145,9 +145,10 @@ def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: l
         ids[place, : entry.groups] = np.arange(entry.group, entry.group + entry.groups)
     signed = np.where(operands["a_sign"], -operands["a_mag"], operands["a_mag"]).astype(np.int16)
     factor = fp16.values(operands["w_scale"].astype(np.uint16)).astype(np.float32)
-    x, x_exp = (_blocks(each, array.rows, groups, ids) for each in (signed, operands["a_exp"].astype(np.uint8)))
-    narrow = (operands[name].astype(np.uint8) for name in ("b", "b_sign", "b_exp"))
-    y = [_blocks(each, array.columns, groups, ids) for each in (*narrow, factor)]
+    bytes_of = {name: each.astype(np.uint8) for name, each in operands.items()}
+    x, x_exp = (_blocks(each, array.rows, groups, ids) for each in (signed, bytes_of["a_exp"]))
+    weights = bytes_of["b"], bytes_of["b_sign"], bytes_of["b_exp"], factor
+    y = [_blocks(each, array.columns, groups, ids) for each in weights]
     size = len(operands["a_exp"]), len(operands["b_exp"])
     acc, flags, totals = np.zeros(size, np.float32), np.zeros(size, np.uint8), np.zeros(kernels.TOTALS, np.int64)
     order = np.array([(entry.edge, entry.group, entry.groups, entry.mode) for entry in reduction])

@@ -152,19 +152,19 @@ def _column(options, begins, c, x, x_exp, y_exp, factor, column, pes, acc, nibbl
         if begins & column[C_CLEAR]:
             acc[r, c], pe[P_FLAGS] = np.float32(0), 0
         values = x[pe[P_CURRENT], r]
-        at = pe[P_SLOT] // 2 + 2 * (pe[P_SLOT] & 1) if mode == M8M8 else pe[P_SLOT]
+        at = _seat(mode, pe[P_SLOT])
         if parallel:
             if begins:
                 for slot in range(slots):
-                    place = slot // 2 + 2 * (slot & 1) if mode == M8M8 else slot
+                    place = _seat(mode, slot)
                     pe[P_LATCHED + place] = dot(values[slot // per * LANES :], nibbles[slot])
                     works |= 1 << place
                 totals[T_PSUMS] += slots
         else:
             pe[P_LATCHED + at] = dot(values, nibbles[done])
-            works = 1 << at if works == 0 else works
+            works |= (1 << at) * np.int64(works == 0)
             totals[T_PSUMS] += 1
-        totals[T_MACS4X8] += LANES * (slots * begins if parallel else 1)
+        totals[T_MACS4X8] += LANES * (slots * begins * parallel + 1 - parallel)
         totals[T_BUSY] += 1
         if low == per - 1:
             p = pe[P_LATCHED + at]
@@ -193,6 +193,13 @@ def dot(x, y):
 
 
 @helper
+def _seat(mode, slot):
+    """The sub-PE of a slot of the pass: in M8M8 the wrappers take turns."""
+    wide = np.int64(mode == M8M8)
+    return slot * (1 - wide) + (slot // 2 + 2 * (slot & 1)) * wide
+
+
+@helper
 def _arrive(options, entry, held, c, columns, pes, totals):
     """Activations come into column c from its neighbour, or into column 0 from the ports."""
     column = columns[c]
@@ -209,11 +216,17 @@ def _arrive(options, entry, held, c, columns, pes, totals):
         totals[T_LOST] += 1
         return
     for field in range(ENTRY):
-        column[C_NEXT_MODE + field] = columns[c - 1, C_NEXT_MODE + field] if c > 0 else entry[E_MODE + field]
+        if c > 0:
+            column[C_NEXT_MODE + field] = columns[c - 1, C_NEXT_MODE + field]
+        else:
+            column[C_NEXT_MODE + field] = entry[E_MODE + field]
     column[C_ARRIVED], column[C_WAITING] = 1, column[C_NEXT_COLUMNS] >> c & 1
     for r in range(pes.shape[0]):
         if column[C_NEXT_ROWS] >> r & 1:
-            pes[r, c, P_NEXT] = pes[r, c - 1, P_NEXT] if c > 0 else entry[E_AT]
+            if c > 0:
+                pes[r, c, P_NEXT] = pes[r, c - 1, P_NEXT]
+            else:
+                pes[r, c, P_NEXT] = entry[E_AT]
             totals[T_HOPS] += column[C_NEXT_GROUPS] * np.int64(c > 0)
 
 
@@ -265,7 +278,7 @@ def multiply(options, array, plan, tiles, x, x_exp, y, y_sign, y_exp, factor, su
             if place == count:
                 tile, place = tile + 1, 0
         for c in range(columns):
-            b_at[c] = line[c] if c < used[c] else -1
+            b_at[c] = (line[c] + 1) * np.int64(c < used[c]) - 1
         c = edge(options, entry, b_at, x, x_exp, y, y_sign, y_exp, factor, control, pes, acc, nibbles, totals)
         if c >= 0:
             done = tiles[control[c, C_LAST] - 1]

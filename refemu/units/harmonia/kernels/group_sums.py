@@ -6,7 +6,7 @@ from refemu.arith.jit import helper, kernel
 
 
 @kernel
-def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped-def]
+def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):
     """psum (T, M, N, G) <- the exact sum of every group; M8M8 needs no nibbles, being exact.
 
     mode: (T, G), 0 where codes of b are INT4. a_sign, a_mag: (T, M, K); b, b_sign: (T, N, K), uint8; K elements are G
@@ -23,7 +23,7 @@ def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped
 
 
 @helper
-def group_sum(a_sign, a_mag, b, b_sign, weights):  # type: ignore[no-untyped-def]
+def group_sum(a_sign, a_mag, b, b_sign, weights):
     """Sum of the products of a group. weights: 16 where codes of b are two's complement of 4 bits, else 0.
 
     A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum. The loop runs as often as there are

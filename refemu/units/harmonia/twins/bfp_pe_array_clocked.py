@@ -55,7 +55,7 @@ def _device(array: BfpPeArrayClocked, ports: dict[str, np.ndarray], totals: np.n
     b_valid = ports["b_valid"].reshape(edges, columns).astype(np.int64)
     with np.errstate(all="ignore"):
         of.run(options(array), entries, b_valid, x, x_exp, y, y_sign, y_exp, factor, control, pes, acc, leaves, totals)
-    values = dict(_of_columns(control, ports)) | dict(_of_pes(pes, ports, rows))
+    values: dict[str, np.ndarray] = dict(_of_columns(control, ports)) | dict(_of_pes(pes, ports, rows))
     values |= {"sums": acc.view(np.uint32), "sum_flags": pes[..., of.P_FLAGS]}
     at = np.arange(edges), slice(None), np.maximum(leaves, 0)
     valid = (control[np.arange(edges), at[2], of.C_ROWS, None] >> np.arange(rows) & 1) * (leaves >= 0)[:, None]
@@ -65,7 +65,7 @@ def _device(array: BfpPeArrayClocked, ports: dict[str, np.ndarray], totals: np.n
         "acc": values["sums"][at] * valid,
         "flags": values["sum_flags"][at] * valid,
     }
-    holds = control[..., [of.C_ARRIVED, of.C_WAITING, of.C_LEFT]].any(axis=(1, 2))
+    holds: np.ndarray = control[..., [of.C_ARRIVED, of.C_WAITING, of.C_LEFT]].any(axis=(1, 2))
     return values | {"busy": holds, "arrived": control[..., of.C_ARRIVED], "sub_pes": control[..., of.C_SUB_PES]}
 
 
