@@ -1,6 +1,7 @@
 """Harmonia's array edge by edge: the readable form, and whole products by its kernel."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def products() -> list[Row]:
                 f"bfp_pe_array_clocked 8 x 16: 64 x 4096 x 256 in {name}, {slots} busy PE-cycles",
                 "goal: 20 M busy PE-cycles/s",
                 slots / PE_CYCLES,
-                lambda fields=fields: multiply(fields),
+                partial(multiply, fields),
                 good,
             )
         )

@@ -65,7 +65,7 @@ def _device(array: BfpPeArrayClocked, ports: dict[str, np.ndarray], totals: np.n
         "acc": values["sums"][at] * valid,
         "flags": values["sum_flags"][at] * valid,
     }
-    holds: np.ndarray = control[..., [of.C_ARRIVED, of.C_WAITING, of.C_LEFT]].any(axis=(1, 2))
+    holds = np.asarray(control[..., [of.C_ARRIVED, of.C_WAITING, of.C_LEFT]].any(axis=(1, 2)))
     return values | {"busy": holds, "arrived": control[..., of.C_ARRIVED], "sub_pes": control[..., of.C_SUB_PES]}
 
 
