@@ -152,8 +152,8 @@ def test_operations_per_cycle_of_the_whole_array() -> None:
 
 
 def test_operations_per_cycle_where_tiles_overlap() -> None:
-    """[harmonia §V-A, §V-C] The clocked array over 64 tiles (D-harmonia-43): one column leaves at a time, so a reduction
-    below 16 cycles waits for the columns. The peak, and half of it in M8M8, from 512 on.
+    """[harmonia §V-A, §V-C] The clocked array over 64 tiles (D-harmonia-43): one column leaves at a time, so that a
+    reduction below 16 cycles waits for the columns. The peak, and half of it in M8M8, from 512 on.
     """
     found = {}
     for inner in (64, 128, 512, 4096):

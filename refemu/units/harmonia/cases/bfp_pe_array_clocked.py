@@ -32,7 +32,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _paper(config)
     elif kind == "edge":
         yield _early(config)
-        yield _cases("edge", WHY_BITS, _all_bits(config))
+        yield from _whole(config)
         if config["activity"] == "by_slot":
             yield from _tiles(config)
         if plain:
@@ -59,7 +59,7 @@ def _long(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         opposite["a_sign"][:, LANES:], opposite["a_mag"][:, -1], opposite["w_scale"][:] = 1, 253, 0x3FFF
         why = "a sum and almost its negative: each product is rounded before it is added"
         yield _cases(kind, why, _fed(config, opposite), decision="D-harmonia-10")
-        yield _cases(kind, WHY_BITS, _all_bits(config))
+        yield from _whole(config)
     if kind == "random":
         yield _cases(kind, "two groups", *(_fed(config, each) for each in _drawn(seed, 1, 1, [M8, W4])))
 
@@ -80,6 +80,15 @@ def _early(config: Config) -> Cases:
     edges = _moved(config, drawn("early", config["rows"], config["columns"], [M8] * groups), range(2))
     why = "operands of M8M8 that come while those before have a slot left: both files are in use"
     return _cases("edge", why, edges, decision="D-harmonia-41")
+
+
+def _whole(config: Config) -> Iterator[Cases]:
+    """What shows of every register: its bits, and its reset."""
+    yield _cases("edge", WHY_BITS, _all_bits(config))
+    groups = 2 if config["activity"] == "by_slot" else 4
+    crowded = _moved(config, drawn("begun", config["rows"], config["columns"], [M8] * groups), range(2))
+    begun = {name: array[:2] for name, array in crowded.items()}
+    yield _cases("edge", "a case that ends while groups are under way, then one that begins with them", begun, begun)
 
 
 def _tiles(config: Config) -> Iterator[Cases]:
@@ -112,21 +121,19 @@ def _streams(config: Config) -> Iterator[Cases]:
     unread["b_sign"][:, :LANES], unread["b_exp"][:, 0], unread["w_scale"][:, 1] = 1, 21, 0x4321
     why = "bits at the ports that the mode does not read"
     yield _cases("edge", why, _fed(config, unread), decision="D-harmonia-42")
-    begun = {name: array[:2] for name, array in crowded.items()}
-    yield _cases("edge", "a case that ends while groups are under way, then one that begins with them", begun, begun)
 
 
 def _sums(config: Config) -> Iterator[Cases]:
     """Sums at which the decisions of an accumulator part."""
     rows, columns = config["rows"], config["columns"]
     tiny = constant(rows, columns, [M4, M4], b=1, a_exp=8, b_exp=7)
-    tiny["a_mag"][:, 0], tiny["a_mag"][:, LANES] = 1, 3  # 2^-25 and 3 * 2^-25
+    tiny["a_mag"][0, 0], tiny["a_mag"][0, LANES] = 1, 3  # 2^-25 and 3 * 2^-25, in the first row
     yield _cases("edge", "sums too small for FP16, at a tie and beside it", _fed(config, tiny), decision="D-arith-2")
     ties = constant(rows, columns, [W4, W4], a=0, b=1, a_exp=15)
     ties["a_mag"][:, :8], ties["a_mag"][:, 8] = 255, 9  # 2,049
     ties["a_mag"][:, LANES : LANES + 8], ties["a_mag"][:, LANES + 8] = 255, 11
     ties["b"][1::2] = 15
-    ties["w_scale"][:] = ONE
+    ties["w_scale"][:] = ONE, 0xC000
     yield _cases("edge", "2,049 and 2,051 in eleven bits, either sign", _fed(config, ties), decision="D-arith-2")
     zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
     zero["w_scale"][:] = ONE | 0x8000
@@ -150,10 +157,15 @@ def _all_bits(config: Config) -> Edges:
     flags = [_group(122_400, 30, 30), _group(122_400, 30, 30, a_sign=1), _group(1, 8, 7)]
     plain = {"a_mag": 0x55, "a_exp": 21, "b": 0x55, "b_exp": 10, "w_scale": 0x3FFF}
     other = {"a_sign": 1, "a_mag": 0xAA, "a_exp": 10, "b": 0xAA, "b_sign": 1, "b_exp": 21, "w_scale": 0xC000}
-    minus, zero = _group(1, 15, a_sign=1) | {"w_scale": ONE}, _group(0, 15)
+    minus, zero = _group(1, 15, a_sign=1) | {"w_scale": 0xC000}, _group(0, 15)
     stream = _passes(config, W4, [minus] * 4) + _passes(config, W4, [zero] * 4)
     stream[0] = stream[0]._replace(clear=1)
-    stream += [Entry(M8, [plain], last=1), Entry(M4, [other]), Entry(W4, [plain], rows=1), Entry(W4, [zero], rows=2)]
+    stream += [
+        Entry(M8, [plain], last=1),
+        Entry(M4, [other], last=1),
+        Entry(W4, [plain], rows=1),
+        Entry(W4, [zero], rows=2),
+    ]
     stream += [Entry(W4, [zero], columns=1), Entry(M4, [zero], columns=2), Entry(M4, [zero])]
     tiles = [_passes(config, M4, groups) for groups in (ones, flags)]
     for tile in tiles:
