@@ -32,7 +32,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _paper(config)
     elif kind == "edge":
         yield _early(config)
+        yield _crowded(config)
         yield from _whole(config)
+        if plain or config["activity"] == "parallel":
+            yield _ties(config)
         if config["activity"] == "by_slot":
             yield from _tiles(config)
         if plain:
@@ -82,6 +85,14 @@ def _early(config: Config) -> Cases:
     return _cases("edge", why, edges, decision="D-harmonia-41")
 
 
+def _crowded(config: Config) -> Cases:
+    """Groups, or passes, in every edge."""
+    groups = 3 if config["activity"] == "by_slot" else 6
+    edges = _moved(config, drawn("crowded", config["rows"], config["columns"], [M8] * groups), range(3))
+    why = "operands of M8M8 in every edge: some find both files in use"
+    return _cases("edge", why, {name: array[:5] for name, array in edges.items()}, decision="D-harmonia-41")
+
+
 def _whole(config: Config) -> Iterator[Cases]:
     """What shows of every register: its bits, and its reset."""
     yield _cases("edge", WHY_BITS, _all_bits(config))
@@ -106,9 +117,6 @@ def _streams(config: Config) -> Iterator[Cases]:
     rows, columns = config["rows"], config["columns"]
     why = "modes mixed in a reduction, as for values of both precisions"
     yield _cases("edge", why, _fed(config, drawn("mixed", rows, columns, [M8, M4, W4])), decision="D-harmonia-36")
-    why = "groups of M8M8 in every edge: some find both files in use"
-    crowded = _moved(config, drawn("crowded", rows, columns, [M8] * 4), range(4))
-    yield _cases("edge", why, {name: array[:6] for name, array in crowded.items()}, decision="D-harmonia-41")
     why = "a tile without the first column: activations pass it"
     holes = _fed(config, drawn("holes", rows, columns, [M4]))
     holes["col_valid"][:, 0] = holes["b_valid"][:, 0] = 0
@@ -129,15 +137,19 @@ def _sums(config: Config) -> Iterator[Cases]:
     tiny = constant(rows, columns, [M4, M4], b=1, a_exp=8, b_exp=7)
     tiny["a_mag"][0, 0], tiny["a_mag"][0, LANES] = 1, 3  # 2^-25 and 3 * 2^-25, in the first row
     yield _cases("edge", "sums too small for FP16, at a tie and beside it", _fed(config, tiny), decision="D-arith-2")
-    ties = constant(rows, columns, [W4, W4], a=0, b=1, a_exp=15)
+    zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
+    zero["w_scale"][:] = ONE | 0x8000
+    yield _cases("edge", "-0 is added to +0", _fed(config, zero), decision="D-arith-5")
+
+
+def _ties(config: Config) -> Cases:
+    """Halfway between two FP16 values."""
+    ties = constant(config["rows"], config["columns"], [W4, W4], a=0, b=1, a_exp=15)
     ties["a_mag"][:, :8], ties["a_mag"][:, 8] = 255, 9  # 2,049
     ties["a_mag"][:, LANES : LANES + 8], ties["a_mag"][:, LANES + 8] = 255, 11
     ties["b"][1::2] = 15
     ties["w_scale"][:] = ONE, 0xC000
-    yield _cases("edge", "2,049 and 2,051 in eleven bits, either sign", _fed(config, ties), decision="D-arith-2")
-    zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
-    zero["w_scale"][:] = ONE | 0x8000
-    yield _cases("edge", "-0 is added to +0", _fed(config, zero), decision="D-arith-5")
+    return _cases("edge", "2,049 and 2,051 in eleven bits, either sign", _fed(config, ties), decision="D-arith-2")
 
 
 class Entry(NamedTuple):
