@@ -65,12 +65,12 @@ class LaterResults(BfpPeArrayClocked):
         return {name: lanes(value) if name != "col" else 0 for name, value in self._nothing().items()}
 
 
-class ReadsAll(BfpPeArrayClocked):
-    """All eight bits of a mantissa count in M8M4."""
+class Saturates(BfpPeArrayClocked):
+    """In M8M4 all eight bits of a code are read: beyond four bits it counts as 15."""
 
     def _read(self, mode: int, weights: Weights) -> Weights:
         narrow = super()._read(mode, weights)
-        return narrow._replace(b=weights.b) if mode == M8M4 else narrow
+        return narrow._replace(b=tuple(min(code, 15) for code in weights.b)) if mode == M8M4 else narrow
 
 
 class LeftFirst(BfpPeArrayClocked):
@@ -110,7 +110,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-harmonia-41", "what comes takes the place of what waits", variant=Overwriting),
     Alternative("D-harmonia-41", "operands have one file", variant=SingleFiles),
     Alternative("D-harmonia-42", "a column leaves an edge later", variant=LaterResults),
-    Alternative("D-harmonia-42", "all bits of a mantissa count in M8M4", variant=ReadsAll),
+    Alternative("D-harmonia-42", "in M8M4 a code beyond four bits counts as 15", variant=Saturates),
     *choices("D-harmonia-43", "overlap", True, False),
     Alternative("D-harmonia-43", "of two columns that end together the left one leaves", variant=LeftFirst),
     Alternative("D-harmonia-44", "activations move to the last column of the array", variant=ToTheEnd),

@@ -167,9 +167,9 @@ def _all_bits(config: Config) -> Edges:
     """Three tiles: -(2 - 2^-23) of 24 ones, one with every flag, and a stream of sums -1 and 0, then of complements."""
     ones = [_group(2047, a_exp=15, b_exp=x - 15, a_sign=1) for x in (30, 19)] + [_group(3, 9, b_exp=8, a_sign=1)]
     flags = [_group(122_400, 30, 30), _group(122_400, 30, 30, a_sign=1), _group(1, 8, 7)]
-    plain = {"a_mag": 0x55, "a_exp": 21, "b": 0x55, "b_exp": 10, "w_scale": 0x3FFF}
-    other = {"a_sign": 1, "a_mag": 0xAA, "a_exp": 10, "b": 0xAA, "b_sign": 1, "b_exp": 21, "w_scale": 0xC000}
-    minus, zero = _group(1, 15, a_sign=1) | {"w_scale": 0xC000}, _group(0, 15)
+    plain = {"a_mag": 0x55, "a_exp": 21, "b": 0x55, "b_exp": 19, "w_scale": 0x3FFF}
+    other = {"a_sign": 1, "a_mag": 0xAA, "a_exp": 10, "b": 0xAA, "b_sign": 1, "b_exp": 12, "w_scale": 0xC000}
+    minus, zero = _group(1, 8, a_sign=1) | {"w_scale": 0xC3FF}, _group(0, 15)
     stream = _passes(config, W4, [minus] * 4) + _passes(config, W4, [zero] * 4)
     stream[0] = stream[0]._replace(clear=1)
     stream += [
