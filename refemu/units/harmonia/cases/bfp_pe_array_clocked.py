@@ -100,6 +100,10 @@ def _whole(config: Config) -> Iterator[Cases]:
     crowded = _moved(config, drawn("begun", config["rows"], config["columns"], [M8] * groups), range(2))
     begun = {name: array[:2] for name, array in crowded.items()}
     yield _cases("edge", "a case that ends while groups are under way, then one that begins with them", begun, begun)
+    why = "outputs that go on from the reset: beyond FP16, then 1"
+    largest_and_one = _group(122_400, 30, 30), _group(1, 20, 20)
+    ends = [_entering(config, [[Entry(M4, [group], last=1)]]) for group in largest_and_one]
+    yield _cases("edge", why, *({name: array[:-1] for name, array in edges.items()} for edges in ends))
 
 
 def _tiles(config: Config) -> Iterator[Cases]:
@@ -166,7 +170,7 @@ class Entry(NamedTuple):
 def _all_bits(config: Config) -> Edges:
     """Three tiles: -(2 - 2^-23) of 24 ones, one with every flag, and a stream of sums -1 and 0, then of complements."""
     ones = [_group(2047, a_exp=15, b_exp=x - 15, a_sign=1) for x in (30, 19)] + [_group(3, 9, b_exp=8, a_sign=1)]
-    flags = [_group(122_400, 30, 30), _group(122_400, 30, 30, a_sign=1), _group(1, 8, 7)]
+    flags = [_group(1, 8, 7), _group(122_400, 30, 30), _group(122_400, 30, 30, a_sign=1)]
     plain = {"a_mag": 0x55, "a_exp": 21, "b": 0x55, "b_exp": 19, "w_scale": 0x3FFF}
     other = {"a_sign": 1, "a_mag": 0xAA, "a_exp": 10, "b": 0xAA, "b_sign": 1, "b_exp": 12, "w_scale": 0xC000}
     minus, zero = _group(1, 8, a_sign=1) | {"w_scale": 0xC3FF}, _group(0, 15)
