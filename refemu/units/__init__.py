@@ -40,6 +40,7 @@ PAPERS = {
     "bfp_converter": "harmonia",
     "bfp_pe": "harmonia",
     "bfp_pe_array": "harmonia",
+    "bfp_pe_array_clocked": "harmonia",
     "bit_allocator": "harmonia",
     "clustering": "kllm",
     "concat": "kllm",

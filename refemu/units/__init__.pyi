@@ -13,8 +13,11 @@ import refemu.units.harmonia.bfp_accumulator
 import refemu.units.harmonia.bfp_aligner
 import refemu.units.harmonia.bfp_converter.registers
 import refemu.units.harmonia.bfp_converter.unit
+import refemu.units.harmonia.bfp_pe.registers
 import refemu.units.harmonia.bfp_pe.unit
 import refemu.units.harmonia.bfp_pe_array.unit
+import refemu.units.harmonia.bfp_pe_array_clocked.registers
+import refemu.units.harmonia.bfp_pe_array_clocked.unit
 import refemu.units.harmonia.bit_allocator
 import refemu.units.harmonia.fdgf
 import refemu.units.harmonia.fp2half
@@ -77,6 +80,7 @@ from refemu.units.harmonia import bfp_aligner as bfp_aligner
 from refemu.units.harmonia import bfp_converter as bfp_converter
 from refemu.units.harmonia import bfp_pe as bfp_pe
 from refemu.units.harmonia import bfp_pe_array as bfp_pe_array
+from refemu.units.harmonia import bfp_pe_array_clocked as bfp_pe_array_clocked
 from refemu.units.harmonia import bit_allocator as bit_allocator
 from refemu.units.kllm import clustering as clustering
 from refemu.units.kllm import concat as concat
@@ -215,7 +219,7 @@ class _BfpPeResult(Result):
 class _BfpPeRun(Protocol):
     def __call__(self, mode: ArrayLike, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike | None = ..., b_exp: ArrayLike = ..., w_scale: ArrayLike = ..., clear: ArrayLike = ..., *, partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpPeResult: ...
 
-class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.unit.State, _BfpPeResult]):
+class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.registers.State, _BfpPeResult]):
     run: _BfpPeRun
     unit_class: type[refemu.units.harmonia.bfp_pe.unit.BfpPe]
     @cached_property
@@ -243,6 +247,72 @@ class _BfpPeArrayUnit(Unit[refemu.units.harmonia.bfp_pe_array.unit.State, _BfpPe
     unit_class: type[refemu.units.harmonia.bfp_pe_array.unit.BfpPeArray]
     @cached_property
     def run_jit(self) -> _BfpPeArrayRun: ...
+
+class _BfpPeArrayClockedResult(Result):
+    acc: numpy.ndarray
+    flags: numpy.ndarray
+    valid: numpy.ndarray
+    col: numpy.ndarray
+    busy: numpy.ndarray
+    arrived: numpy.ndarray
+    sub_pes: numpy.ndarray
+    waiting: numpy.ndarray
+    b_waiting: numpy.ndarray
+    left: numpy.ndarray
+    next_mode: numpy.ndarray
+    next_clear: numpy.ndarray
+    next_last: numpy.ndarray
+    next_rows: numpy.ndarray
+    next_columns: numpy.ndarray
+    next_groups: numpy.ndarray | None
+    next_b: numpy.ndarray
+    next_b_sign: numpy.ndarray
+    next_b_exp: numpy.ndarray
+    next_w_scale: numpy.ndarray
+    current_mode: numpy.ndarray
+    current_clear: numpy.ndarray
+    current_last: numpy.ndarray
+    current_rows: numpy.ndarray
+    current_columns: numpy.ndarray
+    current_groups: numpy.ndarray | None
+    current_b: numpy.ndarray
+    current_b_sign: numpy.ndarray
+    current_b_exp: numpy.ndarray
+    current_w_scale: numpy.ndarray
+    next_sign: numpy.ndarray
+    next_mag: numpy.ndarray
+    next_exp: numpy.ndarray
+    current_sign: numpy.ndarray
+    current_mag: numpy.ndarray
+    current_exp: numpy.ndarray
+    latched: numpy.ndarray
+    pe_mode: numpy.ndarray
+    slot: numpy.ndarray
+    sums: numpy.ndarray
+    sum_flags: numpy.ndarray
+    cycles: int
+    compute_cycles: int
+    macs: int
+    macs4x8: int
+    psums: int
+    fusions: int
+    fp_converts: int
+    scale_mults: int
+    fp32_adds: int
+    act_hops: int
+    weight_broadcasts: int
+    busy_pe_cycles: int
+    lost: int
+    missed: int
+
+class _BfpPeArrayClockedRun(Protocol):
+    def __call__(self, mode: ArrayLike, clear: ArrayLike, last: ArrayLike, groups: ArrayLike | None = ..., a_valid: ArrayLike | None = ..., col_valid: ArrayLike | None = ..., a_sign: ArrayLike | None = ..., a_mag: ArrayLike | None = ..., a_exp: ArrayLike | None = ..., b_valid: ArrayLike | None = ..., b: ArrayLike | None = ..., b_sign: ArrayLike | None = ..., b_exp: ArrayLike | None = ..., w_scale: ArrayLike | None = ..., *, rows: int = ..., columns: int = ..., partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ..., activity: Literal['by_slot', 'parallel'] = ..., overlap: bool = ...) -> _BfpPeArrayClockedResult: ...
+
+class _BfpPeArrayClockedUnit(Unit[refemu.units.harmonia.bfp_pe_array_clocked.registers.State, _BfpPeArrayClockedResult]):
+    run: _BfpPeArrayClockedRun
+    unit_class: type[refemu.units.harmonia.bfp_pe_array_clocked.unit.BfpPeArrayClocked]
+    @cached_property
+    def run_jit(self) -> _BfpPeArrayClockedRun: ...
 
 class _BitAllocatorResult(Result):
     tokens: numpy.ndarray
@@ -1104,6 +1174,8 @@ def find(name: Literal["bfp_converter"]) -> _BfpConverterUnit: ...
 def find(name: Literal["bfp_pe"]) -> _BfpPeUnit: ...
 @overload
 def find(name: Literal["bfp_pe_array"]) -> _BfpPeArrayUnit: ...
+@overload
+def find(name: Literal["bfp_pe_array_clocked"]) -> _BfpPeArrayClockedUnit: ...
 @overload
 def find(name: Literal["bit_allocator"]) -> _BitAllocatorUnit: ...
 @overload

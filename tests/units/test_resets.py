@@ -40,6 +40,7 @@ NOT_ZERO: dict[str, Reset] = {
     "bfp_aligner": {"m": always(1)},
     "bfp_converter": {"m": always(1), "ready": always(1)},
     "bfp_pe": {"slot": always(3)},
+    "bfp_pe_array_clocked": {"slot": each("slot", 3)},
     "clustering": {"element": always(-1), "scale": always(1)},
     "free_page_list": {
         "taken": each("taken", -1),

@@ -27,6 +27,15 @@ CONSTANT = {
         "exact: out.flags 0-2": "an exact sum raises no flag",
         "st.col 0-3": "the last column leaves at the end of an operation, which a row shows",
     },
+    "bfp_pe_array_clocked": {
+        "by_slot, overlap: st.next_columns[1] 1": "a group moves into the last column of its tile, and no further",
+        "by_slot, overlap: st.current_columns[0] 0": "a column works on groups of tiles that have it",
+        "by_slot, overlap: st.current_columns[1] 1": "a column works on groups of tiles that have it",
+        "long, parallel: st.current_columns 0": "a column works on groups of tiles that have it",
+        "long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row: every group is in it",
+        "long, parallel: out.col 0": "an array of one column",
+        "long: out.flags, st.sum_flags 0-2": "an exact sum raises no flag",
+    },
     "bit_allocator": {
         "out.tokens 9,13-15,17-31": (
             "tokens are only counted up: 21 bits, of which the upper ones change once in thousands of tokens"
