@@ -205,7 +205,8 @@ def test_a_score_of_the_pe_is_the_model_s() -> None:
 def replayed(tokens: int) -> Any:
     """The caches behind a prompt of 100 tokens, and as many steps as `tokens` has more."""
     session = models.session(prepared())
-    session.append(IDS[:100])
+    with mock.patch.object(HarmoniaCache, "settle"):  # words of the prompt stay
+        session.append(IDS[:100])
     if tokens > 100:
         session.append(IDS[100:tokens])
     return session._caches
@@ -292,7 +293,8 @@ def test_offsets_and_keys_are_those_of_the_cache() -> None:
 def test_offsets_of_other_rules_have_configurations_of_their_own(options: str, config: str) -> None:
     calls: list[tuple[int, str, Cases]] = []
     session = models.session(prepared(f"harmonia-kv4:{options}"), lambda *call: calls.append(call))
-    session.append(IDS[:40])
+    with mock.patch.object(HarmoniaCache, "settle"):
+        session.append(IDS[:40])
     [case] = [case for layer, unit, case in calls if (layer, unit) == (1, "k_offset")]
     shown = evaluated("k_offset", case)
 
