@@ -15,7 +15,7 @@ class RowField(NamedTuple):
 
     width: int  #: 8, 4, 2 or 1
     first: int  #: byte
-    count: int  #: bytes
+    size: int  #: bytes
     weight: int  #: place of its least significant bit in a code
 
 
@@ -57,7 +57,7 @@ def row_bytes(length: int, bits: int) -> int:
         Bytes.
     """
     fields = fields_of(length, bits)
-    return fields[-1].first + fields[-1].count if fields else 0
+    return fields[-1].first + fields[-1].size if fields else 0
 
 
 def pack_rows(codes: np.ndarray, bits: int) -> np.ndarray:

@@ -24,6 +24,8 @@ from refemu.models.schemes.harmonia.steps import Units
 from refemu.units.harmonia.bit_allocator import Allocation
 from refemu.units.harmonia.k_offset import Offsets
 
+Words = tuple[np.ndarray, np.ndarray]  #: FP16 words of keys and of values (tokens, KV heads, head_dim)
+
 
 @dataclass(frozen=True, eq=False)
 class Held:
@@ -106,13 +108,23 @@ class HarmoniaCache:
     """
 
     def __init__(
-        self, heads: int, head_dim: int, context: int, config: HarmoniaConfig, units: Units, name: str = ""
+        self,
+        heads: int,
+        head_dim: int,
+        context: int,
+        config: HarmoniaConfig,
+        units: Units,
+        name: str = "",
+        keeps_words: bool = False,
     ) -> None:
-        """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals."""
+        """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals. keeps_words: the FP16
+        words of all tokens stay, for those who look at a cache behind its attention.
+        """
         self.config: HarmoniaConfig = config
         self.units: Units = units
         self.name: str = name
         self.context: int = context
+        self.keeps_words: bool = keeps_words
         self.shape: tuple[int, int] = heads, head_dim
         self.rule: Allocation = allocation(config)
         self.format: Bfp = config.format(config.high)
@@ -123,7 +135,7 @@ class HarmoniaCache:
         )  #: words that every key loses; frozen by the prompt
         self.prompt: int = 0  #: tokens of the first `append`
         self.first: np.ndarray = self._none()  #: words of the prompt's keys, not shifted, until its attention is done
-        self._fresh = self._none(), self._none()  #: words of the keys, shifted, and of the values, as long
+        self._words = self._none(), self._none()  #: words of the keys, shifted, and of the values, as long or all
         self._waiting = self._none(), self._none()  #: the same of tokens that `advance` has not taken in
         self._residual = self._none()  #: words of the open group of values
         layout = Layout(config, head_dim)
@@ -165,15 +177,16 @@ class HarmoniaCache:
         shifted = self.units.shift(flat, offset).reshape(k.shape)
         self._require(shifted, "k")
         if start:
-            old_keys, old_values = self._waiting
-            self._waiting = np.concatenate([old_keys, shifted]), np.concatenate([old_values, v])
+            self._waiting = _joined(self._waiting, (shifted, v))
             return
-        self.offset, self.prompt, self.first, self._fresh = offset, end, k, (shifted, v)
+        self.offset, self.prompt, self.first, self._words = offset, end, k, (shifted, v)
         self._take(shifted, v)
 
     def settle(self) -> None:
         """The attention of the prompt is done: its words are needed no more."""
-        self.first, self._fresh = self._none(), (self._none(), self._none())
+        self.first = self._none()
+        if not self.keeps_words:
+            self._words = self._none(), self._none()
 
     def advance(self) -> dict[str, int]:
         """Take in the next waiting token: convert its group of V again, then demote what became ordinary.
@@ -185,6 +198,8 @@ class HarmoniaCache:
         before, (keys, values) = self.taken, self._waiting
         self._waiting = keys[1:], values[1:]
         self._take(keys[:1], values[:1])
+        if self.keeps_words:
+            self._words = _joined(self._words, (keys[:1], values[:1]))
         tokens, rule = self.taken, self.rule
         return {
             "v_conversions": 1,
@@ -211,13 +226,13 @@ class HarmoniaCache:
         Refused once its attention is done.
         """
         tokens, layout = self.taken, self._keys.layout
-        if len(self._fresh[0]) != tokens:
-            got = len(self._fresh[0])
+        if len(self._words[0]) != tokens:
+            got = len(self._words[0])
             raise Refused(
                 f"HarmoniaCache: words of a prompt are there until its attention is done, got {got} of {tokens}"
             )
         high, low = list[Codes](), list[np.ndarray]()
-        for words, axis, name in zip(self._fresh, (-1, 0), "kv", strict=True):
+        for words, axis, name in zip(self._words, (-1, 0), "kv", strict=True):
             both = self._both(words, axis, name)
             fallen = self._chosen(*both, np.ones(tokens, np.bool_))
             high.append(Codes.plain(layout, both[0].sign, both[0].mantissa, both[0].exponent))
@@ -239,19 +254,19 @@ class HarmoniaCache:
         if place.tokens > self.taken:
             raise Refused(f"HarmoniaCache: a place must lie in the {self.taken} tokens so far, got {place.tokens}")
         self._waiting = self._none(), self._none()
+        self._words = self._words[0][: place.tokens], self._words[1][: place.tokens]
         self._keys.rewind(place.keys)
         self._values.rewind(place.values)
         self._residual, self.prompt = place.residual, place.prompt
         if place.tokens == 0:
-            self.settle()
-            self.offset = np.zeros_like(self.offset)
+            self.first, self.offset = self._none(), np.zeros_like(self.offset)
 
-    def words(self) -> tuple[np.ndarray, np.ndarray]:
+    def words(self) -> Words:
         """FP16 words of the keys less their offsets, and of the values, (tokens, heads, head_dim).
 
-        Of the tokens that wait, else of the prompt until its attention is done.
+        Of a prompt until its attention is done, then of the tokens that wait; of all tokens where words are kept.
         """
-        return self._waiting if self.waiting else self._fresh
+        return _joined(self._words, self._waiting)
 
     def storage_bits(
         self, exponent: bool = True, count_residual: Literal["bfp", "fp16"] = "bfp", metadata: bool = False
@@ -358,3 +373,9 @@ def offsets(config: HarmoniaConfig, heads: int, head_dim: int) -> Offsets:
         heads=heads,
         offset_sign=config.offset_sign,
     )
+
+
+def _joined(words: Words, more: Words) -> Words:
+    """Words of tokens and of those that follow."""
+    keys, values = (np.concatenate(pair) for pair in zip(words, more, strict=True))
+    return keys, values

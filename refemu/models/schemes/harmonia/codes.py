@@ -65,7 +65,7 @@ class Layout:
         upper, lower = (
             np.array(fields_of(self.head_dim, bits), np.int64).reshape(-1, 4) for bits in (self.low, self.rest)
         )
-        return upper + [0, self.signs, 0, self.fallen], lower
+        return upper + np.array([0, self.signs, 0, self.fallen]), lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,8 @@ class Codes:
     @property
     def heads(self) -> int:
         """KV heads."""
-        return self.sign.shape[1]
+        heads: int = self.sign.shape[1]
+        return heads
 
     def parts(self, heads: slice = np.s_[:]) -> Parts:
         """Codes of all tokens of some KV heads, copied where they are packed."""

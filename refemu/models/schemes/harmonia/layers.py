@@ -29,6 +29,8 @@ from refemu.models.taps import Watch
 class Harmonia(Fp16):
     """A decoder under a Harmonia scheme."""
 
+    observed: bool = False  #: whether somebody looks at its calls: caches then keep the words of all tokens
+
     def __init__(
         self, model: Model, config: HarmoniaConfig, backend: Backend, progress: Progress, smoothing: Smoothing
     ) -> None:
@@ -57,7 +59,13 @@ class Harmonia(Fp16):
     def cache(self, layer: int) -> HarmoniaCache:
         """Keys and values as codes."""
         return HarmoniaCache(
-            self.model.kv_heads, self.model.head_dim, self.model.context, self.harmonia, self.units, f"blk.{layer}"
+            self.model.kv_heads,
+            self.model.head_dim,
+            self.model.context,
+            self.harmonia,
+            self.units,
+            f"blk.{layer}",
+            self.observed,
         )
 
     def caches(self) -> HarmoniaCaches:

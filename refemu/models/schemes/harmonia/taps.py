@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.integers import total
-from refemu.formats.groups import count
 from refemu.formats.groupint import GroupIntTensor
+from refemu.formats.groups import count
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation

@@ -39,10 +39,11 @@ def bfp_heads(q, q_powers, k, v, fields, low, falls, powers, group, width, setti
     """Key heads `first` to `last` of attention, eight rows at a time as in `attention_heads`; 1 if a score is not
     finite, else 0.
 
-    q (T, H, D) float32 integers, q_powers (T, H, G). k, v: packed tokens as `packed_rows` takes them with `fields`, those
-    that follow as signs and mantissas (tokens, KV, D), exponents, groups along D and along S. powers: what a mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether
-    partial sums, and scores, are rounded to fp16. Query t sees keys 0 to start + t. low, falls: signs and mantissas
-    of k and of v, and counts of tokens (S,) at which they take the place of the others; or none (S = 0).
+    q (T, H, D) float32 integers, q_powers (T, H, G). k, v: packed tokens as `packed_rows` takes them with `fields`,
+    those that follow as signs and mantissas (tokens, KV, D), exponents, groups along D and along S. powers: what a
+    mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether partial sums, and scores,
+    are rounded to fp16. Query t sees keys 0 to start + t. low, falls: signs and mantissas of k and of v, and counts of
+    tokens (S,) at which they take the place of the others; or none (S = 0).
     """
     k_packed, k_sign, k_mantissa, k_exponent = k
     v_packed, v_sign, v_mantissa, v_exponent = v

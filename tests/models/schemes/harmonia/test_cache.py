@@ -115,15 +115,13 @@ def test_offsets_are_those_of_the_prompt() -> None:
     k[5, 1, 3] = -12
     made = cache(PLAIN)
     made.append(k[:35], v[:35])
-    found = [made.words()[0]]
     made.append(k[35:], v[35:])
-    found.append(made.words()[0])
     wanted = k.copy()
     wanted[:, 1, 3] += 6
 
     assert np.flatnonzero(made.offset).tolist() == [DIM + 3]
     assert fp16.values(made.offset)[DIM + 3] == -6
-    assert np.array_equal(np.concatenate(found), wanted.astype(np.float16).view(np.uint16))
+    assert np.array_equal(made.words()[0], wanted.astype(np.float16).view(np.uint16))
     assert np.array_equal(made.first, k[:35].astype(np.float16).view(np.uint16))
 
 
@@ -233,6 +231,21 @@ def test_refuses_places() -> None:
     with pytest.raises(Refused, match="HarmoniaCache: no tokens may wait where a place is marked, got 2"):
         made.place()
     assert (codes(made), made.waiting) == (before, 2)
+
+
+def test_words_stay_where_they_are_kept() -> None:
+    """Those of all tokens, behind the attention and after going back, too."""
+    (k, v), units = rows(9), Units(backend.Jit(), OFF)
+    made = HarmoniaCache(HEADS, DIM, 400, OFF, units, keeps_words=True)
+    made.append(k[:6], v[:6])
+    made.settle()
+    place = made.place()
+    for _ in range(2):
+        made.append(k[6:], v[6:])
+        made.advance()
+        assert all(np.array_equal(made.words()[i], units.words(x)) for i, x in enumerate((k, v)))
+        made.rewind(place)
+        assert np.array_equal(made.words()[1], units.words(v[:6])) and made.falling().high.tokens == 6
 
 
 def test_words_of_a_prompt_end_with_its_attention() -> None:
