@@ -1,11 +1,12 @@
 """One product through Harmonia's accelerator, event by event [harmonia §IV-A, Fig. 12], on Python numbers.
 
 What is computed is a set of places; after every block all parts of C are looked through for those that are whole now.
-Operands are rows of `bfp.Group`, weights rows of (codes of a BFP group, FP16 word of its factor).
+Operands are rows of `bfp.Group`, weights rows of (codes of a BFP group, FP16 word of its factor). What else comes to a
+port is in `Given`.
 
     Product(kind, rows, inner, columns, ...)
-    events(product, a, b, frozen)     -> the Moment after every event
-    words(product, a, b, frozen)      -> C in FP16 before its conversion, and the offsets
+    events(product, a, b, given)     -> the Moment after every event
+    words(product, a, b, given)      -> C in FP16 before its conversion, and the offsets
 """
 
 import math
@@ -47,6 +48,9 @@ class Product:
     partial: str = "fp16"
     rotation: str = "half"
     window: int = 32
+    positions: str = "start"
+    bias_add: str = "none"
+    codes: str = "sets"
 
     @property
     def groups(self) -> int:
@@ -59,17 +63,35 @@ class Product:
         return self.kind == "k" and self.window > 0
 
     @property
-    def tracked(self) -> int:
-        """Rows at positions inside the window of the prompt."""
-        return sum(self.start + row < self.window for row in range(self.rows)) if self.kind == "k" else 0
-
-    @property
     def ends(self) -> list[int]:
         """Columns where a group ends, and 0; of V where the array's columns end."""
         if self.kind == "v":
             return sorted({0, self.columns, *range(0, self.columns, 16)})
         head = self.head_dim if self.kind in ("q", "k") else self.columns
         return sorted({0, self.columns, *(c for c in range(self.columns) if c % head % 32 == 0)})
+
+
+@dataclass(frozen=True)
+class Given:
+    """What some products read beside A and B."""
+
+    frozen: Sequence[int] = ()  #: offsets
+    position: Sequence[int] = ()  #: of every row
+    wide: Sequence[Sequence[int]] = ()  #: by row, which keys or groups of values it sees in 8 bits
+    bias: Sequence[int] = ()  #: FP16 word of every column
+
+
+NOTHING = Given()
+
+
+def places(p: Product, given: Given) -> list[int]:
+    """Position of every row."""
+    return list(given.position) if p.positions == "port" else [p.start + row for row in range(p.rows)]
+
+
+def tracked(p: Product, given: Given) -> int:
+    """Rows at positions inside the window of the prompt."""
+    return sum(place < p.window for place in places(p, given)) if p.kind == "k" else 0
 
 
 @dataclass(frozen=True)
@@ -88,11 +110,14 @@ class Moment:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int] = ()) -> Iterator[Moment]:
+def events(p: Product, a: Sequence[Any], b: Sequence[Any], given: Given = NOTHING) -> Iterator[Moment]:
     """The Moment after every event."""
-    sums = [[dot(p, row, column) for column in b] for row in a]
-    raw = [[fp16.from_float(x) for x in row] for row in sums]
-    turned, final, offset = stages(p, raw, frozen)
+    sums = summed(p, a, b, given)
+    before = sums if p.bias_add != "accumulator" else with_bias(sums, given.bias)
+    raw = halves(before)
+    ready = raw if p.bias_add != "after" else behind(raw, given.bias)
+    turned, final, offset = stages(p, ready, given)
+    window = tracked(p, given)
     y, sign, mantissa = ([[0] * p.columns for _ in range(p.rows)] for _ in range(3))
     codes = encoded(p, final)
     exponent = [[0] * len(row) for row in codes[2]]
@@ -101,11 +126,13 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
             (
                 "fetched",
                 "reads",
+                "words",
                 "passes",
                 "cycles",
                 "macs",
                 "fp32_adds",
                 "half_columns",
+                "bias_adds",
                 "compare_cycles",
                 "align_cycles",
                 "comparisons",
@@ -116,25 +143,26 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
             0,
         ),
         peak=(0,) * p.columns * p.shifted,
-        frozen=p.shifted and not p.tracked,
+        frozen=p.shifted and not window,
         offset=(0,) * p.columns * p.shifted,
     )
-    for event, part, counts in plan(p):
+    for event, part, counts in plan(p, given):
         top, left, bottom, right = part
         now = replace(now, event=event, counters={n: c + counts.get(n, 0) for n, c in now.counters.items()})
         if event == "compute":
             now = replace(now, sums=passes(p, sums, part))
-        source = {"fp2half": raw, "vector": turned}.get(event)
-        if source:
+        if event == "bias" and p.bias_add == "accumulator":
+            now = replace(now, sums=passes(p, before, part))
+        elif source := {"fp2half": raw, "bias": ready, "vector": turned}.get(event):
             now = replace(now, sums=())
             fill(y, source, part)
         if event == "offset":
-            seen = [row for row in range(bottom) if row < p.tracked]
+            seen = [row for row in range(bottom) if row < window]
             now = replace(
                 now, peak=tuple(max((turned[r][c] & 0x7FFF for r in seen), default=0) for c in range(p.columns))
             )
-            first = 0 if bottom >= p.tracked > top else max(top, p.tracked)
-            if bottom >= p.tracked:
+            first = 0 if bottom >= window > top else max(top, window)
+            if bottom >= window:
                 fill(y, final, (first, 0, bottom, p.columns))
                 now = replace(now, offset=tuple(offset), frozen=True)
         if event == "convert":
@@ -148,36 +176,72 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
         yield (now := replace(now, y=flat(y), sign=flat(sign), mantissa=flat(mantissa), exponent=flat(exponent)))
 
 
-def plan(p: Product) -> Iterator[tuple[str, Part, dict[str, int]]]:
+def plan(p: Product, given: Given) -> Iterator[tuple[str, Part, dict[str, int]]]:
     """Events, where they happen, and what they count."""
     done: dict[str, set[Part]] = {name: set() for name in ("vector", "offset", "convert")}
-    places: set[tuple[int, int]] = set()
+    there: set[tuple[int, int]] = set()
     flow = p.force or units.choose(p.rows, p.inner, p.columns, p.tile_m, p.tile_k)
-    slots = 2 if p.b_type == "bfp8" else 1
     for event, mt, kt, count in units.fdgf_events(p.rows, p.inner, p.columns, p.tile_m, p.tile_k, flow):
         if event != "compute":
             yield "load", (0, 0, 0, 0), {"fetched": count}
             continue
         for block in blocks(p, mt, kt, flow):
-            high, wide = math.ceil((block[2] - block[0]) / 8), math.ceil((block[3] - block[1]) / 16)
-            size = area(block)
-            yield "dispatch", block, {"reads": high * wide * p.groups}
+            high, size = math.ceil((block[2] - block[0]) / 8), area(block)
+            made = [each for tile in tiles(block) for each in array_passes(p, tile, given)]
+            yield "dispatch", block, {"reads": len(made) * p.groups, "words": sum(words for _, words in made)}
             yield (
                 "compute",
                 block,
                 {
-                    "passes": high * wide,
-                    "cycles": high * wide * (slots * p.groups + 15),
+                    "passes": len(made),
+                    "cycles": sum(slots + 15 for slots, _ in made),
                     "macs": 32 * p.groups * size,
                     "fp32_adds": p.groups * size,
                 },
             )
-            yield "fp2half", block, {"half_columns": high * (block[3] - block[1])}
-            places |= inside(block)
-            yield from follow(p, places, done)
+            half: Any = ("fp2half", block, {"half_columns": high * (block[3] - block[1])})
+            added: Any = ("bias", block, {"bias_adds": size})
+            yield from {"none": [half], "after": [half, added], "accumulator": [added, half]}[p.bias_add]
+            there |= inside(block)
+            yield from follow(p, there, done, tracked(p, given))
 
 
-def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]]) -> Iterator[Any]:
+def tiles(block: Part) -> list[Part]:
+    """Parts of 8 x 16 of a block, row by row."""
+    top, left, bottom, right = block
+    return [
+        (row, column, min(row + 8, bottom), min(column + 16, right))
+        for row in range(top, bottom, 8)
+        for column in range(left, right, 16)
+    ]
+
+
+def array_passes(p: Product, tile: Part, given: Given) -> list[tuple[int, int]]:
+    """Cycles of column 0, and nibble planes of B, of every pass over a tile."""
+    top, left, bottom, right = tile
+    width = right - left
+    if p.b_type != "mixed":
+        nibbles = 2 if p.b_type == "bfp8" else 1
+        return [(nibbles * p.groups, nibbles * p.groups * width)]
+    seen = [codes_of(p, given.wide[row], left, right) for row in range(top, bottom)]
+    kinds = [seen] if p.codes == "rows" else [[each] for each in dict.fromkeys(seen)]
+    return [
+        (
+            sum(2 if any(1 in row[g] for row in kind) else 1 for g in range(p.groups)),
+            sum(1 + bit for row in kind for group in row for bit in group),
+        )
+        for kind in kinds
+    ]
+
+
+def codes_of(p: Product, wide: Sequence[int], left: int, right: int) -> tuple[tuple[int, ...], ...]:
+    """By group, whether a row sees each of some columns in 8 bits."""
+    if p.kind == "score":
+        return (tuple(wide[left:right]),) * p.groups
+    return tuple((bit,) * (right - left) for bit in wide)
+
+
+def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]], window: int) -> Iterator[Any]:
     """What the places that are there allow by now."""
     chosen = max(1, p.columns // 32)
     for part in whole(vector_parts(p), places, done["vector"]):
@@ -192,15 +256,15 @@ def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]])
         if not inside(band) <= turned:
             return
         done["offset"].add(band)
-        new = len([row for row in range(band[0], band[2]) if row < p.tracked])
-        closes = band[0] < p.tracked <= band[2]
-        put = (p.tracked if closes else 0) + band[2] - band[0] - new
+        new = len([row for row in range(band[0], band[2]) if row < window])
+        closes = band[0] < window <= band[2]
+        put = (window if closes else 0) + band[2] - band[0] - new
         yield (
             "offset",
             band,
             {"tracked": new * p.columns + (chosen * (p.columns - 1) if closes else 0), "subtractions": chosen * put},
         )
-        if band[2] >= p.tracked:
+        if band[2] >= window:
             yield from convert(p, {(r, c) for r in range(band[2]) for c in range(p.columns)}, done)
 
 
@@ -284,10 +348,49 @@ def passes(p: Product, sums: Sequence[Sequence[float]], part: Part) -> tuple[int
 # What is computed.
 
 
-def words(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int] = ()) -> tuple[Matrix, list[int]]:
+def words(p: Product, a: Sequence[Any], b: Sequence[Any], given: Given = NOTHING) -> tuple[Matrix, list[int]]:
     """C in FP16 before its conversion, and the offsets that its rows lost."""
-    _, final, offset = stages(p, [[fp16.from_float(dot(p, row, column)) for column in b] for row in a], frozen)
+    sums = summed(p, a, b, given)
+    raw = halves(with_bias(sums, given.bias) if p.bias_add == "accumulator" else sums)
+    _, final, offset = stages(p, behind(raw, given.bias) if p.bias_add == "after" else raw, given)
     return final, offset
+
+
+def summed(p: Product, a: Sequence[Any], b: Sequence[Any], given: Given) -> list[list[float]]:
+    """FP32 sums of every row and column."""
+    return [
+        [
+            dot(p, row, narrowed(p, column, given.wide[r] if p.b_type == "mixed" else (), c))
+            for c, column in enumerate(b)
+        ]
+        for r, row in enumerate(a)
+    ]
+
+
+def narrowed(p: Product, column: Sequence[Any], wide: Sequence[int], c: int) -> Sequence[Any]:
+    """A column as a row sees it: groups of 4 bits where it does not see 8."""
+    if p.b_type != "mixed":
+        return column
+    seen = [wide[c]] * len(column) if p.kind == "score" else wide
+    return [group if bit else bfp.demote(group, 4) for group, bit in zip(column, seen, strict=True)]
+
+
+def halves(sums: Sequence[Sequence[float]]) -> Matrix:
+    """FP16 words of FP32 values."""
+    return [[fp16.from_float(x) for x in row] for row in sums]
+
+
+def with_bias(sums: Sequence[Sequence[float]], bias: Sequence[int]) -> list[list[float]]:
+    """FP32 sums and their biases, rounded to FP32."""
+    return [[f32(x + fp16.to_float(word)) for x, word in zip(row, bias, strict=True)] for row in sums]
+
+
+def behind(raw: Matrix, bias: Sequence[int]) -> Matrix:
+    """FP16 words and their biases, each exact sum rounded once."""
+    return [
+        [fp16.from_float(fp16.to_float(x) + fp16.to_float(word)) for x, word in zip(row, bias, strict=True)]
+        for row in raw
+    ]
 
 
 def dot(p: Product, a: Sequence[bfp.Group], b: Sequence[Any]) -> float:
@@ -305,12 +408,13 @@ def dot(p: Product, a: Sequence[bfp.Group], b: Sequence[Any]) -> float:
     return units.accumulate(terms, "paper" if p.partial == "fp16" else "exact")[0]
 
 
-def stages(p: Product, raw: Matrix, frozen: Sequence[int]) -> tuple[Matrix, Matrix, list[int]]:
+def stages(p: Product, raw: Matrix, given: Given) -> tuple[Matrix, Matrix, list[int]]:
     """C behind the vector unit, behind the offsets, and those."""
-    turned = [vector(p, row, p.start + r) for r, row in enumerate(raw)]
+    turned = [vector(p, row, place) for row, place in zip(raw, places(p, given), strict=True)]
     if not p.shifted:
         return turned, turned, []
-    offset = units.k_offsets(turned[: p.tracked])[0] if p.tracked else list(frozen)
+    window = tracked(p, given)
+    offset = units.k_offsets(turned[:window])[0] if window else list(given.frozen)
     return turned, [units.apply_offsets(row, offset) for row in turned], offset
 
 

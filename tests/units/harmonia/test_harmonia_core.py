@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.arith.checks import Refused
-from refemu.formats import BFP4, BFP8
-from refemu.formats.groupint import INT4_G128
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import harmonia_core, k_offset
 from refemu.units.harmonia.harmonia_core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import plan
@@ -17,7 +15,7 @@ from tests.oracles.harmonia import bfp, units
 from tests.oracles.harmonia import core as oracle
 
 IMPLEMENTATIONS = [pytest.param(harmonia_core.run, id="unit"), pytest.param(harmonia_core.UNIT.run_jit, id="twin")]
-FORMATS = {"bfp8": BFP8, "bfp4": BFP4}
+WIDTHS = {"bfp8": 8, "bfp4": 4, "mixed": 8}  #: mantissa bits of B
 
 
 def half(shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -25,7 +23,7 @@ def half(shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 class Product:
-    """A random product: its ports, its configuration, and the same operands for the oracle."""
+    """A random product: its ports, its configuration, and the same operands for the oracle, which converts them."""
 
     def __init__(
         self,
@@ -35,38 +33,27 @@ class Product:
         columns: int,
         b_type: str = "int4",
         seed: int = 1,
-        frozen: np.ndarray | None = None,
+        given: oracle.Given = oracle.NOTHING,
         **options: Any,
     ) -> None:
-        left, right = half((rows, inner), seed), half((columns, inner), seed + 1)
-        a, groups = BFP8.encode(left), -(-inner // 32)
-        self.config: dict[str, Any] = {
-            "kind": kind,
-            "rows": rows,
-            "inner": inner,
-            "columns": columns,
-            "b_type": b_type,
-            **options,
-        }
-        zeros, none = np.zeros((columns, inner), int), np.zeros((columns, groups), int)
+        left, right = (half(shape, seed + i) for i, shape in enumerate(((rows, inner), (columns, inner))))
+        sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "b_type": b_type}
+        self.config: dict[str, Any] = {**sizes, **options}
         self.a = [bfp.encode(row) for row in left.view(np.uint16).tolist()]
+        ports = {"a_sign": signs(self.a), "a_mag": codes(self.a), "a_exp": exponents(self.a)}
+        zeros, none = [[0] * inner] * columns, [[0] * -(-inner // 32)] * columns
         if b_type == "int4":
-            b: Any = INT4_G128.encode(right.astype(np.float32))
-            factors = b.scales_of(32).view(np.uint16)
-            fields = (b.code & 15, zeros, none, factors)
-            codes = np.pad(b.code, ((0, 0), (0, 32 * groups - inner))).reshape(columns, groups, 32)
-            self.b: Any = [
-                list(zip(row, words, strict=True)) for row, words in zip(codes.tolist(), factors.tolist(), strict=True)
-            ]
+            self.b: Any = [weights(row) for row in right.astype(float).tolist()]
+            b = [[code & 15 for group, _ in row for code in group] for row in self.b]
+            factors = [[factor for _, factor in row] for row in self.b]
+            ports |= {"b": b, "b_sign": zeros, "b_exp": none, "w_scale": factors}
         else:
-            b = FORMATS[b_type].encode(right)
-            fields = (b.mantissa, b.sign, b.exponent, none)
-            self.b = [bfp.encode(row, 8 if b_type == "bfp8" else 4) for row in right.view(np.uint16).tolist()]
-        names = ("a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale")
-        arrays = dict(zip(names, (a.sign, a.mantissa, a.exponent, *fields), strict=True))
-        self.frozen = () if frozen is None else frozen.view(np.uint16).tolist()
-        if frozen is not None:
-            arrays["frozen"] = frozen.view(np.uint16)
+            self.b = [bfp.encode(row, WIDTHS[b_type]) for row in right.view(np.uint16).tolist()]
+            ports |= {"b": codes(self.b), "b_sign": signs(self.b), "b_exp": exponents(self.b), "w_scale": none}
+        lengths = {"a_sign": inner, "a_mag": inner, "b": inner, "b_sign": inner}
+        arrays = {name: np.array(rows)[:, : lengths.get(name)] for name, rows in ports.items()}
+        self.given = given
+        arrays |= {name: np.array(part) for name, part in vars(given).items() if len(part)}
         self.ports = {
             name: array.reshape(-1) if array.size > 1 else array.reshape(()) for name, array in arrays.items()
         }
@@ -77,17 +64,52 @@ class Product:
 
     @cached_property
     def moments(self) -> list[oracle.Moment]:
-        return list(oracle.events(self.wanted, self.a, self.b, self.frozen))
+        return list(oracle.events(self.wanted, self.a, self.b, self.given))
 
     def y(self, result: Any) -> np.ndarray:
         return np.asarray(result.y).reshape(self.wanted.rows, self.wanted.columns)
 
 
-def offsets(channels: int, seed: int = 5) -> np.ndarray:
+def signs(rows: list[list[bfp.Group]]) -> list[list[int]]:
+    return [[sign for group in row for sign in group.sign] for row in rows]
+
+
+def codes(rows: list[list[bfp.Group]]) -> list[list[int]]:
+    return [[code for group in row for code in group.mantissa] for row in rows]
+
+
+def exponents(rows: list[list[bfp.Group]]) -> list[list[int]]:
+    return [[group.exponent for group in row] for row in rows]
+
+
+def weights(row: list[float]) -> list[tuple[list[int], int]]:
+    """Groups of 32 codes, the last filled up with 0, and the factor of the 128 weights that they belong to."""
+    found = []
+    for scale, code in bfp.encode_int(row):
+        padded = code + [0] * (-len(code) % 32)
+        found += [(padded[i : i + 32], scale) for i in range(0, len(padded), 32)]
+    return found
+
+
+def offsets(channels: int, seed: int = 5) -> oracle.Given:
     """What a prompt leaves behind: one channel in 32."""
     found = np.zeros(channels, np.float16)
     found[7::32] = half((channels,), seed)[7::32]
-    return found
+    return oracle.Given(frozen=found.view(np.uint16).tolist())
+
+
+def biases(columns: int) -> oracle.Given:
+    return oracle.Given(bias=half((columns,), 11).view(np.uint16).tolist())
+
+
+def widths(*shape: int) -> oracle.Given:
+    """Codes that rows see in 8 bits: the more, the later the row."""
+    rows, units = shape
+    return oracle.Given(wide=[[int(unit * rows > row * units // 2) for unit in range(units)] for row in range(rows)])
+
+
+def at(*positions: int) -> oracle.Given:
+    return oracle.Given(position=positions)
 
 
 KEYS = {"rotation": "interleaved", "head_dim": 16}
@@ -98,8 +120,23 @@ PRODUCTS = {
     "relu": Product("linear", 4, 32, 40, activation="relu"),
     "final": Product("final", 9, 64, 20),
     "exact": Product("linear", 3, 64, 16, partial="fp32"),
-    "context": Product("context", 5, 70, 40, "bfp8"),
-    "context at 4 bits": Product("context", 5, 32, 40, "bfp4", m=6),
+    "gelu": Product("linear", 4, 32, 40, activation="gelu_tanh"),
+    "gelu by erf": Product("linear", 2, 32, 8, activation="gelu_erf"),
+    "biased": Product("linear", 9, 40, 33, given=biases(33), bias_add="after", activation="gelu_tanh"),
+    "biased before FP2Half": Product("final", 9, 40, 33, given=biases(33), bias_add="accumulator"),
+    "biased by tiles": Product(
+        "v", 70, 32, 40, tile_m=32, tile_k=32, given=biases(40), bias_add="accumulator", partial="fp32"
+    ),
+    "biased q": Product("q", 9, 32, 64, given=biases(64), bias_add="after", head_dim=64),
+    "biased k": Product("k", 9, 32, 32, given=biases(32), bias_add="after", rotation="none", window=4),
+    "context": Product("context", 5, 70, 64, "bfp8"),
+    "context at 4 bits": Product("context", 5, 32, 32, "bfp4", m=6),
+    "values of both widths": Product("context", 11, 130, 32, "mixed", given=widths(11, 5)),
+    "values, rows side by side": Product("context", 11, 130, 32, "mixed", given=widths(11, 5), codes="rows"),
+    "values of a short head": Product("final", 3, 70, 20, "mixed", given=widths(3, 3)),
+    "keys of both widths": Product("score", 11, 48, 37, "mixed", start=26, given=widths(11, 37)),
+    "keys, rows side by side": Product("score", 11, 48, 37, "mixed", start=26, given=widths(11, 37), codes="rows"),
+    "one query": Product("score", 1, 16, 40, "mixed", start=39, given=widths(1, 40)),
     "v": Product("v", 37, 32, 20),
     "v of 4 bits": Product("v", 1, 32, 17, m=4),
     "v of one": Product("v", 1, 33, 1),
@@ -120,9 +157,13 @@ PRODUCTS = {
     "k of a short prompt": Product("k", 12, 32, 32, window=5),
     "k without offsets": Product("k", 34, 32, 32, window=0),
     "later without": Product("k", 2, 32, 32, window=0, start=9),
-    "a later key": Product("k", 1, 32, 64, start=100, frozen=offsets(64), **KEYS),
-    "later keys": Product("k", 10, 32, 64, head_dim=64, start=32, frozen=offsets(64)),
-    "behind a short prompt": Product("k", 3, 32, 32, start=5, window=5, frozen=offsets(32), base=100),
+    "a later key": Product("k", 1, 32, 64, start=100, given=offsets(64), **KEYS),
+    "later keys": Product("k", 10, 32, 64, head_dim=64, start=32, given=offsets(64)),
+    "behind a short prompt": Product("k", 3, 32, 32, start=5, window=5, given=offsets(32), base=100),
+    "k at positions": Product("k", 10, 32, 32, window=9, given=at(0, 1, 3, 4, 8, 9, 30, 31, 40, 99), positions="port"),
+    "one key of the window": Product("k", 9, 32, 32, given=at(0, *range(32, 40)), positions="port"),
+    "q at positions": Product("q", 3, 32, 32, given=at(7, 9, 4000000), positions="port", **KEYS),
+    "score at positions": Product("score", 3, 32, 20, "bfp8", given=at(4, 5, 19), positions="port"),
 }
 CASES = [pytest.param(product, id=name) for name, product in PRODUCTS.items()]
 
@@ -162,8 +203,9 @@ def test_a_prompt_and_later_keys_lose_the_same(run: Any) -> None:
     """[harmonia §III-C] D-harmonia-26: whatever is behind the window, in the prompt or later, has its offsets."""
     whole = Product("k", 40, 32, 64, **KEYS)
     begun = whole.run(run)
-    later = Product("k", 3, 32, 64, seed=9, start=40, frozen=begun.offset.view(np.float16), **KEYS)
-    words, offset = oracle.words(later.wanted, later.a, later.b, begun.offset.tolist())
+    frozen = oracle.Given(frozen=begun.offset.tolist())
+    later = Product("k", 3, 32, 64, seed=9, start=40, given=frozen, **KEYS)
+    words, offset = oracle.words(later.wanted, later.a, later.b, frozen)
 
     assert begun.offset.any() and offset == begun.offset.tolist()
     result = later.run(run)
@@ -174,7 +216,7 @@ def test_a_prompt_and_later_keys_lose_the_same(run: Any) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_queries_and_later_keys_differ_by_the_offsets_only(run: Any) -> None:
     """[harmonia §IV-A (5)] At position 100 nothing is tracked: zeros in, zeros off, whatever the peaks are."""
-    later = Product("k", 1, 64, 64, start=100, frozen=np.zeros(64, np.float16))
+    later = Product("k", 1, 64, 64, start=100, given=oracle.Given(frozen=[0] * 64))
     k, q = later.run(run), replace_kind(later, "q").run(run)
 
     assert k.y.tolist() == q.y.tolist() and k.tracked == 0 and not k.offset.any()
@@ -237,6 +279,72 @@ def test_counters_are_those_of_the_parts(run: Any) -> None:
     assert (result.compare_cycles, result.align_cycles, result.comparisons) == (66, 66, 9 * 33)
 
 
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_windows_end_by_position(run: Any) -> None:
+    """D-harmonia-45: rows 2 and 3 stand behind a window of four tokens, row 4 of a whole prompt does."""
+    apart = Product("k", 5, 32, 32, window=4, given=at(0, 1, 4, 5, 6), positions="port").run(run)
+    prompt = Product("k", 5, 32, 32, window=4).run(run)
+
+    assert (apart.tracked, prompt.tracked) == (2 * 32 + 31, 4 * 32 + 31)
+    assert apart.offset.tolist() == Product("k", 2, 32, 32, seed=1).run(run).offset.tolist()
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_positions_at_a_port_are_those_from_the_start(run: Any) -> None:
+    """D-harmonia-45."""
+    for kind, start in (("q", 70), ("score", 20), ("k", 0)):
+        given = at(*range(start, start + 5))
+        b_type = "bfp8" if kind == "score" else "int4"
+        one, two = (
+            Product(kind, 5, 32, 32, b_type, start=start).run(run),
+            Product(kind, 5, 32, 32, b_type, given=given, positions="port").run(run),
+        )
+        assert one.equals(two)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_rows_that_see_other_codes_cost_cycles_or_words(run: Any) -> None:
+    """D-harmonia-46: 8 rows, 4 groups of one column tile; row r sees r // 2 groups in 8 bits: four sets of codes."""
+    wide = oracle.Given(wide=[[int(group < row // 2) for group in range(4)] for row in range(8)])
+    product = Product("final", 8, 128, 16, "mixed", given=wide)
+    sets, rows = product.run(run), product.run(run, codes="rows")
+
+    assert sets.y.tolist() == rows.y.tolist()
+    assert (sets.passes, rows.passes) == (4, 1)
+    assert (int(sets.array_cycles), int(rows.array_cycles)) == (4 * (4 + 15) + 0 + 1 + 2 + 3, 4 + 3 + 15)
+    assert (int(sets.array_words), int(rows.array_words)) == (16 * (4 * 4 + 6), 16 * (8 * 4 + 12))
+    assert (sets.reads, rows.reads) == (16, 4)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_one_width_of_all_codes_is_that_type(run: Any) -> None:
+    """D-harmonia-36: 8-bit codes, or their upper nibbles, in one pass; half the cycles at 4 bits."""
+    whole = Product("final", 5, 64, 20, "bfp8")
+    for bit, b_type in ((1, "bfp8"), (0, "bfp4")):
+        given = oracle.Given(wide=[[bit] * 2] * 5)
+        found, due = Product("final", 5, 64, 20, "mixed", given=given).run(run), Product("final", 5, 64, 20, b_type)
+        assert found.y.tolist() == due.run(run).y.tolist() and found.cycles == due.run(run).cycles
+    assert whole.run(run).cycles == 2 * (2 * 2 + 15)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_heads_that_end_inside_a_group_are_filled_with_zeros(run: Any) -> None:
+    """D-harmonia-47: scores of heads of 16 channels are those of the same heads with 16 channels of 0."""
+    short = Product("score", 3, 16, 35, "bfp8", start=30)
+    ports = dict(short.ports)
+    for name, rows in (("a_sign", 3), ("a_mag", 3), ("b", 35), ("b_sign", 35)):
+        ports[name] = np.pad(ports[name].reshape(rows, 16), ((0, 0), (0, 16)), constant_values=name == "b").reshape(-1)
+    sums = [
+        run(**each, **config)
+        for each, config in (
+            (short.ports, short.config | {"kind": "final", "start": 0}),
+            (ports, short.config | {"kind": "final", "start": 0, "inner": 32}),
+        )
+    ]
+
+    assert sums[0].y.tolist() == sums[1].y.tolist()
+
+
 def test_a_result_beyond_fp16_is_refused_by_the_converter_and_changes_nothing() -> None:
     product = Product("linear", 1, 32, 32, "int4")
     ports = product.ports | {"a_exp": np.array(30), "w_scale": np.full(32, 0x7BFF)}
@@ -281,7 +389,7 @@ BAD = [
     pytest.param({"kind": "k", "start": 8}, "start must be 0 or behind the window of 32 tokens, .* got 8", id="inside"),
     pytest.param({"kind": "k", "start": 32}, "frozen: kind 'k' from position 32 on needs the offsets", id="frozen"),
     pytest.param(
-        {"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes no offsets", id="unasked"
+        {"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes none", id="unasked"
     ),
     pytest.param(
         {"kind": "k", "start": 32, "frozen": np.full(32, 0x7C00)}, "frozen must be finite, got 0x7c00 at", id="infinite"
@@ -291,6 +399,36 @@ BAD = [
         "frozen must have at most 1 channels that are not 0, got 32",
         id="many",
     ),
+    pytest.param({"kind": "context", "columns": 16}, "a head of whole groups of 32, .* got 16", id="padding"),
+    pytest.param({"positions": "port"}, "position: .* needs the position of every row, got none", id="no position"),
+    pytest.param({"position": np.arange(2)}, "position: kind 'linear' with positions 'start' takes none", id="placed"),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 3])}, r"must ascend .* got 3 at index \(1,\)", id="twice"
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 2])}, r"must ascend .* got 2 at index \(1,\)", id="back"
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 4]), "start": 4}, "must be 4 or more, .* got 3", id="early"
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 4]), "kind": "k"},
+        "of the first key must be 0, .* got 3",
+        id="late",
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 32]), "kind": "score"}, "one of 32 keys, got 32", id="no key"
+    ),
+    pytest.param({"b_type": "mixed"}, "wide: .* needs which codes have 8 bits, got none", id="no widths"),
+    pytest.param({"codes": "both"}, "codes must be one of 'sets', 'rows', got 'both'", id="codes"),
+    pytest.param({"positions": "all"}, "positions must be one of 'start', 'port', got 'all'", id="positions"),
+    pytest.param({"bias_add": "after"}, "bias: .* needs a bias of every column, got none", id="no bias"),
+    pytest.param(
+        {"bias_add": "after", "bias": np.full(32, 0x7C00)},
+        r"bias must be finite, got 31744 at index \(0,\)",
+        id="bias",
+    ),
+    pytest.param({"kind": "context", "bias_add": "after"}, "bias goes with linear layers, got kind", id="biased"),
     pytest.param({"kind": "score", "start": 32}, "2 queries at 32 need as many keys, got 32", id="keys"),
     pytest.param({"b": np.full(1024, 16)}, r"b 16 at index \(0, 0, 0\) has more than 4 bits in mode M8W4", id="b"),
     pytest.param({"b_exp": np.ones(32, int)}, r"b_exp 1 at index \(0, 0\) must be 0", id="b_exp"),
@@ -305,6 +443,15 @@ BAD = [
 def test_refuses(run: Any, change: dict[str, Any], message: str) -> None:
     product = Product("linear", 2, 32, 32)
     with pytest.raises(Refused, match=message):
+        run(**{**product.ports, **product.config, **change})
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("change", [{"wide": np.ones(3, int)}, {"wide": np.ones(0, int)}])
+def test_refuses_lists_of_another_length(run: Any, change: dict[str, Any]) -> None:
+    """A bit for every row and group."""
+    product = Product("final", 2, 64, 20, "mixed", given=widths(2, 2))
+    with pytest.raises((Refused, RefusedType), match="wide"):
         run(**{**product.ports, **product.config, **change})
 
 
