@@ -130,6 +130,7 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], given: Given = NOTHIN
                 "passes",
                 "cycles",
                 "macs",
+                "wide_macs",
                 "fp32_adds",
                 "half_columns",
                 "bias_adds",
@@ -188,14 +189,15 @@ def plan(p: Product, given: Given) -> Iterator[tuple[str, Part, dict[str, int]]]
         for block in blocks(p, mt, kt, flow):
             high, size = math.ceil((block[2] - block[0]) / 8), area(block)
             made = [each for tile in tiles(block) for each in array_passes(p, tile, given)]
-            yield "dispatch", block, {"reads": len(made) * p.groups, "words": sum(words for _, words in made)}
+            yield "dispatch", block, {"reads": len(made) * p.groups, "words": sum(words for _, words, _ in made)}
             yield (
                 "compute",
                 block,
                 {
                     "passes": len(made),
-                    "cycles": sum(slots + 15 for slots, _ in made),
+                    "cycles": sum(slots + 15 for slots, _, _ in made),
                     "macs": 32 * p.groups * size,
+                    "wide_macs": sum(count for _, _, count in made),
                     "fp32_adds": p.groups * size,
                 },
             )
@@ -216,22 +218,22 @@ def tiles(block: Part) -> list[Part]:
     ]
 
 
-def array_passes(p: Product, tile: Part, given: Given) -> list[tuple[int, int]]:
-    """Cycles of column 0, and nibble planes of B, of every pass over a tile."""
+def array_passes(p: Product, tile: Part, given: Given) -> list[tuple[int, int, int]]:
+    """Of every pass over a tile: cycles of column 0, nibble planes of B, MACs in groups of two slots."""
     top, left, bottom, right = tile
-    width = right - left
+    width, count = right - left, area(tile)
     if p.b_type != "mixed":
         nibbles = 2 if p.b_type == "bfp8" else 1
-        return [(nibbles * p.groups, nibbles * p.groups * width)]
+        return [(nibbles * p.groups, nibbles * p.groups * width, (nibbles - 1) * 32 * p.groups * count)]
     seen = [codes_of(p, given.wide[row], left, right) for row in range(top, bottom)]
     kinds = [seen] if p.codes == "rows" else [[each] for each in dict.fromkeys(seen)]
-    return [
-        (
-            sum(2 if any(1 in row[g] for row in kind) else 1 for g in range(p.groups)),
-            sum(1 + bit for row in kind for group in row for bit in group),
-        )
-        for kind in kinds
-    ]
+    found = []
+    for kind in kinds:
+        double = sum(any(1 in row[g] for row in kind) for g in range(p.groups))
+        members = len([each for each in seen if each in kind])
+        planes = sum(1 + bit for row in kind for group in row for bit in group)
+        found.append((p.groups + double, planes, 32 * double * members * width))
+    return found
 
 
 def codes_of(p: Product, wide: Sequence[int], left: int, right: int) -> tuple[tuple[int, ...], ...]:

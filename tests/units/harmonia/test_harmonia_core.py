@@ -116,6 +116,7 @@ KEYS = {"rotation": "interleaved", "head_dim": 16}
 PRODUCTS = {
     "linear": Product("linear", 9, 40, 33),
     "linear of one": Product("linear", 1, 1, 1),
+    "silu that stays FP16": Product("final", 3, 32, 40, activation="silu"),
     "silu": Product("linear", 4, 32, 40, activation="silu"),
     "relu": Product("linear", 4, 32, 40, activation="relu"),
     "final": Product("final", 9, 64, 20),
@@ -380,7 +381,9 @@ BAD = [
     pytest.param({"m": 12}, r"m must be in \[1, 11\], got 12", id="m"),
     pytest.param({"b_type": "int8"}, "b_type must be one of", id="b_type"),
     pytest.param({"activation": "gelu"}, "activation must be one of", id="activation"),
-    pytest.param({"kind": "v", "activation": "silu"}, "activation goes with kind 'linear', got 'v'", id="which"),
+    pytest.param(
+        {"kind": "v", "activation": "silu"}, "activation goes with kind 'linear' or 'final', got 'v'", id="which"
+    ),
     pytest.param({"kind": "q", "head_dim": 12}, "whole heads, got 32 columns and head_dim 12", id="head"),
     pytest.param({"kind": "k", "head_dim": 1}, "head_dim must be even under rotation 'half', got 1", id="odd"),
     pytest.param({"rotation": "both"}, "rotation must be one of 'half', 'interleaved', 'none', got 'both'", id="pairs"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16, fp32, rotary
+from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
 from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia import k_offset
@@ -21,6 +22,7 @@ from refemu.units.harmonia.harmonia_core.stages import registers
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.ports import fields, lanes
+from refemu.units.unit import Config
 
 
 class Even(HarmoniaCore):
@@ -234,6 +236,12 @@ class Unbiased(HarmoniaCore):
         return before
 
 
+def _before_half(config: Config) -> Config:
+    if config["bias_add"] == "none":
+        raise Refused("harmonia_core: no bias is added")
+    return Config(**{**config, "bias_add": "accumulator"})
+
+
 def _accumulator(device: Any) -> Any:
     return device.array.accumulator
 
@@ -260,7 +268,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
         "partial sums are truncated to FP16",
         variant=variant(HarmoniaCore, _accumulator, accumulation.Truncating),
     ),
-    *choices("D-harmonia-29", "bias_add", "accumulator"),
+    Alternative("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
     Alternative("D-harmonia-29", "biases are not added", variant=Unbiased),
     Alternative("D-harmonia-36", "all groups have the mode of the first", variant=OneMode),
     Alternative("D-harmonia-45", "the first rows are the window", variant=RowWindow),

@@ -18,8 +18,8 @@ def require_kind(core: Any) -> None:
             f"{name}: columns of kind 'context' are a head of whole groups of {LANES}, whose rows nothing pads; take "
             f"kind 'final' and convert the heads side by side, got {core.columns}"
         )
-    if kind != "linear" and core.activation != "none":
-        raise Refused(f"{name}: activation goes with kind 'linear', got {kind!r}")
+    if kind not in ("linear", "final") and core.activation != "none":
+        raise Refused(f"{name}: activation goes with kind 'linear' or 'final', got {kind!r}")
     if core.bias_add != "none" and kind in ("score", "context"):
         raise Refused(f"{name}: bias goes with linear layers, got kind {kind!r}")
     if kind == "score" and core.start > core.columns - core.rows:

@@ -101,7 +101,7 @@ class HarmoniaCore(Stages):
         base : int
             Base of the rotary angles.
         activation : {"none", "silu", "relu", "gelu_erf", "gelu_tanh"}
-            Activation of kind "linear".
+            Activation of kinds "linear" and "final".
         force : int
             0, or the dataflow.
         partial : {"fp16", "fp32"}

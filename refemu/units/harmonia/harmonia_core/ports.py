@@ -56,6 +56,7 @@ class State:
     passes: int  #: of the array
     cycles: int  #: of the array
     macs: int
+    wide_macs: int  #: of them, those in mode M8M8
     fp32_adds: int
     half_columns: int  #: columns of FP2Half
     bias_adds: int
@@ -74,6 +75,7 @@ COUNTERS = (
     "passes",
     "cycles",
     "macs",
+    "wide_macs",
     "fp32_adds",
     "half_columns",
     "bias_adds",
@@ -105,6 +107,7 @@ class Result(stepped.Result):
     passes: int
     cycles: int
     macs: int
+    wide_macs: int
     fp32_adds: int
     half_columns: int
     bias_adds: int

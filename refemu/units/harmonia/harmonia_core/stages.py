@@ -13,6 +13,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.integers import total
 from refemu.units.harmonia import bfp_converter, k_offset
+from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.harmonia.fp2half import Fp2Half
 from refemu.units.harmonia.harmonia_core import passes
@@ -124,7 +125,7 @@ class Stages(Stepped[State]):
     def _compute(self, before: State, action: Action) -> State:
         """The array passes of a block; results lie in `sums` tile after tile, 8 x 16 each."""
         sums: list[int] = []
-        counts = dict.fromkeys(("passes", "cycles", "macs", "fp32_adds"), 0)
+        counts = dict.fromkeys(("passes", "cycles", "macs", "wide_macs", "fp32_adds"), 0)
         for place in self._tiles(action):
             acc = [0] * (ROWS * COLUMNS)
             for each in self._passes(before, *place):
@@ -133,6 +134,8 @@ class Stages(Stepped[State]):
                     acc = [new if there else old for new, there, old in zip(state.acc, state.valid, acc, strict=True)]
                 counts["passes"] += 1
                 counts["cycles"] += done[0].cycles
+                wide = fields(each.mode).count(M8M8)
+                counts["wide_macs"] += LANES * wide * int(total(np.array([state.valid.count(1) for state in done])))
                 for name in ("macs", "fp32_adds"):
                     counts[name] += int(total(np.array([getattr(state, name) for state in done])))
             sums += acc

@@ -16,6 +16,7 @@ from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core import UNIT, HarmoniaCore
 from refemu.units.harmonia.harmonia_core.passes import wide_units
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, vector_width
+from refemu.units.harmonia.harmonia_core.ports import COUNTERS
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
 from refemu.units.harmonia.twins import bfp_pe_array as bfp_pe_array_jit
 from refemu.units.harmonia.twins import k_offset as k_offset_jit
@@ -102,23 +103,24 @@ def _codes(core: HarmoniaCore, words: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def array_costs(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
-    """Passes, nibble planes and cycles of the array of every product: int64 (products, 3).
+    """Passes, nibble planes, cycles and MACs in mode M8M8 of the array of every product: int64 (products, 4).
 
     wide: the port, (products, lanes); without lanes where it is missing.
     """
     shape, groups = core.shape, core.groups
     down, across = -(-shape.rows // ROWS), -(-shape.columns // COLUMNS)
     if core.b_type != "mixed":
-        slots = groups * (2 if core.mode == M8M8 else 1)
-        planes = down * shape.columns * slots
-        return np.tile([down * across, planes, down * across * (slots + COLUMNS - 1)], (len(wide), 1))
+        double = core.mode == M8M8
+        slots, macs = groups * (1 + double), double * LANES * groups * shape.rows * shape.columns
+        costs = [down * across, down * shape.columns * slots, down * across * (slots + COLUMNS - 1), macs]
+        return np.tile(costs, (len(wide), 1))
     lanes = wide.reshape(len(wide), shape.rows, wide_units(core.kind, shape.columns, groups))
     return np.array([_mixed(core, rows) for rows in lanes.astype(np.bool_)], np.int64)
 
 
 def _mixed(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
     """The costs of one product, whose rows see codes of both widths: (rows, columns or groups)."""
-    score, costs = core.kind == "score", np.zeros(3, np.int64)
+    score, costs = core.kind == "score", np.zeros(4, np.int64)
     parts = range(0, core.columns, COLUMNS) if score else [0]
     for top in range(0, len(wide), ROWS):
         for left in parts:
@@ -129,13 +131,15 @@ def _mixed(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
 
 def _tile(seen: np.ndarray, groups: int, score: bool, columns: int, rows: bool) -> np.ndarray:
     """Of 8 rows and 16 columns; of values, whose codes do not depend on the column, of all columns at once."""
-    sets = seen if rows else np.unique(seen, axis=0)
-    tiles = 1 if score else -(-columns // COLUMNS)
+    sets, members = np.unique(seen, axis=0, return_counts=True)
+    sets = seen if rows else sets
+    tiles, width = (1, seen.shape[1]) if score else (-(-columns // COLUMNS), columns)
     planes = (sets.size + np.count_nonzero(sets)) * (groups if score else columns)
     together = sets.any(axis=0, keepdims=True) if rows else sets
-    slots = groups * (1 + together.any(axis=1)) if score else groups + np.count_nonzero(together, axis=1)
-    cycles = int(integers.total(slots + COLUMNS - 1))
-    return np.array([tiles * len(together), planes, tiles * cycles], np.int64)
+    double = groups * together.any(axis=1) if score else np.count_nonzero(together, axis=1)
+    cycles = int(integers.total(groups + double + COLUMNS - 1))
+    macs = LANES * width * int(integers.total(double * (len(seen) if rows else members)))
+    return np.array([tiles * len(together), planes, tiles * cycles, macs], np.int64)
 
 
 def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[int, ...]:
@@ -149,13 +153,23 @@ def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[
         if action.event in by_event:
             by_event[action.event] += action.number
     adds = core.groups * shape.rows * shape.columns
-    passes, planes, cycles = (int(integers.total(column)) for column in costs.T)
-    work = (count * by_event["load"], passes * core.groups, planes, passes, cycles, count * LANES * adds, count * adds)
+    passes, planes, cycles, wide = (int(integers.total(column)) for column in costs.T)
+    work = passes * core.groups, planes, passes, cycles, count * LANES * adds, wide, count * adds
     columns = count * by_event["fp2half"], count * by_event["bias"]
     chosen = int(integers.total(tracked)) * rule.channels
     chosen += rule.chosen * (rule.scope - 1) * int(np.count_nonzero(tracked))
     keys = chosen, count * rule.chosen * shape.rows * shape.shifted
-    return (*work, *columns, *(count * each for each in conversions(core)), *keys, count * by_event["store"])
+    converted = (count * each for each in conversions(core))
+    return (count * by_event["load"], *work, *columns, *converted, *keys, count * by_event["store"])
+
+
+def counted(core: HarmoniaCore, wide: np.ndarray) -> dict[str, int]:
+    """Counters of products by name, from their sizes alone.
+
+    wide: the port, (products, lanes); without lanes where it is missing. Rows stand one behind the other.
+    """
+    tracked = np.full(len(wide), core.shape.tracked * core.waits)
+    return dict(zip(COUNTERS, totals(core, array_costs(core, wide), tracked), strict=True))
 
 
 def conversions(core: HarmoniaCore) -> tuple[int, int, int]:
