@@ -63,7 +63,7 @@ def _right(memory: Memory, heads: int, score: bool) -> dict[str, np.ndarray]:
 
 def _due(memory: Memory, head: int) -> tuple[np.ndarray, BfpTensor]:
     """The scheme's scores of a query head: words (tokens, keys) and codes."""
-    cache, steps, length = memory.cache, memory.ports.steps, len(memory.cache)
+    cache, length = memory.cache, len(memory.cache)
     share = memory.q.shape[1] // memory.held.heads
     rows = np.ascontiguousarray(memory.q[:, head])
     if not memory.by_query:

@@ -50,10 +50,9 @@ class Memory:
         return falling(self.ports, len(self.cache))
 
     def wide(self, score: bool) -> np.ndarray:
-        """Port `wide` of a product for one head: keys or groups that each query sees in 8 bits (queries, units)."""
-        falls = self.falls[0 if score else 1]
+        """Port `wide` of a product for one head."""
         seen = self.start + 1 + np.arange(len(self.q)) if self.by_query else np.full(len(self.q), len(self.cache))
-        return ((falls == 0) | (falls > seen[:, None])).astype(np.uint8)
+        return wide(self.falls[0 if score else 1], seen)
 
     def allocated(self) -> Operation:
         """The allocator token by token, beside the bits that the cache has."""
@@ -76,6 +75,14 @@ class Memory:
             words={f"{name} in {rule.low} bits": int(np.count_nonzero(f)) for name, f in zip("KV", found, strict=True)},
             kind="grouping",
         )
+
+
+def wide(falls: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Keys or groups that queries see in 8 bits, uint8 (queries, units).
+
+    falls: tokens of the cache at which each falls, 0 for never. seen: tokens of the cache for each query.
+    """
+    return ((falls == 0) | (falls > seen[:, None])).astype(np.uint8)
 
 
 def sum_of(counts: Any) -> int:
