@@ -17,6 +17,7 @@ from refemu.models.machine.runner import Call
 from refemu.models.schemes.harmonia.machine.attention import attention
 from refemu.models.schemes.harmonia.machine.memory import Memory, grouped, shifted
 from refemu.models.schemes.harmonia.machine.ports import Ports
+from refemu.units.harmonia.harmonia_core.core import Codes
 
 OUTSIDE = {
     "norm": "norms are computed in fp16, on no port of the accelerator (D-harmonia-51)",
@@ -25,7 +26,9 @@ OUTSIDE = {
 }
 
 
-def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
+def machine(
+    prepared: Any, layer: int, calls: Sequence[Call], codes: Codes = "sets"
+) -> tuple[list[Operation], list[Absent]]:
     """Operations of a block on the accelerator, and what stays outside.
 
     Parameters
@@ -36,6 +39,8 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
         Block.
     calls : sequence of Call
         What its parts took and gave.
+    codes : {"sets", "rows"}
+        How rows that see other codes share the array (D-harmonia-46).
 
     Returns
     -------
@@ -47,7 +52,7 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
     Refused
         The configuration's datapath is not that of the paper.
     """
-    ports = Ports(prepared, layer)
+    ports = Ports(prepared, layer, codes)
     operations = [operation for call in calls for operation in _call(ports, call, calls)]
     gated = prepared.model.gated
     names = [name for name in OUTSIDE if gated or name != "gated"]

@@ -12,6 +12,7 @@ from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.units.harmonia.harmonia_core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core.core import Codes
 from refemu.units.harmonia.harmonia_core.ports import COUNTERS
 from refemu.units.unit import Config
 
@@ -22,11 +23,12 @@ WIDTHS = {4: "bfp4", 8: "bfp8"}  #: type of B by mantissa bits
 class Ports:
     """Units at their ports for one block of a prepared model."""
 
-    def __init__(self, prepared: Any, layer: int) -> None:
-        """prepared: of a Harmonia scheme; refuses one whose datapath is not that of the accelerator."""
+    def __init__(self, prepared: Any, layer: int, codes: Codes = "sets") -> None:
+        """prepared: of a Harmonia scheme, refused if its datapath is another. codes: of the core."""
         require(prepared)
         self.prepared: Any = prepared
         self.layer: int = layer
+        self.codes: Codes = codes
         self.steps: Units = prepared.units
 
     def __repr__(self) -> str:
@@ -58,7 +60,7 @@ class Ports:
     def core(self, kind: str, rows: int, inner: int, columns: int, **options: Any) -> Config:
         """Configuration of a product."""
         usual = {**units.find(CORE).configs["linear"], "activation": "none"}
-        sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns}
+        sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "codes": self.codes}
         return Config(**{**usual, **sizes, **options})
 
     def linear(self, names: Any) -> Any:
