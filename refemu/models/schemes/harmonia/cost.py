@@ -3,6 +3,7 @@
 Paper: [harmonia §III-B, §IV]. Decisions: D-harmonia-46 (rows that see other codes), D-harmonia-51 (what stays outside).
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from refemu.models.machine.runner import Call
 from refemu.models.schemes.harmonia.cache import allocation, offsets
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.attention import product
-from refemu.models.schemes.harmonia.machine.block import options, own_input
+from refemu.models.schemes.harmonia.machine.block import cached, options, own_input
 from refemu.models.schemes.harmonia.machine.memory import GROUP, wide
 from refemu.models.schemes.harmonia.machine.ports import Ports
 from refemu.units.harmonia.bit_allocator import Allocation
@@ -55,12 +56,12 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
 
 
 def _linear(ports: Ports, names: Any, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
-    """The conversion of the input and the products, but that of V, which depends on what the cache holds."""
+    """The conversion of the input and the products, but those of K and V, which depend on the cache."""
     if own_input(ports, names):
         yield "quantize", _converted(*x.shape)
     layers = ports.linear(names)
     for name, some in zip(names, layers.columns, strict=True):
-        if name != "v":
+        if name not in ("k", "v"):
             sizes = {"rows": len(x), "inner": x.shape[1], "columns": some.stop - some.start}
             yield "linear", _product(ports.core(**sizes, **options(ports, names, name)))
 
@@ -75,21 +76,29 @@ def _converted(tokens: int, channels: int) -> Cost:
 
 def _product(config: Config, codes: np.ndarray | None = None, products: int = 1) -> Cost:
     """Products of one size. codes: port `wide` of each, (rows, units)."""
+    wide = np.zeros((config["rows"], 0), np.uint8) if codes is None else codes
+    return _kept(tuple(sorted(config.items())), wide.tobytes(), products)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(config: tuple[tuple[str, Any], ...], wide: bytes, products: int) -> Cost:
+    """The same of what can be kept: blocks of a model have products of the same sizes."""
     from refemu.units.harmonia.twins import harmonia_core as harmonia_core_jit
 
-    core = HarmoniaCore(**config)
-    lanes = np.zeros((1, 0), np.uint8) if codes is None else codes.reshape(1, -1)
-    counters = {name: products * number for name, number in harmonia_core_jit.counted(core, lanes).items()}
-    return work.cost(core, counters, products)
+    core, codes = HarmoniaCore(**dict(config)), np.frombuffer(wide, np.uint8)
+    counters = harmonia_core_jit.counted(core, codes.reshape(1, -1))
+    scaled = {name: products * number for name, number in counters.items()}
+    return work.cost(core, scaled, products, work.timeline(core, codes.reshape(core.rows, -1), products))
 
 
 def _attention(ports: Ports, q: np.ndarray, cache: Any) -> Iterator[tuple[str, Cost]]:
-    """V, offsets and groups of the new tokens, then both products of every query head."""
+    """K, V, offsets and groups of the new tokens, then both products of every query head."""
     tokens, heads, size = q.shape
     length, model, names = len(cache), ports.prepared.model, ("q", "k", "v")
     start, width = length - tokens, model.kv_heads * size
-    v = options(ports, names, "v") | {"m": cache.config.high, "kind": "final" if start else "v"}
-    yield "linear", _product(ports.core(rows=tokens, inner=model.width, columns=width, **v))
+    for name in ("k", "v"):
+        given = options(ports, names, name) | cached(cache, name, start)
+        yield "linear", _product(ports.core(rows=tokens, inner=model.width, columns=width, **given))
     rule = offsets(cache.config, model.kv_heads, size)
     if cache.config.online and not start:
         tracked = min(WINDOW, tokens) * rule.channels

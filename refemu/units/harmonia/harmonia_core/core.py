@@ -191,6 +191,21 @@ class HarmoniaCore(Stages):
         """
         return plan(self.shape)
 
+    def action(self, state: State) -> Action:
+        """What an event of a product is.
+
+        Parameters
+        ----------
+        state : State
+            After the event.
+
+        Returns
+        -------
+        Action
+            Kind and rectangle.
+        """
+        return plan(self.shape._replace(tracked=self.window_rows(state)))[state.index]
+
     def places(self, state: State) -> np.ndarray:
         """Position of every row of a product.
 
@@ -318,7 +333,8 @@ class HarmoniaCore(Stages):
         return self._event(self.state, self.state.index + 1)
 
     def _event(self, before: State, index: int) -> State:
-        action = plan(self.shape._replace(tracked=self.window_rows(before)))[index]
+        before = replace(before, index=index)
+        action = self.action(before)
         events = {
             "load": self._load,
             "dispatch": self._dispatch,
@@ -330,7 +346,7 @@ class HarmoniaCore(Stages):
             "convert": self._convert,
             "store": self._store,
         }
-        self.state = events[action.event](replace(before, event=action.event, index=index), action)
+        self.state = events[action.event](replace(before, event=action.event), action)
         return self.state
 
     def _generator(self, frozen: Any) -> KOffsetGenerator:

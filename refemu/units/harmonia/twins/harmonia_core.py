@@ -17,6 +17,7 @@ from refemu.units.harmonia.harmonia_core import UNIT, HarmoniaCore
 from refemu.units.harmonia.harmonia_core.passes import wide_units
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, vector_width
 from refemu.units.harmonia.harmonia_core.ports import COUNTERS
+from refemu.units.harmonia.harmonia_core.timeline import Event
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
 from refemu.units.harmonia.twins import bfp_pe_array as bfp_pe_array_jit
 from refemu.units.harmonia.twins import k_offset as k_offset_jit
@@ -115,17 +116,17 @@ def array_costs(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
         costs = [down * across, down * shape.columns * slots, down * across * (slots + COLUMNS - 1), macs]
         return np.tile(costs, (len(wide), 1))
     lanes = wide.reshape(len(wide), shape.rows, wide_units(core.kind, shape.columns, groups))
-    return np.array([_mixed(core, rows) for rows in lanes.astype(np.bool_)], np.int64)
+    return np.array([_mixed(core, rows, core.columns) for rows in lanes.astype(np.bool_)], np.int64)
 
 
-def _mixed(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
-    """The costs of one product, whose rows see codes of both widths: (rows, columns or groups)."""
+def _mixed(core: HarmoniaCore, wide: np.ndarray, columns: int) -> np.ndarray:
+    """The costs of some rows and columns of a product, which see codes of both widths: (rows, columns or groups)."""
     score, costs = core.kind == "score", np.zeros(4, np.int64)
-    parts = range(0, core.columns, COLUMNS) if score else [0]
+    parts = range(0, columns, COLUMNS) if score else [0]
     for top in range(0, len(wide), ROWS):
         for left in parts:
             seen = wide[top : top + ROWS, left : left + COLUMNS] if score else wide[top : top + ROWS]
-            costs += _tile(seen, core.groups, score, core.columns, core.codes == "rows")
+            costs += _tile(seen, core.groups, score, columns, core.codes == "rows")
     return costs
 
 
@@ -140,6 +141,22 @@ def _tile(seen: np.ndarray, groups: int, score: bool, columns: int, rows: bool) 
     cycles = int(integers.total(groups + double + COLUMNS - 1))
     macs = LANES * width * int(integers.total(double * (len(seen) if rows else members)))
     return np.array([tiles * len(together), planes, tiles * cycles, macs], np.int64)
+
+
+def events(core: HarmoniaCore, wide: np.ndarray) -> Iterator[Event]:
+    """The events of one product for a `Timeline`, from its sizes alone; wide: the port, (rows, units), or empty."""
+    for action in core.plan:
+        if action.event != "compute":
+            yield Event(action)
+        elif core.b_type != "mixed":
+            slots = core.groups * (1 + (core.mode == M8M8))
+            yield Event(action, action.number * (slots + COLUMNS - 1), action.number)
+        else:
+            rows = wide[action.row : action.row + action.rows].astype(np.bool_)
+            score = core.kind == "score"
+            seen = rows[:, action.column : action.column + action.columns] if score else rows
+            passes, _, cycles, _ = _mixed(core, seen, action.columns)
+            yield Event(action, int(cycles), int(passes))
 
 
 def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[int, ...]:

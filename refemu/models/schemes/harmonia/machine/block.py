@@ -123,7 +123,7 @@ def _projected(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, attended: C
     q, cache = attended.inputs
     tokens, names = len(y), ("q", "k", "v")
     start = len(cache) - tokens
-    given = options(ports, names, name) | ({"start": start} if name != "v" else {})
+    given = options(ports, names, name) | cached(cache, name, start)
     inputs, scheme = left(a) | weights(ports, name, names), ports.prepared.harmonia
     if name == "q":
         words = ports.steps.words(np.ascontiguousarray(q))
@@ -131,18 +131,26 @@ def _projected(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, attended: C
     elif name == "k":
         words = cache.words()[0][start:]
         codes = ports.encode(words, m=scheme.high)
-        given |= {"m": scheme.high, "window": min(cache.prompt, 32) if scheme.online else 0}
         inputs |= {"frozen": cache.offset[None]} if start and scheme.online else {}
         if scheme.online and not start:
             yield shifted(ports, y, words, cache)
     else:
         words = cache.words()[1][start:]
         codes = None if start else ports.encode(words.reshape(tokens, -1), 0, scheme.high)
-        given |= {"m": scheme.high, "kind": "final" if start else "v"}
     config = ports.core(rows=tokens, inner=a.shape[1], columns=y.shape[1], **given)
     yield ports.multiply(name, config, inputs, "linear", words, parts(codes))[0]
     if name == "v":
         yield grouped(ports, cache, start)
+
+
+def cached(cache: Any, name: str, start: int) -> dict[str, Any]:
+    """Parameters of q, k or v that a cache decides: tokens from `start` on."""
+    if name == "q":
+        return {"start": start}
+    scheme = cache.config
+    if name == "v":
+        return {"kind": "final" if start else "v", "m": scheme.high}
+    return {"start": start, "m": scheme.high, "window": min(cache.prompt, 32) if scheme.online else 0}
 
 
 def parts(codes: BfpTensor | None) -> tuple[np.ndarray, ...]:

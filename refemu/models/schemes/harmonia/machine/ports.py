@@ -89,7 +89,9 @@ class Ports:
         for port, wanted in zip(("sign", "mantissa", "exponent"), codes or (), strict=False):
             found = np.ravel(getattr(answer, port))
             wrong += differences(found, np.ravel(wanted).astype(found.dtype))
-        cost = work.cost(HarmoniaCore(**config), counters, cases)
+        core = HarmoniaCore(**config)
+        line = work.timeline(core, flat.get("wide", flat["a_sign"][:, :0])[0].reshape(core.rows, -1), cases)
+        cost = work.cost(core, counters, cases, line)
         operation = Operation(
             self.full(name),
             CORE,
@@ -97,8 +99,8 @@ class Ports:
             (cases * config["rows"], config["columns"], config["inner"]),
             due.size + (answer.mantissa.size if codes else 0),
             wrong,
-            counters["cycles"],
-            work.use(counters),
+            line.clock,
+            work.use(counters, line),
             {**cost.words, "B to the array": counters["words"], **{f"MACs {m}": n for m, n in cost.macs.items()}},
             kind,
             cost,

@@ -1,9 +1,11 @@
 """Work of the accelerator's parts as `Cost` and as shares of use, from the counters of `harmonia_core`.
 
-Paper: [harmonia §IV-A, §IV-D]. Decision: D-harmonia-36 (modes of groups of both widths).
+Paper: [harmonia §IV-A, §IV-D]. Decisions: D-harmonia-36 (modes of groups of both widths), D-harmonia-49 (cycles are
+those of the timeline).
 """
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,14 @@ from refemu.arith.integers import total
 from refemu.models.machine.report import Cost
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core.timeline import Timeline
 from refemu.units.harmonia.sub_pe import LANES
 
 FP16 = "fp16"  #: mode of products outside the accelerator
 
 
-def cost(core: HarmoniaCore, counters: Mapping[str, int], products: int) -> Cost:
-    """Cost of some products of one size; comparisons of the K-offset generator are not among them."""
+def cost(core: HarmoniaCore, counters: Mapping[str, int], products: int, line: Timeline) -> Cost:
+    """Cost of some products of one size on their timeline; comparisons of the K-offset generator are not among them."""
     a, b = loads(core)
     stored = "weights" if core.b_type == "int4" else "kv"
     return Cost(
@@ -26,7 +29,7 @@ def cost(core: HarmoniaCore, counters: Mapping[str, int], products: int) -> Cost
         comparisons=counters["comparisons"],
         conversions=0 if core.kind == "final" else products * core.rows * core.columns,
         words={"activations": products * (a + core.rows * core.columns), stored: products * b},
-        cycles=counters["cycles"],
+        cycles=line.clock,
     )
 
 
@@ -38,11 +41,34 @@ def modes(core: HarmoniaCore, counters: Mapping[str, int]) -> dict[str, int]:
     return {mode: count for mode, count in macs.items() if count}
 
 
-def use(counters: Mapping[str, int]) -> dict[str, float]:
-    """Shares of the array's cycles: in which a PE has a slot, and in which FP2Half takes a column."""
-    slots = (counters["macs"] + counters["wide_macs"]) // LANES
-    cycles = counters["cycles"]
-    return {"PEs": slots / (cycles * ROWS * COLUMNS), "FP2Half": counters["half_columns"] / cycles}
+def use(counters: Mapping[str, int], line: Timeline) -> dict[str, float]:
+    """Shares of the clocks: in which a PE has a slot, in which parts work, and in which something waits."""
+    slots, clock = (counters["macs"] + counters["wide_macs"]) // LANES, line.clock
+    busy = {
+        "PEs": Fraction(slots, ROWS * COLUMNS),
+        "array": line.busy["array"],
+        "FP2Half": line.busy["fp2half"],
+        "vector unit": line.busy["vector"],
+        "offsets": line.busy["offset"],
+        "comparators": line.busy["compare"],
+        "aligner": line.busy["align"],
+        "memory": line.busy["load"] + line.busy["store"],
+        "waits for operands": line.waits.load,
+        "waits for a buffer": line.waits.buffer,
+        "waits for a bank": line.waits.bank,
+        "waits for the aligner": line.waits.aligner,
+    }
+    return {part: float(clocks / clock) for part, clocks in busy.items() if clocks}
+
+
+def timeline(core: HarmoniaCore, wide: np.ndarray, products: int) -> Timeline:
+    """Some products of one size, one after the other (D-harmonia-49). wide: the port of each, (rows, units)."""
+    from refemu.units.harmonia.twins import harmonia_core as harmonia_core_jit
+
+    line, events = Timeline(), list(harmonia_core_jit.events(core, wide))
+    for _ in range(products):
+        line.product(core, events)
+    return line
 
 
 def loads(core: HarmoniaCore) -> tuple[int, int]:
