@@ -191,7 +191,7 @@ def test_every_register_after_every_event(product: Product) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("product", CASES)
 def test_results_are_the_oracles(run: Any, product: Product) -> None:
-    """[harmonia §IV-A] D-harmonia-25, D-harmonia-26: codes, words, offsets and counters at the end. D-arith-8."""
+    """[harmonia §IV-A] Codes, words, offsets, counters. D-harmonia-25, D-harmonia-26, D-harmonia-48, D-arith-8."""
     result, wanted = product.run(run), product.moments[-1]
 
     for name in ("sign", "mantissa", "exponent", "y", "offset"):

@@ -97,8 +97,8 @@ def _attention(ports: Ports, q: np.ndarray, cache: Any) -> Iterator[tuple[str, C
     length, model, names = len(cache), ports.prepared.model, ("q", "k", "v")
     start, width = length - tokens, model.kv_heads * size
     for name in ("k", "v"):
-        given = options(ports, names, name) | cached(cache, name, start)
-        yield "linear", _product(ports.core(rows=tokens, inner=model.width, columns=width, **given))
+        parameters = options(ports, names, name) | cached(cache, name, start)
+        yield "linear", _product(ports.core(rows=tokens, inner=model.width, columns=width, **parameters))
     rule = offsets(cache.config, model.kv_heads, size)
     if cache.config.online and not start:
         tracked = min(WINDOW, tokens) * rule.channels

@@ -32,15 +32,15 @@ from refemu.units.harmonia.harmonia_core.plan import (
 from refemu.units.harmonia.harmonia_core.ports import OPTIONAL, State, ports, require_operands
 from refemu.units.harmonia.harmonia_core.stages import Stages, registers
 from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
-from refemu.units.ports import Ports, fields, lanes
+from refemu.units.ports import Ports, lanes
 
 BType: TypeAlias = Literal["int4", "bfp8", "bfp4", "mixed"]  #: of B; "mixed": mantissas of 4 and of 8 bits
 Codes: TypeAlias = Literal["sets", "rows"]  #: a pass for each set of codes, or codes for each row (D-harmonia-46)
-Positions: TypeAlias = Literal["start", "port"]  #: of the rows: one after the other, or given (D-harmonia-45)
+Positions: TypeAlias = Literal["start", "port"]  #: of the rows: one after the other, or inputs (D-harmonia-45)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8, "mixed": M8M8}
 BIASES: tuple[Bias, ...] = get_args(Bias)
-CODES: tuple[Codes, ...] = get_args(Codes)
+CODES: tuple[Codes, ...] = get_args(Codes)  #: The choices of `Codes`
 POSITIONED: tuple[Positions, ...] = get_args(Positions)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
@@ -192,7 +192,7 @@ class HarmoniaCore(Stages):
         return plan(self.shape)
 
     def action(self, state: State) -> Action:
-        """What an event of a product is.
+        """Return what an event of a product does.
 
         Parameters
         ----------
@@ -205,38 +205,6 @@ class HarmoniaCore(Stages):
             Kind and rectangle.
         """
         return plan(self.shape._replace(tracked=self.window_rows(state)))[state.index]
-
-    def places(self, state: State) -> np.ndarray:
-        """Position of every row of a product.
-
-        Parameters
-        ----------
-        state : State
-            After its first event.
-
-        Returns
-        -------
-        ndarray of int64 (rows,)
-            Ascending.
-        """
-        if self.positions == "start":
-            return self.start + np.arange(self.rows)
-        return np.array(fields(state.position), np.int64)
-
-    def window_rows(self, state: State) -> int:
-        """How many rows, the first ones, choose the offsets (D-harmonia-45).
-
-        Parameters
-        ----------
-        state : State
-            After the first event of a product.
-
-        Returns
-        -------
-        int
-            0 behind the window.
-        """
-        return int(np.count_nonzero(self.places(state) < self.window)) if self.waits else 0
 
     def step(
         self,
@@ -301,14 +269,14 @@ class HarmoniaCore(Stages):
         """Refuse what `require_operands` does."""
         require_operands(self, self._by_port(inputs))
 
-    def _due(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _due(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The optional inputs that have a port; refuses one that is missing, and one without a port."""
         there = {port.name for port in self.ports.inputs}
         for name, meaning in OPTIONAL.items():
-            if (name in there) != (given.get(name) is not None):
+            if (name in there) != (inputs.get(name) is not None):
                 wanted = f"needs {meaning}, got none" if name in there else "takes none, got some"
                 raise Refused(f"{self.name}: {name}: kind {self.kind!r} {self._reason(name)} {wanted}")
-        return {name: given[name] for name in OPTIONAL if name in there}
+        return {name: inputs[name] for name in OPTIONAL if name in there}
 
     def _reason(self, name: str) -> str:
         """What an optional port depends on."""

@@ -73,7 +73,7 @@ def planes(mode: int) -> int:
 
 
 def words(wide: np.ndarray, shape: Shape, column: int) -> int:
-    """Nibble planes that sets of codes (sets, columns, groups) take: a high one always, a low one for 8 bits."""
+    """Nibble planes of sets of codes (sets, columns, groups), a high one always and a low one for 8 bits."""
     across = min(COLUMNS, shape.columns - column)
     return int(np.count_nonzero(wide)) + len(wide) * across * wide.shape[2]
 

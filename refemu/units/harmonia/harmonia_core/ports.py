@@ -45,8 +45,8 @@ class State:
     mantissa: Lanes
     exponent: Lanes
     offset: Lanes
-    array_cycles: Any  #: of the product
-    array_words: Any  #: the same
+    array_cycles: int  #: of the product
+    array_words: int  #: the same
     y: Lanes  #: the temporary SRAM: words of FP16, as far as they are
     sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
     offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
@@ -68,6 +68,7 @@ class State:
     stored: int  #: elements
 
 
+#: Counters of a product
 COUNTERS = (
     "fetched",
     "reads",

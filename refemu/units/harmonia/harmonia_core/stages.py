@@ -18,7 +18,7 @@ from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.harmonia.fp2half import Fp2Half
 from refemu.units.harmonia.harmonia_core import passes
 from refemu.units.harmonia.harmonia_core.passes import Pass
-from refemu.units.harmonia.harmonia_core.plan import LANES, Action, Shape, group_edges, group_shape
+from refemu.units.harmonia.harmonia_core.plan import LANES, Action, Bias, Shape, group_edges, group_shape
 from refemu.units.harmonia.harmonia_core.ports import State
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
@@ -38,47 +38,54 @@ class Stages(Stepped[State]):
     base: int
     b_type: str
     codes: str
-    bias_add: str
+    bias_add: Bias
+    positions: str
+    rows: int
+    start: int
+    window: int
+    waits: bool
     conversion: dict[str, Any]
 
     def places(self, state: State) -> np.ndarray:
-        """Position of every row.
+        """Return the position of every row of a product.
 
         Parameters
         ----------
         state : State
-            Of the product.
+            After its first event.
 
         Returns
         -------
         ndarray of int64 (rows,)
             Ascending.
         """
-        raise NotImplementedError
+        if self.positions == "start":
+            return self.start + np.arange(self.rows)
+        return np.array(fields(state.position), np.int64)
 
     def window_rows(self, state: State) -> int:
-        """How many rows choose the offsets.
+        """Count the rows, the first ones, that choose the offsets (D-harmonia-45).
 
         Parameters
         ----------
         state : State
-            Of the product.
+            After the first event of a product.
 
         Returns
         -------
         int
-            The first ones.
+            0 behind the window.
         """
-        raise NotImplementedError
+        return int(np.count_nonzero(self.places(state) < self.window)) if self.waits else 0
 
     def _load(self, before: State, action: Action) -> State:
         return replace(before, fetched=before.fetched + action.number)
 
     def _dispatch(self, before: State, action: Action) -> State:
         """Groups go from the buffers to the array, for every pass anew."""
-        made = [each for place in self._tiles(action) for each in self._passes(before, *place)]
-        words = int(total(np.array([each.words for each in made])))
-        after = replace(before, reads=before.reads + len(made) * self.groups, words=before.words + words)
+        all_passes = [each for place in self._tiles(action) for each in self._passes(before, *place)]
+        words = int(total(np.array([each.words for each in all_passes])))
+        after = replace(before, reads=before.reads + len(all_passes) * self.groups, words=before.words + words)
         return replace(after, array_words=before.array_words + words) if self.b_type == "mixed" else after
 
     def _tiles(self, action: Action) -> list[tuple[int, int]]:
@@ -262,5 +269,5 @@ class Stages(Stepped[State]):
 
 
 def registers(generator: KOffsetGenerator) -> tuple[Any, ...]:
-    """The fields of its State, from which `k_offset.State(*registers)` is made again."""
+    """The fields of its State, from which `k_offset.State(*registers)` is all_passes again."""
     return tuple(vars(generator.state).values())

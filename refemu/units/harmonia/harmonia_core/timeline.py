@@ -20,14 +20,30 @@ PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")
 
 @dataclass(frozen=True)
 class Rates:
-    """What the paper states, and the width that it leaves open (D-harmonia-50)."""
+    """Rates that the paper states, and the width that it leaves open (D-harmonia-50).
+
+    References
+    ----------
+    [harmonia §V-A]
+    """
 
     bytes_per_second: int = 256 * 10**9  #: of the memory, HBM2 [harmonia §V-A]
     clock: int = 300 * 10**6  #: [harmonia §V-A]
     lanes: int = ROWS  #: values that the vector unit and the K-offset generator take in a clock
 
     def clocks(self, bits: Fraction) -> int:
-        """Clocks in which the memory moves some bits."""
+        """Count the clocks in which the memory moves some bits.
+
+        Parameters
+        ----------
+        bits : Fraction
+            Bits.
+
+        Returns
+        -------
+        int
+            Clocks, the last one begun.
+        """
         return -(-bits.numerator * self.clock // (bits.denominator * 8 * self.bytes_per_second))
 
 
@@ -52,10 +68,21 @@ class Waits(NamedTuple):
 
 
 class Timeline:
-    """Clocks of every part."""
+    """Clocks of every part of the accelerator, product after product.
+
+    References
+    ----------
+    [harmonia §IV-A, Fig. 12, §IV-C]
+    """
 
     def __init__(self, rates: Rates = PAPER) -> None:
-        """rates: of the memory, the clock and the vector unit."""
+        """Begin at clock 0.
+
+        Parameters
+        ----------
+        rates : Rates
+            Of the memory, the clock and the vector unit.
+        """
         self.rates: Rates = rates
         self.free: dict[str, int] = dict.fromkeys(PARTS, 0)  #: clock from which a part takes the next event
         self.busy: dict[str, int] = {**self.free, "store": 0}  #: clocks in which it worked
@@ -70,11 +97,25 @@ class Timeline:
 
     @property
     def clock(self) -> int:
-        """Clocks until every part is done."""
+        """Clocks until every part is done.
+
+        Returns
+        -------
+        int
+            From the first load on.
+        """
         return max(*self.free.values(), self._written())
 
     def product(self, core: Any, events: Iterable[Event]) -> None:
-        """Go through one product."""
+        """Go through one product.
+
+        Parameters
+        ----------
+        core : HarmoniaCore
+            Its configuration.
+        events : iterable of Event
+            In order.
+        """
         shape, self._new = (-(-core.rows // ROWS), core.columns), False
         self._bits = bits_of(core)
         self._there: np.ndarray = np.zeros(shape, np.int64)  #: when each column of 8 rows has left the last part

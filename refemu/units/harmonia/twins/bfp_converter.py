@@ -61,7 +61,8 @@ def convert(
     except Refused:
         fmt.admitted(values, False, BfpConverter.name)  # refuses it in the name of the unit
         raise
-    return Conversion(tensor, *stream(*values.shape, kind), values.size)
+    tokens, channels = values.shape
+    return Conversion(tensor, *stream(tokens, channels, kind), values.size)
 
 
 def stream(tokens: int, channels: int, kind: Kind) -> tuple[int, int, int, int, int]:

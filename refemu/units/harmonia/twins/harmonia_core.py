@@ -83,10 +83,11 @@ def _sums(core: HarmoniaCore, operands: Named) -> np.ndarray:
     for i, wide in enumerate(operands["wide"].reshape(len(a[0]), shape.rows, -1)):
         kinds, kind = np.unique(wide, axis=0, return_inverse=True)
         for number, codes in enumerate(kinds):
-            rows, one = kind.ravel() == number, np.s_[i : i + 1]
-            left, (mantissa, *right) = [part[one, rows] for part in a], [part[one] for part in b]
+            rows, some = kind.ravel() == number, np.s_[i : i + 1]
+            left, (mantissa, *right) = [part[some, rows] for part in a], [part[some] for part in b]
             seen = mantissa & np.where(_by_code(core, codes) == 1, 0xFF, 0xF0).astype(mantissa.dtype)
-            sums[i, rows] = bfp_pe_array_jit.tile_sums(core.array.accumulator, modes[one], *left, seen, *right)[0][0]
+            fields = [*left, seen, *right]
+            sums[i, rows] = bfp_pe_array_jit.tile_sums(core.array.accumulator, modes[some], *fields)[0][0]
     return sums
 
 
@@ -132,11 +133,11 @@ def _mixed(core: HarmoniaCore, wide: np.ndarray, columns: int) -> np.ndarray:
 
 def _tile(seen: np.ndarray, groups: int, score: bool, columns: int, rows: bool) -> np.ndarray:
     """Of 8 rows and 16 columns; of values, whose codes do not depend on the column, of all columns at once."""
-    sets, members = np.unique(seen, axis=0, return_counts=True)
-    sets = seen if rows else sets
+    distinct, members = np.unique(seen, axis=0, return_counts=True)
+    sets: np.ndarray = seen if rows else distinct
     tiles, width = (1, seen.shape[1]) if score else (-(-columns // COLUMNS), columns)
     planes = (sets.size + np.count_nonzero(sets)) * (groups if score else columns)
-    together = sets.any(axis=0, keepdims=True) if rows else sets
+    together = np.asarray(sets.any(axis=0, keepdims=True)) if rows else sets
     double = groups * together.any(axis=1) if score else np.count_nonzero(together, axis=1)
     cycles = int(integers.total(groups + double + COLUMNS - 1))
     macs = LANES * width * int(integers.total(double * (len(seen) if rows else members)))

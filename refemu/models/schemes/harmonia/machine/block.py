@@ -17,7 +17,7 @@ from refemu.models.machine.runner import Call
 from refemu.models.schemes.harmonia.machine.attention import attention
 from refemu.models.schemes.harmonia.machine.memory import Memory, grouped, shifted
 from refemu.models.schemes.harmonia.machine.ports import Ports
-from refemu.units.harmonia.harmonia_core.core import Codes
+from refemu.units.harmonia.harmonia_core import Codes
 
 OUTSIDE = {
     "norm": "norms are computed in fp16, on no port of the accelerator (D-harmonia-51)",
@@ -81,8 +81,8 @@ def own_input(ports: Ports, names: Sequence[str]) -> bool:
     """Whether the input of linear layers is converted by itself: not where the product before has done so."""
     model = ports.prepared.model
     if tuple(names) == ("o",):
-        return model.head_dim % 32 > 0
-    return tuple(names) != ("down",) or model.gated
+        return bool(model.head_dim % 32)
+    return bool(tuple(names) != ("down",) or model.gated)
 
 
 def weights(ports: Ports, name: str, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -123,7 +123,7 @@ def _projected(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, attended: C
     q, cache = attended.inputs
     tokens, names = len(y), ("q", "k", "v")
     start = len(cache) - tokens
-    given = options(ports, names, name) | cached(cache, name, start)
+    parameters = options(ports, names, name) | cached(cache, name, start)
     inputs, scheme = left(a) | weights(ports, name, names), ports.prepared.harmonia
     if name == "q":
         words = ports.steps.words(np.ascontiguousarray(q))
@@ -137,7 +137,7 @@ def _projected(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, attended: C
     else:
         words = cache.words()[1][start:]
         codes = None if start else ports.encode(words.reshape(tokens, -1), 0, scheme.high)
-    config = ports.core(rows=tokens, inner=a.shape[1], columns=y.shape[1], **given)
+    config = ports.core(rows=tokens, inner=a.shape[1], columns=y.shape[1], **parameters)
     yield ports.multiply(name, config, inputs, "linear", words, parts(codes))[0]
     if name == "v":
         yield grouped(ports, cache, start)
@@ -161,16 +161,16 @@ def parts(codes: BfpTensor | None) -> tuple[np.ndarray, ...]:
 def _linear(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, calls: Sequence[Call]) -> Operation:
     """o, gate, up or down, the gate behind its function."""
     names = ("gate", "up") if name in ("gate", "up") and ports.prepared.model.gated else (name,)
-    given = options(ports, names, name)
-    if "activation" in given:
+    parameters = options(ports, names, name)
+    if "activation" in parameters:
         y = activated(ports, y, calls)
     words = ports.steps.words(np.ascontiguousarray(y))
-    config = ports.core(rows=len(y), inner=a.shape[1], columns=y.shape[1], **given)
-    codes = ports.encode(words) if given["kind"] == "linear" else None
+    config = ports.core(rows=len(y), inner=a.shape[1], columns=y.shape[1], **parameters)
+    codes = ports.encode(words) if parameters["kind"] == "linear" else None
     return ports.multiply(name, config, left(a) | weights(ports, name, names), "linear", words, parts(codes))[0]
 
 
 def activated(ports: Ports, y: np.ndarray, calls: Sequence[Call]) -> np.ndarray:
     """The function of a layer's outputs as the scheme has it."""
     done = [call.output for call in calls if call.part == "activate"]
-    return done[0] if done else ports.prepared.backend.apply16(ports.prepared.model.activation, y)
+    return np.asarray(done[0] if done else ports.prepared.backend.apply16(ports.prepared.model.activation, y))

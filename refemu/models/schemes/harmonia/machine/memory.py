@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.integers import total
 from refemu.formats.groups import count
 from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation, offsets
@@ -62,8 +63,8 @@ class Memory:
             due = [k, v[::GROUP]]
         else:
             due = [(bits == rule.low) & (rule.low < rule.high) for bits in rule.bits(tokens)]
-        found = [falls if self.by_query else falls > 0 for falls in self.falls]
-        wrong = sum_of(differences(f.astype(np.int64), d.astype(np.int64)) for f, d in zip(found, due, strict=True))
+        fallen = [falls if self.by_query else falls > 0 for falls in self.falls]
+        wrong = sum_of(differences(f.astype(np.int64), d.astype(np.int64)) for f, d in zip(fallen, due, strict=True))
         return Operation(
             self.ports.full("kv.bits"),
             "bit_allocator",
@@ -72,7 +73,9 @@ class Memory:
             sum_of(part.size for part in due),
             wrong,
             0,
-            words={f"{name} in {rule.low} bits": int(np.count_nonzero(f)) for name, f in zip("KV", found, strict=True)},
+            words={
+                f"{name} in {rule.low} bits": int(np.count_nonzero(f)) for name, f in zip("KV", fallen, strict=True)
+            },
             kind="grouping",
         )
 
@@ -82,12 +85,12 @@ def wide(falls: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
     falls: tokens of the cache at which each falls, 0 for never. seen: tokens of the cache for each query.
     """
-    return ((falls == 0) | (falls > seen[:, None])).astype(np.uint8)
+    return np.asarray((falls == 0) | (falls > seen[:, None]), np.uint8)
 
 
 def sum_of(counts: Any) -> int:
     """Total of ints."""
-    return int(np.array(list(counts), np.int64).sum())
+    return int(total(np.array(list(counts), np.int64)))
 
 
 def allocator(ports: Ports) -> dict[str, int]:
@@ -123,7 +126,7 @@ def shifted(ports: Ports, y: np.ndarray, words: np.ndarray, cache: HarmoniaCache
     valid, last = (np.zeros((1, tokens + idle, 1), np.uint8) for _ in range(2))
     valid[0, :inside], valid[0, inside + idle :], last[0, inside - 1] = 1, 1, inside < WINDOW
     k = np.concatenate([flat[:inside], np.zeros((idle, rule.channels), np.uint16), flat[inside:]])[None]
-    config = {"channels": rule.channels, "window": WINDOW, "offset_k": None, "heads": 1}
+    config: dict[str, Any] = {"channels": rule.channels, "window": WINDOW, "offset_k": None, "heads": 1}
     config |= {"offset_scope": "layer", "offset_sign": "signed"}
     answer = ports.evaluate("k_offset", config, {"k": k, "valid": valid, "last": last})
     out = answer.k_out.reshape(k.shape[1:])[np.ravel(answer.out_valid) == 1]
@@ -159,9 +162,9 @@ def grouped(ports: Ports, cache: HarmoniaCache, start: int) -> Operation:
         group, rows = first // GROUP + place, end % GROUP + 1
         wrong += differences(answer.exponent[0, end], due.exponent[group].astype(answer.exponent.dtype))
         for port in ("sign", "mantissa"):
-            found = getattr(answer, port)[0, end].reshape(GROUP, -1)[:rows]
+            codes = getattr(answer, port)[0, end].reshape(GROUP, -1)[:rows]
             wanted = getattr(due, port)[group * GROUP :][:rows]
-            wrong += differences(found, wanted.astype(found.dtype))
+            wrong += differences(codes, wanted.astype(codes.dtype))
     residual = v.shape[1] - v.shape[1] // GROUP * GROUP or GROUP
     return Operation(
         ports.full("v.groups"),

@@ -11,9 +11,7 @@ from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.machine.report import Cost, Operation, differences
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.steps import Units
-from refemu.units.harmonia.harmonia_core import HarmoniaCore
-from refemu.units.harmonia.harmonia_core.core import Codes
-from refemu.units.harmonia.harmonia_core.ports import COUNTERS
+from refemu.units.harmonia.harmonia_core import COUNTERS, Codes, HarmoniaCore
 from refemu.units.unit import Config
 
 CORE = "harmonia_core"
@@ -87,8 +85,8 @@ class Ports:
         counters = {counter: getattr(answer, counter) for counter in COUNTERS}
         wrong = differences(np.ravel(answer.y), np.ravel(due))
         for port, wanted in zip(("sign", "mantissa", "exponent"), codes or (), strict=False):
-            found = np.ravel(getattr(answer, port))
-            wrong += differences(found, np.ravel(wanted).astype(found.dtype))
+            answered = np.ravel(getattr(answer, port))
+            wrong += differences(answered, np.ravel(wanted).astype(answered.dtype))
         core = HarmoniaCore(**config)
         line = work.timeline(core, flat.get("wide", flat["a_sign"][:, :0])[0].reshape(core.rows, -1), cases)
         cost = work.cost(core, counters, cases, line)
@@ -114,8 +112,8 @@ class Ports:
         done = bfp_converter_jit.convert(words.view(np.float16), kind="token", m=codes.format.mantissa_bits)
         wrong = 0
         for port in ("sign", "mantissa", "exponent"):
-            found = getattr(done.tensor, port)
-            wrong += differences(found, getattr(codes, port).astype(found.dtype))
+            answered = getattr(done.tensor, port)
+            wrong += differences(answered, getattr(codes, port).astype(answered.dtype))
         return Operation(
             self.full(f"{name}.input"),
             "bfp_converter",

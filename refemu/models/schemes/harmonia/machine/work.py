@@ -13,8 +13,7 @@ import numpy as np
 from refemu.arith.integers import total
 from refemu.models.machine.report import Cost
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
-from refemu.units.harmonia.harmonia_core import HarmoniaCore
-from refemu.units.harmonia.harmonia_core.timeline import Timeline
+from refemu.units.harmonia.harmonia_core import HarmoniaCore, Timeline
 from refemu.units.harmonia.sub_pe import LANES
 
 FP16 = "fp16"  #: mode of products outside the accelerator
@@ -44,7 +43,7 @@ def modes(core: HarmoniaCore, counters: Mapping[str, int]) -> dict[str, int]:
 def use(counters: Mapping[str, int], line: Timeline) -> dict[str, float]:
     """Shares of the clocks: in which a PE has a slot, in which parts work, and in which something waits."""
     slots, clock = (counters["macs"] + counters["wide_macs"]) // LANES, line.clock
-    busy = {
+    busy: dict[str, Fraction | int] = {
         "PEs": Fraction(slots, ROWS * COLUMNS),
         "array": line.busy["array"],
         "FP2Half": line.busy["fp2half"],

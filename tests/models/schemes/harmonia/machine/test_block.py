@@ -13,7 +13,6 @@ from refemu.models.machine import Phase, runner
 from refemu.models.schemes.harmonia.machine import block
 from refemu.models.schemes.harmonia.machine.memory import Memory
 from refemu.units.harmonia import harmonia_core
-from refemu.units.harmonia.harmonia_core.core import CODES
 from tests.models.machine import wrong
 
 PRODUCTS = ["q", "k", "v", "scores", "context", "o", "gate", "up", "down"]
@@ -124,7 +123,8 @@ def test_both_ways_of_codes_are_equal() -> None:
     prepared = models.prepare(model, "harmonia-kv4")
     calls = runner.recorded(prepared, 0, model.tokenizer.encode(text.default()), 136, "prompt")
     sets, rows = (
-        {operation.name: operation for operation in block.machine(prepared, 0, calls, way)[0]} for way in CODES
+        {operation.name: operation for operation in block.machine(prepared, 0, calls, way)[0]}
+        for way in harmonia_core.CODES
     )
 
     assert not np.any([operation.differing for operation in (*sets.values(), *rows.values())])
