@@ -102,7 +102,7 @@ def _gaps(config: Config, drawn: Mapping[str, np.ndarray]) -> Cases:
 
 def _biases(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Products of 0 and drawn biases, then drawn products and biases of either zero."""
-    inputs = {port: array[:4].copy() for port, array in drawn.items()}
+    inputs = {port: array[:8].copy() for port, array in drawn.items()}
     inputs["a_mag"][:2] = 0
     inputs["bias"][2], inputs["bias"][3] = 0, 0x8000
     return inputs

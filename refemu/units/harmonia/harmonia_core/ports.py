@@ -10,6 +10,7 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index
 from refemu.units import stepped
 from refemu.units.harmonia.bfp_pe import require_fields
+from refemu.units.harmonia.bfp_pe_array import COLUMNS
 from refemu.units.harmonia.harmonia_core.passes import wide_units
 from refemu.units.harmonia.harmonia_core.plan import LANES, group_shape
 from refemu.units.harmonia.k_offset import require_offsets
@@ -99,7 +100,7 @@ class Result(stepped.Result):
     y: np.ndarray  #: uint16, (..., M * K), words of FP16 that were converted
     #: uint16, (..., K), words of FP16 that every key lost; (0,) where the port is missing
     offset: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint16))
-    #: uint32, (...), cycles of the array and nibble planes of B that it read; None but for b_type "mixed"
+    #: (...), cycles of the array and nibble planes of B that it read; None but for b_type "mixed"
     array_cycles: np.ndarray | None = None
     array_words: np.ndarray | None = None
     fetched: int
@@ -132,8 +133,10 @@ def ports(config: Mapping[str, Any]) -> Ports:
     position = Port("position", 22, rows, meaning="of every row, ascending")
     wide = Port("wide", 1, rows * wide_units(kind, columns, groups), meaning="by row of A, codes of B that have 8 bits")
     bias = Port("bias", 16, columns, encoding="f16", meaning="added to every row")
-    array_cycles = Port("array_cycles", 32, meaning="cycles of the array in all passes")
-    array_words = Port("array_words", 32, meaning="nibble planes of groups of B that it read")
+    most = rows * columns * groups * 2  # as many passes as rows
+    cycles = rows * -(-columns // COLUMNS) * (2 * groups + COLUMNS - 1)
+    array_cycles = Port("array_cycles", cycles.bit_length(), meaning="cycles of the array in all passes")
+    array_words = Port("array_words", most.bit_length(), meaning="nibble planes of groups of B that it read")
     return Ports(
         inputs=(
             Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),

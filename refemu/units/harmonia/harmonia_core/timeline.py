@@ -8,12 +8,14 @@ that a block that is still aligned delays the first ones of the next product.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
+from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, vector_width
+from refemu.units.harmonia.harmonia_core.ports import State
 
 PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")
 
@@ -106,7 +108,7 @@ class Timeline:
         """
         return max(*self.free.values(), self._written())
 
-    def product(self, core: Any, events: Iterable[Event]) -> None:
+    def product(self, core: HarmoniaCore, events: Iterable[Event]) -> None:
         """Go through one product.
 
         Parameters
@@ -136,14 +138,14 @@ class Timeline:
     def _wait(self, name: str, clocks: int) -> None:
         self.waits = self.waits._replace(**{name: getattr(self.waits, name) + max(clocks, 0)})
 
-    def _load(self, core: Any, event: Event) -> None:
+    def _load(self, core: HarmoniaCore, event: Event) -> None:
         """Into the buffer that the array does not read: that of the tile before the last one."""
         self._wait("buffer", self.tiles[0] - self.free["load"])
         bits = event.action.number * self._bits[0 if event.action.rows else 1]
         self.reads.append(self._take("load", self.tiles[0], self.rates.clocks(bits)))
         self._new = True
 
-    def _compute(self, core: Any, event: Event) -> None:
+    def _compute(self, core: HarmoniaCore, event: Event) -> None:
         loaded = self.free["load"]
         self._wait("load", loaded - self.free["array"])
         start, end = self._take("array", loaded, event.cycles)
@@ -151,10 +153,10 @@ class Timeline:
         some = place(event.action)
         self._there[some], self._first[some] = end, start + event.cycles // event.passes - (COLUMNS - 1)
 
-    def _fp2half(self, core: Any, event: Event) -> None:
+    def _fp2half(self, core: HarmoniaCore, event: Event) -> None:
         self._stream("fp2half", event, event.action.number)
 
-    def _bias(self, core: Any, event: Event) -> None:
+    def _bias(self, core: HarmoniaCore, event: Event) -> None:
         self._stream("vector", event, self._lanes(event.action))
 
     def _stream(self, part: str, event: Event, clocks: int) -> None:
@@ -164,10 +166,10 @@ class Timeline:
         self.free[part] = max(end, int(self._there[some].max()) + 1)
         self._there[some], self._first[some] = self.free[part], start + 1
 
-    def _vector(self, core: Any, event: Event) -> None:
+    def _vector(self, core: HarmoniaCore, event: Event) -> None:
         self._whole("vector", event)
 
-    def _offset(self, core: Any, event: Event) -> None:
+    def _offset(self, core: HarmoniaCore, event: Event) -> None:
         self._whole("offset", event)
 
     def _whole(self, part: str, event: Event) -> None:
@@ -179,7 +181,7 @@ class Timeline:
     def _lanes(self, action: Action) -> int:
         return -(-action.rows * action.columns // self.rates.lanes)
 
-    def _convert(self, core: Any, event: Event) -> None:
+    def _convert(self, core: HarmoniaCore, event: Event) -> None:
         """Into a bank as columns come, then through the aligner, which both banks share [harmonia §IV-C]."""
         some, clocks = place(event.action), columns(core, event.action)
         source = int(self._first[some].min() if self._direct else self._first[some].max())
@@ -195,7 +197,7 @@ class Timeline:
         done = self._take("align", end, clocks)[1]
         self.banks, self._there[some] = (self.banks[1], done), done
 
-    def _store(self, core: Any, event: Event) -> None:
+    def _store(self, core: HarmoniaCore, event: Event) -> None:
         clocks = self.rates.clocks(event.action.number * self._bits[2])
         self.busy["store"] += clocks
         self.writes.append((int(self._there[place(event.action)].max()), clocks))
@@ -220,19 +222,19 @@ def place(action: Action) -> tuple[slice, slice]:
     return bands, slice(action.column, action.column + action.columns)
 
 
-def columns(core: Any, action: Action) -> int:
+def columns(core: HarmoniaCore, action: Action) -> int:
     """Columns of a block of the converter: a V block has 16 in each loop."""
     return -(-action.rows // ROWS) * COLUMNS if core.kind == "v" else action.columns
 
 
-def bits_of(core: Any) -> tuple[Fraction, Fraction, Fraction]:
+def bits_of(core: HarmoniaCore) -> tuple[Fraction, Fraction, Fraction]:
     """Bits of an element of A, of B and of C in the memory, with its share of exponents and factors."""
     groups = {m: 1 + m + Fraction(5, LANES) for m in (4, 8, core.m)}
     b = {"int4": 4 + Fraction(16, 128), "bfp4": groups[4]}.get(core.b_type, groups[8])
     return groups[8], b, Fraction(16) if core.kind == "final" else groups[core.m]
 
 
-def stepped(core: Any, states: Iterable[Any]) -> Iterator[Event]:
+def stepped(core: HarmoniaCore, states: Iterable[State]) -> Iterator[Event]:
     """The events of one product as its states tell them."""
     cycles = passes = 0
     for state in states:
