@@ -7,6 +7,8 @@ from refemu.cli.output import print_json, print_table, progress
 
 COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
 
+KINDS = ("kind", "MACs", "index operations", "comparisons", "conversions", "cycles")
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every operation of the block; returns 1 if some element differs from the scheme, else 0."""
@@ -31,9 +33,16 @@ def _show(report: Any) -> None:
     )
     rows = [_row(operation) for operation in report.operations]
     print_table(title, COLUMNS, rows, ("elements", "differing", "cycles"))
+    kinds = [_by_kind(kind, cost) for kind, cost in report.costs.items()]
+    print_table("by kind of work", KINDS, kinds, KINDS[2:])
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
     print_table("not on the machine", ("operation", "reason"), absent)
     print(f"{report.differing} elements differ from the scheme")
+
+
+def _by_kind(kind: str, cost: Any) -> list[Any]:
+    macs = ", ".join(f"{mode} {count}" for mode, count in cost.macs.items())
+    return [kind, macs, cost.index_operations, cost.comparisons, cost.conversions, cost.cycles]
 
 
 def _row(operation: Any) -> list[Any]:

@@ -21,8 +21,8 @@ import refemu.units.harmonia.bfp_pe_array_clocked.unit
 import refemu.units.harmonia.bit_allocator
 import refemu.units.harmonia.fdgf
 import refemu.units.harmonia.fp2half
+import refemu.units.harmonia.harmonia_core.core
 import refemu.units.harmonia.harmonia_core.ports
-import refemu.units.harmonia.harmonia_core.unit
 import refemu.units.harmonia.k_offset
 import refemu.units.harmonia.sub_pe
 import refemu.units.harmonia.v_grouper
@@ -476,11 +476,11 @@ class _GenerationCompressorUnit(Unit[refemu.units.leankv.generation_compressor.d
     def run_jit(self) -> _GenerationCompressorRun: ...
 
 class _HarmoniaCoreRun(Protocol):
-    def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, frozen: ArrayLike | None = ..., *, kind: Literal['q', 'k', 'v', 'score', 'context', 'linear', 'final'] = ..., rows: int = ..., inner: int = ..., columns: int = ..., b_type: Literal['int4', 'bfp8', 'bfp4'] = ..., m: int = ..., tile_m: int = ..., tile_k: int = ..., head_dim: int = ..., start: int = ..., base: int = ..., activation: Literal['none', 'silu', 'relu'] = ..., force: int = ..., partial: Literal['fp16', 'fp32'] = ..., rotation: Literal['half', 'interleaved', 'none'] = ..., window: int = ...) -> refemu.units.harmonia.harmonia_core.ports.Result: ...
+    def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, frozen: ArrayLike | None = ..., position: ArrayLike | None = ..., wide: ArrayLike | None = ..., bias: ArrayLike | None = ..., *, kind: Literal['q', 'k', 'v', 'score', 'context', 'linear', 'final'] = ..., rows: int = ..., inner: int = ..., columns: int = ..., b_type: Literal['int4', 'bfp8', 'bfp4', 'mixed'] = ..., m: int = ..., tile_m: int = ..., tile_k: int = ..., head_dim: int = ..., start: int = ..., base: int = ..., activation: Literal['none', 'silu', 'relu', 'gelu_erf', 'gelu_tanh'] = ..., force: int = ..., partial: Literal['fp16', 'fp32'] = ..., rotation: Literal['half', 'interleaved', 'none'] = ..., window: int = ..., positions: Literal['start', 'port'] = ..., bias_add: Literal['none', 'after', 'accumulator'] = ..., codes: Literal['sets', 'rows'] = ...) -> refemu.units.harmonia.harmonia_core.ports.Result: ...
 
 class _HarmoniaCoreUnit(Unit[refemu.units.harmonia.harmonia_core.ports.State, refemu.units.harmonia.harmonia_core.ports.Result]):
     run: _HarmoniaCoreRun
-    unit_class: type[refemu.units.harmonia.harmonia_core.unit.HarmoniaCore]
+    unit_class: type[refemu.units.harmonia.harmonia_core.core.HarmoniaCore]
     @cached_property
     def run_jit(self) -> _HarmoniaCoreRun: ...
 

@@ -11,7 +11,7 @@ from refemu.models import machine, schemes, text
 from refemu.models.machine import runner
 from refemu.models.machine.runner import Phase
 
-SCHEMES = ["olive-4", "olive-8", "kllm-a4", "kllm-a3"]
+SCHEMES = ["olive-4", "olive-8", "kllm-a4", "kllm-a3", "harmonia-kv4", "harmonia-kv8"]
 
 
 def arrays(output: Any) -> list[bytes]:

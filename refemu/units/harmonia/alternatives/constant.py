@@ -80,6 +80,15 @@ CONSTANT = {
         ),
     },
     "harmonia_core": {
+        "bias: out.mantissa[18] 7": "another element of the group has the larger exponent in all rows but few",
+        "keys, values: out.sign 0": "probabilities have no sign, and what stays FP16 has no codes",
+        "keys: out.mantissa[16,17,35] 0-7": "probabilities of tokens to come are 0",
+        "keys: out.exponent 3-4": "the largest of 18 probabilities at most: 1/16 and more",
+        "keys: out.y[0-15,18-34,36-53] 14-15": "probabilities, at most 1",
+        "keys: out.y[16,17,35] 0-15": "probabilities of tokens to come are 0",
+        "keys: out.array_cycles 3": "two to six passes of 16 or 17 cycles each, never one between 8 and 15",
+        "values: out.mantissa 0-7": "what stays FP16 has no codes",
+        "values: out.exponent 0-4": "what stays FP16 has no codes",
         "score: out.sign 0": "probabilities have no sign",
         "score: out.mantissa[27] 5": "the share of an early token among few: bits that other lanes set and clear",
         "score: out.mantissa[31-34,67-69,103-104] 0-7": (
