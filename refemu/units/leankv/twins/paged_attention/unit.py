@@ -234,7 +234,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
     outputs[0][...] = fp16.bits(fp16.narrow(out)).reshape(outputs[0].shape)
     outputs[1][...] = chances.view(np.uint32).reshape(outputs[1].shape)
     outputs[2][...] = _scores(pages, pool, entries, lengths, slots).reshape(outputs[2].shape)
-    counts = _counters(device, lengths)
+    counts = counters(device, lengths)
     return [counts[name] for name in COUNTERS]
 
 
@@ -250,7 +250,7 @@ def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarr
     return scores
 
 
-def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
+def counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
     """Counters of the readable unit, from the lengths."""
     counted, arithmetic, heads = dict.fromkeys(COUNTERS, 0), device.arithmetic, device.heads
     stored = integers.total(lengths, axis=0).tolist()

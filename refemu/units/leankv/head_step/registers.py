@@ -1,0 +1,129 @@
+"""Ports, states and counters of head_step and layer_step: generation steps of the KV heads of a layer [leankv §6.1]."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from refemu.units.leankv.generation_compressor.decisions import LARGEST, Policy
+from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.paged_attention import Pages
+from refemu.units.leankv.paged_attention.ports import COUNTERS as ATTENTION
+from refemu.units.ports import Lanes, Port, Ports
+
+ADMIT, LOAD, STEP, FINISH = range(4)  #: Operations of the port `op`
+HIGH, LOW, NONE = range(3)  #: Sections of the port `section`
+HELD = (1 << 31) - 1  #: largest position, and largest number of tokens
+
+#: counter of a State -> that of the page manager
+MANAGED = {name: name for name in ("allocated", "recycled", "levels", "adds", "pruned")}
+#: counter of a State -> that of generation_compressor
+DECIDED = {"share_divisions": "divisions", "comparisons": "comparisons"}
+#: counter of a State -> that of kv_compressor
+WRITTEN = {name: name for name in ("tokens_written", "requantized")}
+#: counter of a State -> that of paged_attention
+ATTENDED = {{"pages": "pages_read", "divisions": "softmax_divisions"}.get(name, name): name for name in ATTENTION}
+WORDS = ("plan_words", "move_words", "record_words")  #: counted by the step itself
+COUNTERS = (*MANAGED, *DECIDED, *WRITTEN, *WORDS, *ATTENDED)
+OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "p", "scores")
+
+
+@dataclass(frozen=True)
+class StepState:
+    """Ports and registers after one event, and what happened since reset. H KV heads, one after the other in a port."""
+
+    event: str  #: "reset", "admit", "load", "finish"; "decide", "allocate"; "requantize", "write" and those of attention
+    index: int  #: number of the operation, -1 for the reset
+    op: int
+    prompt: int
+    keep_high: Lanes
+    keep_low: Lanes
+    section: Lanes
+    score: Lanes
+    position: Lanes
+    key: tuple[int, ...]
+    value: tuple[int, ...]
+    q: tuple[int, ...]
+    window: int
+    thresholds: tuple[int, int]
+    choice: Lanes
+    victim: Lanes
+    low_slot: Lanes
+    taken: tuple[int, ...]
+    written: tuple[int, ...]
+    moved: tuple[int, ...]
+    out: tuple[int, ...]
+    p: Lanes
+    scores: Lanes
+    seen: int  #: tokens of the request so far; 0 = there is none
+    stored: tuple[int, ...]  #: tokens of every head, high and low
+    loaded: tuple[int, ...]  #: those of the prompt that are in their pages
+    cells: Lanes  #: of the table, entry by entry
+    list_start: int
+    free: int
+    head: int  #: KV head that the last event worked on
+    pool: bytes  #: words of all pages
+    manager: Any  #: State of the page manager
+    heads: tuple[Any, ...]  #: States of the units of every KV head
+    allocated: int
+    recycled: int
+    levels: int  #: of prefix sums
+    adds: int
+    pruned: int  #: tokens that no page holds
+    share_divisions: int
+    comparisons: int  #: candidates that argmin looked at
+    tokens_written: int
+    requantized: int
+    plan_words: int  #: 16-bit words of scores and positions that decisions read
+    move_words: int  #: of records that moved tokens are read from
+    record_words: int  #: of records written
+    pages_read: int
+    key_words: int  #: read by attention, like the following
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    macs: int
+    exps: int
+    softmax_divisions: int
+
+
+def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Policy) -> Ports:
+    """Widths for `kv_heads` KV heads of `heads` query heads each, pages of these layouts and this manager."""
+    high, low = layouts.sections
+    tokens, features = shape.length * max(high.tokens, low.tokens), high.head_size
+    most = LARGEST if policy != "algorithm1" else 0x3F80_0000
+    return Ports(
+        inputs=(
+            Port("op", 2, meaning="0 admit a prompt, 1 load a kept token, 2 generation step, 3 finish"),
+            Port("prompt", 32, most=shape.max_len, meaning="tokens of an admitted prompt"),
+            Port("keep_high", 32, kv_heads, most=HELD, meaning="high tokens that a head keeps of an admitted prompt"),
+            Port("keep_low", 32, kv_heads, most=HELD, meaning="low ones"),
+            Port("section", 2, kv_heads, most=NONE, meaning="of a loaded token: 0 high, 1 low, 2 the head loads none"),
+            Port("score", 32, kv_heads, encoding="f32", least=0, most=LARGEST, meaning="score of a loaded token"),
+            Port("position", 32, kv_heads, most=HELD, meaning="its position"),
+            Port("key", 16, kv_heads * features, encoding="f16", meaning="keys of a loaded or new token"),
+            Port("value", 16, kv_heads * features, encoding="f16", meaning="its values"),
+            Port("q", 16, kv_heads * heads * features, encoding="f16", meaning="queries of a step, head by head"),
+            Port("window", 32, least=1, most=HELD, meaning="W, of a step"),
+            Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
+        ),
+        outputs=(
+            Port("choice", 4, kv_heads, meaning="decision, as of generation_compressor"),
+            Port("victim", 32, kv_heads, meaning="high slot that the new token takes"),
+            Port("low_slot", 32, kv_heads, signed=True, meaning="low slot that the victim moves to, or -1"),
+            Port("taken", 32, 2 * kv_heads, signed=True, meaning="page that a head takes, high and low; -1 for none"),
+            Port("written", 16, kv_heads * high.record_words, meaning="record of the loaded or new token"),
+            Port("moved", 16, kv_heads * low.record_words, meaning="record of the requantized token"),
+            Port("out", 16, kv_heads * heads * features, encoding="f16", meaning="attention, head by head"),
+            Port("p", 32, kv_heads * heads * tokens, encoding="f32", meaning="probabilities: high, low slots"),
+            Port("scores", 32, kv_heads * tokens, encoding="f32", meaning="scores after the step: high, low slots"),
+        ),
+        state=(
+            Port("seen", 32, meaning="tokens so far; 0 without a request"),
+            Port("stored", 32, 2 * kv_heads, meaning="tokens of every head, high and low"),
+            Port("loaded", 32, 2 * kv_heads, meaning="tokens of the prompt that are in their pages"),
+            Port("cells", 32, kv_heads * shape.length, signed=True, meaning="table of page ids"),
+            Port("list_start", 32, meaning="place of the next free page"),
+            Port("free", 32, meaning="free pages"),
+        ),
+    )
