@@ -200,7 +200,7 @@ class LayerStep(Steps[State]):
     ) -> State:
         """Begin an operation with its first event; without inputs, execute the next event of a generation step.
 
-        Operations are 0 admit, 1 load, 2 generation step, 3 finish. Refused, with nothing changed: a request while one
+        Operations are 0 load, 1 admit, 2 generation step, 3 finish. Refused, with nothing changed: a request while one
         is there or an operation without one, a token without a place, a step before all kept tokens are loaded, and what
         the units refuse.
         """

@@ -15,8 +15,8 @@ from refemu.units import find
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
-ADMIT, LOAD, STEP, FINISH = range(4)
-HIGH, LOW, NONE = range(3)
+LOAD, ADMIT, STEP, FINISH = range(4)
+NONE, HIGH, LOW = range(3)  # of the port `section`
 ONE = 0x3F80_0000  #: pattern of 1.0
 Thresholds = tuple[float, float]
 EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window goes; all stay high
@@ -49,8 +49,8 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
         yield _block(kind, why, config, Prompt(5, (4, 1), (0, 2) if two else ()), thresholds, 2, 1, "D-leankv-62")
     if kind == "edge":
         why = "the oldest token of the window at the limits of both thresholds; then all pages go back"
-        limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - 4]
-        prompt = Prompt(4, (2,) if several else (2, 3), (0, 1)[several:] if two else ())
+        prompt = Prompt(4, (2,), (1,) if two else ()) if several else Prompt(6, (4, 5), (0, 1, 2, 3) if two else ())
+        limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - prompt.tokens]
         yield _block(kind, why, config, prompt, limits, 2, 2, "D-leankv-63", finish=True)
     if kind == "edge" and not several:
         why = "the oldest token of the window stays; of those that have half of its score the oldest is the victim"
@@ -163,15 +163,24 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
         name: array.reshape(-1, events, array.shape[-1] if array.ndim > changed["op"].ndim else 1)
         for name, array in changed.items()
     }
+    most = _most(config)
     for device in range(rows["op"].shape[0]):
-        _legal(config, {name: array[device] for name, array in rows.items()})
+        _legal(config, most, {name: array[device] for name, array in rows.items()})
     return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
 
 
-def _legal(config: Mapping[str, Any], rows: Mapping[str, np.ndarray]) -> None:
-    """Change the events of one device, (events, lanes), in place."""
-    heads, most = rows["keep_high"].shape[1], int(config["max_len"])
-    if not len(rows["op"]):
+def _most(config: Mapping[str, Any]) -> int:
+    """Tokens of a request that has room whatever its heads decide; 0 where none is sure to."""
+    shape = find("layer_step" if "kv_heads" in config else "head_step").unit_class(**config).shape  # type: ignore[attr-defined]
+    pages = min(shape.pages // shape.heads, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
+    return max(min(shape.max_len, pages * shape.high_tokens), 0)
+
+
+def _legal(config: Mapping[str, Any], most: int, rows: Mapping[str, np.ndarray]) -> None:
+    """Change the events of one device, (events, lanes), in place; a request has `most` tokens."""
+    heads = rows["keep_high"].shape[1]
+    if not len(rows["op"]) or most == 0:
+        rows["op"][:], rows["section"][:] = LOAD, NONE
         return
     window, seen = 1 + int(rows["window"][0, 0]) % 4, 0
     due = [list[tuple[int, int]]() for _ in range(heads)]  # of every head: section and position
@@ -180,7 +189,7 @@ def _legal(config: Mapping[str, Any], rows: Mapping[str, np.ndarray]) -> None:
         entropy = int(row["op"][0]) + int(row["prompt"][0])
         row["window"][0] = window
         if seen == 0:
-            row["op"][0], seen = ADMIT, 1 + entropy % (most - 1)
+            row["op"][0], seen = ADMIT, 1 + entropy % max(most - 1, 1)
             row["prompt"][0] = seen
             for head in range(heads):
                 low = int(row["keep_low"][head]) % (max(seen - window, 0) + 1) if config["low"] is not None else 0

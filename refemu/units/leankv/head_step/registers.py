@@ -9,8 +9,8 @@ from refemu.units.leankv.paged_attention import Pages
 from refemu.units.leankv.paged_attention.ports import COUNTERS as ATTENTION
 from refemu.units.ports import Lanes, Port, Ports
 
-ADMIT, LOAD, STEP, FINISH = range(4)  #: Operations of the port `op`
-HIGH, LOW, NONE = range(3)  #: Sections of the port `section`
+LOAD, ADMIT, STEP, FINISH = range(4)  #: Operations of the port `op`
+NONE = 0  #: Value of the port `section` where a head loads no token; else 1 more than the section
 HELD = (1 << 31) - 1  #: largest position, and largest number of tokens
 
 #: counter of a State -> that of the page manager
@@ -94,11 +94,11 @@ def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Po
     most = LARGEST if policy != "algorithm1" else 0x3F80_0000
     return Ports(
         inputs=(
-            Port("op", 2, meaning="0 admit a prompt, 1 load a kept token, 2 generation step, 3 finish"),
+            Port("op", 2, meaning="0 load kept tokens, 1 admit a prompt, 2 generation step, 3 finish"),
             Port("prompt", 32, most=shape.max_len, meaning="tokens of an admitted prompt"),
             Port("keep_high", 32, kv_heads, most=HELD, meaning="high tokens that a head keeps of an admitted prompt"),
             Port("keep_low", 32, kv_heads, most=HELD, meaning="low ones"),
-            Port("section", 2, kv_heads, most=NONE, meaning="of a loaded token: 0 high, 1 low, 2 the head loads none"),
+            Port("section", 2, kv_heads, most=2, meaning="of a loaded token: 1 high, 2 low; 0 the head loads none"),
             Port("score", 32, kv_heads, encoding="f32", least=0, most=LARGEST, meaning="score of a loaded token"),
             Port("position", 32, kv_heads, most=HELD, meaning="its position"),
             Port("key", 16, kv_heads * features, encoding="f16", meaning="keys of a loaded or new token"),

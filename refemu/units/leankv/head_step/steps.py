@@ -18,9 +18,7 @@ from refemu.units.leankv.head_step.registers import (
     ATTENDED,
     DECIDED,
     FINISH,
-    HIGH,
     LOAD,
-    LOW,
     MANAGED,
     NONE,
     WRITTEN,
@@ -29,6 +27,7 @@ from refemu.units.leankv.head_step.registers import (
 )
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.page_manager import PageManager, Shape
+from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, Pages
 from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Clocked
@@ -213,9 +212,10 @@ class Steps(Clocked[S]):
     def _load(self) -> S:
         """A kept token of every head that loads one, into the next slot of its section (D-leankv-63)."""
         loaded, written, words = list(self.state.loaded), self.state.written, 0
-        for head, section in enumerate(fields(self.state.section)):
-            if section == NONE:
+        for head, code in enumerate(fields(self.state.section)):
+            if code == NONE:
                 continue
+            section = code - 1
             self._require_load(head, section)
             state = self.units[head].write(
                 self.pool,

@@ -11,7 +11,7 @@ from refemu.units.leankv.twins.page_manager.events import (
     step_allocate,
 )
 
-ADMIT, LOAD, STEP = range(3)  # operations; any other is the end of a request
+LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
 MOST = Z_SCRUB + 1  # of `sizes`: most tokens of a prompt
 SEEN, PROMPT = range(2)  # of a row of `requests`: tokens so far (0: there is none), tokens of the prompt
 

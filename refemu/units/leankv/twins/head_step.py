@@ -15,10 +15,11 @@ from refemu.arith.fp16_jit import plain, to_f32
 from refemu.formats.leankv.twins import kv_page as kv_page_jit
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.generation_compressor import GenerationCompressor
-from refemu.units.leankv.head_step import HIGH, LOAD, LOW, NONE, STEP, UNIT
+from refemu.units.leankv.head_step import LOAD, NONE, STEP, UNIT
 from refemu.units.leankv.head_step.registers import COUNTERS
 from refemu.units.leankv.head_step.steps import Steps
 from refemu.units.leankv.kernels.steps import call, misplaced
+from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.twins import generation_compressor, kv_compressor, paged_attention
 from refemu.units.leankv.twins.paged_attention.unit import attend_unchecked
 from refemu.units.leankv.twins.prefix_sum import network
@@ -130,7 +131,7 @@ class Devices:
         """Kept tokens of prompts into their slots."""
         section = np.where(inputs["op"][:, None] == LOAD, inputs["section"], NONE)
         for which, page in ((HIGH, self.high), (LOW, self.low)):
-            row, head = np.nonzero(section == which)
+            row, head = np.nonzero(section == 1 + which)
             if not row.size:
                 continue
             slot, position = self.loaded[row, head, which], inputs["position"][row, head]

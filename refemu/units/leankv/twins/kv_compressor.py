@@ -223,9 +223,9 @@ class _Heads:
         self.n_high += op == APPEND_HIGH
         self.n_low += (op == APPEND_LOW) | grown
         out["n_high"][:], out["n_low"][:] = self.n_high, self.n_low
-        images = self.images.reshape(len(op), self.pages, -1)
-        out["high"][:] = images[:, : self.device.counts[0]].reshape(len(op), -1)
-        out["low"][:] = images[:, self.device.counts[0] :].reshape(len(op), -1)
+        images = self.images.reshape(len(op), self.pages, self.high.size // 2)
+        out["high"][:] = images[:, : self.device.counts[0]].reshape(out["high"].shape)
+        out["low"][:] = images[:, self.device.counts[0] :].reshape(out["low"].shape)
 
     def _places(self, devices: np.ndarray, section: int, slot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Image and slot of section slots of some devices."""
