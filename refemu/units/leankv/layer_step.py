@@ -110,7 +110,7 @@ class LayerStep(Steps[State]):
         include_self : bool
             Whether a token's attention to itself counts.
         epoch : bool
-            Positions are stored as the published code does (D-leankv-47).
+            Positions are stored as the published code stores them.
         order : {"kernel", "sequential"}
             As for `Arithmetic`, like the following.
         fma : bool
@@ -201,8 +201,8 @@ class LayerStep(Steps[State]):
         """Begin an operation with its first event; without inputs, execute the next event of a generation step.
 
         Operations are 0 load, 1 admit, 2 generation step, 3 finish. Refused, with nothing changed: a request while one
-        is there or an operation without one, a token without a place, a step before all kept tokens are loaded, and what
-        the units refuse.
+        is there or an operation without one, a token without a place, a step before all kept tokens are loaded, and
+        what the units refuse.
         """
         return self._stepped(
             op=op,
@@ -245,7 +245,15 @@ UNIT: Unit[State, Result] = Unit(
     configs={
         "one": Config(kv_heads=3, heads=1, pages=18, max_len=10, **TINY),
         "three": Config(
-            kv_heads=2, heads=3, head_size=64, high="K8V4", low="K4V2", page_bytes=384, pages=12, max_len=8, preset="paper"
+            kv_heads=2,
+            heads=3,
+            head_size=64,
+            high="K8V4",
+            low="K4V2",
+            page_bytes=384,
+            pages=12,
+            max_len=8,
+            preset="paper",
         ),
         "eight": Config(kv_heads=2, heads=8, pages=8, max_len=8, **TINY),
     },

@@ -58,7 +58,9 @@ class Stepped(NamedTuple):
     scores: list[float]
 
 
-def coded(key: Sequence[float], value: Sequence[float], c: formats.Config, **codes: str) -> tuple[list[formats.Affine], ...]:
+def coded(
+    key: Sequence[float], value: Sequence[float], c: formats.Config, **codes: str
+) -> tuple[list[formats.Affine], list[formats.Affine]]:
     """Key and value in codes."""
     return formats.encode(key, c.k_bits, c.k_groups, **codes), formats.encode(value, c.v_bits, c.v_groups, **codes)
 
@@ -99,7 +101,9 @@ class Layer:
         self.tokens = [([], []) for _ in self.heads]
         self.seen = self.prompt = prompt
 
-    def load(self, head: int, section: int, key: Sequence[float], value: Sequence[float], score: float, at: int) -> Token:
+    def load(
+        self, head: int, section: int, key: Sequence[float], value: Sequence[float], score: float, at: int
+    ) -> Token:
         """A kept token, at the end of its section."""
         c = self.rules.low if section else self.rules.high
         assert c is not None
@@ -139,9 +143,7 @@ class Layer:
         means = []
         for section in sections:
             counts = units.counts_at([t.position for t in section], n, self.prompt, self.rules.preset)
-            means.append(
-                [(t.position, f32(t.score / c) if c else 0.0) for t, c in zip(section, counts, strict=True)]
-            )
+            means.append([(t.position, f32(t.score / c) if c else 0.0) for t, c in zip(section, counts, strict=True)])
         t_low, t_high = limits if self.rules.low else (limits[0], limits[0])
         decide = units.diffkv if self.rules.policy == "diffkv" else units.algorithm1
         return decide(means[0], means[1], n, window, t_low, t_high)
@@ -166,7 +168,10 @@ class Layer:
         high, low = units.apply(high, low, decision, new)
         zero = rules.codes.get("zero", "neg_min")
         plain = [
-            [[(formats.decode(t.key, zero), formats.decode(t.value, zero)) for t in page] for page in cut(section, size)]
+            [
+                [(formats.decode(t.key, zero), formats.decode(t.value, zero)) for t in page]
+                for page in cut(section, size)
+            ]
             for section, size in zip((high, low), rules.per_page, strict=True)
         ]
         found = [attention.paged_attention(q, plain[0], plain[1], rules.sums) for q in queries]

@@ -49,8 +49,8 @@ def expected(device: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, li
             for head in heads:
                 section = row["section"][head]
                 if section != NONE:
-                    vectors = (lanes(row[name], head, device.head_size) for name in ("key", "value"))
-                    token = layer.load(head, section - 1, *vectors, single(row["score"][head]), row["position"][head])
+                    key, value = (lanes(row[name], head, device.head_size) for name in ("key", "value"))
+                    token = layer.load(head, section - 1, key, value, single(row["score"][head]), row["position"][head])
                     out["written"][head] = steps.record(token)
         else:
             assert op == STEP

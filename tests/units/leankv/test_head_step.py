@@ -7,6 +7,7 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
+from refemu.units import alternative
 from refemu.units.leankv.cases.head_step import History, Prompt
 from refemu.units.leankv.head_step import ADMIT, FINISH, LOAD, STEP, HeadStep
 from refemu.units.leankv.page_manager import OutOfPages
@@ -192,3 +193,69 @@ def test_long_histories_of_the_models_heads(pages: int) -> None:
     unit = units.find("head_step")
 
     assert unit.evaluate(config, made.inputs(), jit=False).equals(unit.evaluate(config, made.inputs()))
+
+
+def told(unit: Any, config: Any, says: str) -> int:
+    """Events of the set in whose outputs a wrong device differs."""
+    (wrong,) = (alternative.device(unit, config, [each]) for each in unit.alternatives if each.says == says)
+    assert wrong is not None
+    count = 0
+    for block in (block for kind in ("paper", "edge") for block in unit.cases(config, kind, 0)):
+        right = unit.evaluate(config, block.inputs)
+        try:
+            answer = wrong.evaluate(block.inputs)
+        except Refused:  # a state that no right device comes to
+            count += 1
+            continue
+        rows = np.zeros(block.inputs["op"].shape, np.bool_)
+        for port in unit.ports(config).outputs:
+            rows |= (getattr(answer, port.name) != getattr(right, port.name)).reshape(*rows.shape, -1).any(axis=-1)
+        count += int(rows.sum())
+    return count
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "says", "least"),
+    [
+        ("head_step", "paper", "scores of a step are not added", 6),
+        ("head_step", "paper", "scores are added behind the next decision", 6),
+        ("head_step", "paper", "the oldest token moves before anything is decided", 6),
+        ("head_step", "paper", "the newest high token makes room", 2),
+        ("head_step", "paper", "new tokens are coded at the low precision", 6),
+        ("head_step", "paper", "the first query head alone is scored", 6),
+        ("head_step", "one_precision", "scores of a step are not added", 3),
+        ("head_step", "diffkv", "the first query head alone is scored", 3),
+        ("layer_step", "three", "the first query head alone is scored", 3),
+        ("layer_step", "eight", "a prompt fills its slots from the last to the first", 3),
+        ("layer_step", "one", "the last head's pages come first", 1),
+    ],
+)
+def test_wrong_devices_are_told(name: str, config: str, says: str, least: int) -> None:
+    """D-leankv-19, D-leankv-25, D-leankv-28, D-leankv-38, D-leankv-62, D-leankv-63."""
+    unit = units.find(name)
+    assert told(unit, unit.configs[config], says) >= least
+
+
+class FreesTheFirst(HeadStep):
+    """A prompt gives back its first pages, not those behind the kept ones."""
+
+    def _admit(self) -> Any:
+        table = type(self.manager.table)
+
+        def split(self: Any, entry: int, high: int, low: int) -> list[int]:
+            held = self.run(entry, HIGH)
+            surplus = len(held) - high - low
+            self._cells[entry][: len(held)] = held[surplus:] + held[:surplus]
+            return table.split(self, entry, high, low)
+
+        self.manager.table.split = split.__get__(self.manager.table)  # type: ignore[method-assign]
+        return super()._admit()
+
+
+def test_a_device_that_frees_the_wrong_pages_is_told_by_its_table() -> None:
+    unit = units.find("head_step")
+    (block,) = unit.cases(PAPER, "paper", 0)
+    inputs = {name: array[0] for name, array in block.inputs.items()}
+    right, wrong = (list(device.steps(**inputs)) for device in (HeadStep(**PAPER), FreesTheFirst(**PAPER)))
+
+    assert sum(a.cells != b.cells for a, b in zip(right, wrong, strict=True)) > 5

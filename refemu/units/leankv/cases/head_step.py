@@ -107,7 +107,10 @@ class History:
 
     def event(self, op: int, **ports: Any) -> None:
         """One event; ports that are not named are 0."""
-        lanes = {name: np.zeros(self.kv_heads, np.int64) for name in ("keep_high", "keep_low", "section", "score", "position")}
+        lanes = {
+            name: np.zeros(self.kv_heads, np.int64)
+            for name in ("keep_high", "keep_low", "section", "score", "position")
+        }
         empty = {"key": self.kv_heads, "value": self.kv_heads, "q": self.kv_heads * self.queries}
         row: dict[str, Any] = {"op": op, "prompt": 0, **lanes}
         row |= {name: np.zeros(count * self.size, np.int64) for name, count in empty.items()}
@@ -115,7 +118,9 @@ class History:
 
     def prompt(self, prompt: Prompt) -> None:
         """A prompt comes in, and the tokens that are kept of it."""
-        self.event(ADMIT, prompt=prompt.tokens, keep_high=self.each(len(prompt.high)), keep_low=self.each(len(prompt.low)))
+        self.event(
+            ADMIT, prompt=prompt.tokens, keep_high=self.each(len(prompt.high)), keep_low=self.each(len(prompt.low))
+        )
         for section, positions in ((HIGH, prompt.high), (LOW, prompt.low)):
             for position in positions:
                 count = prompt.tokens - 1 - position

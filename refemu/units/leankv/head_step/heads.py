@@ -70,9 +70,7 @@ class Head:
             state = self.compressor.step()
         return state
 
-    def scores(
-        self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int]
-    ) -> tuple[list[int], list[int]]:
+    def scores(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int]) -> tuple[list[int], list[int]]:
         """Scores and positions of the stored tokens, high slots, then low ones: float32 and int32 patterns."""
         scores, positions = list[int](), list[int]()
         for page, run, count in zip(self.layouts.sections, runs, stored, strict=True):

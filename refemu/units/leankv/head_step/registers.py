@@ -30,7 +30,9 @@ OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "
 class StepState:
     """Ports and registers after one event, and what happened since reset. H KV heads, one after the other in a port."""
 
-    event: str  #: "reset", "admit", "load", "finish"; "decide", "allocate"; "requantize", "write" and those of attention
+    event: (
+        str  #: "reset", "admit", "load", "finish"; "decide", "allocate"; "requantize", "write" and those of attention
+    )
     index: int  #: number of the operation, -1 for the reset
     op: int
     prompt: int

@@ -1,8 +1,8 @@
 """Generation steps of KV heads that share a pool of pages: decide, allocate, move, write, attend, add scores.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Composed of generation_compressor, page_manager (with its list, table and
-prefix sum), kv_compressor (with its quantizer) and paged_attention; the pages are here, and every wire between the units
-is a call of `Head`. Decisions: D-leankv-62 (stages of a step), D-leankv-63 (how a prompt comes in).
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Composed of generation_compressor, page_manager (with its list, table
+and prefix sum), kv_compressor (with its quantizer) and paged_attention; the pages are here, and every wire between the
+units is a call of `Head`. Decisions: D-leankv-62 (stages of a step), D-leankv-63 (how a prompt comes in).
 """
 
 from collections.abc import Mapping
@@ -41,8 +41,8 @@ class Steps(Clocked[S]):
     """KV heads of one request.
 
     `admit` gives the heads pages for a prompt and takes back those of tokens that are not kept, `load` writes a kept
-    token, `finish` gives everything back. A generation step is `decide`, `allocate`, then head by head `requantize` where
-    a token moves, `write`, and the events of attention up to `score` (D-leankv-62).
+    token, `finish` gives everything back. A generation step is `decide`, `allocate`, then head by head `requantize`
+    where a token moves, `write`, and the events of attention up to `score` (D-leankv-62).
     """
 
     kv_heads: int
@@ -127,9 +127,7 @@ class Steps(Clocked[S]):
     def _open(self, *inputs: Any) -> S:
         """The only event of an operation, or the first of a generation step."""
         before = self.state
-        cleared = {
-            port.name: lanes((-1 if port.name == "taken" else 0,) * port.lanes) for port in self.ports.outputs
-        }
+        cleared = {port.name: lanes((-1 if port.name == "taken" else 0,) * port.lanes) for port in self.ports.outputs}
         self.state = self.latched(*inputs, **cleared, head=0)
         try:
             events = {ADMIT: self._admit, LOAD: self._load, FINISH: self._finish}
@@ -220,7 +218,7 @@ class Steps(Clocked[S]):
             state = self.units[head].write(
                 self.pool,
                 self._runs(head),
-                (loaded[2 * head], loaded[2 * head + 1]),
+                self._next_slots(head),
                 APPEND_LOW if section == LOW else APPEND_HIGH,
                 **self._token(head, fields(self.state.score)[head], fields(self.state.position)[head]),
             )
@@ -228,9 +226,7 @@ class Steps(Clocked[S]):
             loaded[2 * head + section] += 1
             written = self._merged(written, "written", head, record)
             words += len(record)
-        return self._done(
-            "load", loaded=tuple(loaded), written=written, record_words=self.state.record_words + words
-        )
+        return self._done("load", loaded=tuple(loaded), written=written, record_words=self.state.record_words + words)
 
     def _merged(self, lanes_of: Any, port: str, head: int, record: Any) -> Any:
         """As `_put`, into lanes that are not committed yet."""
@@ -251,6 +247,10 @@ class Steps(Clocked[S]):
         held = self.units[head].scores(self.pool, self._runs(head), self._loaded(head))[1]
         if position in held and not getattr(self, "epoch"):  # noqa: B009  set by name
             raise Refused(f"{what}: position {position} is loaded already")
+
+    def _next_slots(self, head: int) -> tuple[int, int]:
+        """High and low slot of the next token of a prompt: in ascending order (D-leankv-63)."""
+        return self._loaded(head)
 
     def _loaded(self, head: int) -> tuple[int, int]:
         return self.state.loaded[2 * head], self.state.loaded[2 * head + 1]
@@ -276,9 +276,7 @@ class Steps(Clocked[S]):
         if missing.any():
             head, section = divmod(int(first_index(missing != 0)[0]), 2)
             kept, loaded = state.stored[2 * head + section], state.loaded[2 * head + section]
-            raise Refused(
-                f"{self.name}: head {head}: {loaded} of {kept} {('high', 'low')[section]} tokens are loaded"
-            )
+            raise Refused(f"{self.name}: head {head}: {loaded} of {kept} {('high', 'low')[section]} tokens are loaded")
         decided = [self._decided(head, request.seen, request.prompt) for head in range(self.kv_heads)]
         self._grown(self.manager.fork(), decided)
         columns = {
@@ -376,5 +374,3 @@ def sum_of(counts: Any) -> int:
     for count in counts:
         total += count
     return total
-
-

@@ -104,7 +104,7 @@ class HeadStep(Steps[State]):
         include_self : bool
             Whether a token's attention to itself counts.
         epoch : bool
-            Positions are stored as the published code does (D-leankv-47).
+            Positions are stored as the published code stores them.
         order : {"kernel", "sequential"}
             As for `Arithmetic`, like the following.
         fma : bool
@@ -195,8 +195,8 @@ class HeadStep(Steps[State]):
         """Begin an operation with its first event; without inputs, execute the next event of a generation step.
 
         Operations are 0 load, 1 admit, 2 generation step, 3 finish. Refused, with nothing changed: a request while one
-        is there or an operation without one, a token without a place, a step before all kept tokens are loaded, and what
-        the units refuse.
+        is there or an operation without one, a token without a place, a step before all kept tokens are loaded, and
+        what the units refuse.
         """
         return self._stepped(
             op=op,

@@ -1,4 +1,4 @@
-"""Calls of the memory managers of many layers' heads, one request each, and a check of what they store. [leankv §5.3]"""
+"""Calls of the memory managers of many layers, one request each, and a check of what they store. [leankv §5.3]"""
 
 import numpy as np
 
@@ -17,14 +17,12 @@ SEEN, PROMPT = range(2)  # of a row of `requests`: tokens so far (0: there is no
 
 
 @kernel
-def call(  # type: ignore[no-untyped-def]
-    op, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals
-):
-    """Whether the call of every device (D,) is admitted; grow (D, H, 2): kept tokens of a prompt, or what sections gain.
+def call(op, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
+    """Whether the call of every device (D,) is admitted; grow (D, H, 2): tokens that a prompt keeps or sections gain.
 
-    sizes: as the manager's kernels have them, and most tokens of a prompt. sums: levels and additions of prefix sums over
-    H and 2 H elements. taken (D, 2 H) <- pages that a step takes. totals += pages allocated, recycled, levels, additions,
-    tokens pruned.
+    sizes: as the manager's kernels have them, and most tokens of a prompt. sums: levels and additions of prefix sums
+    over H and 2 H elements. taken (D, H, 2) <- pages that a step takes. totals += pages allocated, recycled, levels,
+    additions, tokens pruned.
     """
     heads, pages = cells.shape[1], ring.shape[1]
     entries, ids = np.arange(heads), np.empty(pages, np.int64)
@@ -58,7 +56,7 @@ def call(  # type: ignore[no-untyped-def]
             totals[3] += scans * sums[1]
             totals[4] += pruned
         elif op[d] == STEP:
-            came, most, pruned = step_allocate(pool, sizes, entries, high, low, counts, prefix, ids)
+            came, _, pruned = step_allocate(pool, sizes, entries, high, low, counts, prefix, ids)
             if came < 0:
                 return False
             at = 0
@@ -81,7 +79,7 @@ def call(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def misplaced(position, lengths, border):  # type: ignore[no-untyped-def]
+def misplaced(position, lengths, border):
     """Whether a low token is of the window: position (D, H, slots), lengths (D, H, 2), border (D,) the oldest of it."""
     for d in range(position.shape[0]):
         for h in range(position.shape[1]):

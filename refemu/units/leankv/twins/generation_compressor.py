@@ -146,14 +146,16 @@ def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
 def counted(device: GenerationCompressor, arrays: Arrays) -> tuple[Decisions, int, int]:
     """As `decide`, with the divisions and comparisons that it took."""
     with np.errstate(all="ignore"):
-        columns, *counts = _decided(device, arrays) if _by_kernels(device) else _selected(Heads(device, arrays))
+        columns, divisions, comparisons = (
+            _decided(device, arrays) if _by_kernels(device) else _selected(Heads(device, arrays))
+        )
     decisions = Decisions(
         *(
             column.astype(port.result_dtype).reshape(arrays[2].shape)
             for port, column in zip(device.ports.outputs, columns, strict=True)
         )
     )
-    return decisions, *counts
+    return decisions, divisions, comparisons
 
 
 def _by_kernels(device: GenerationCompressor) -> bool:

@@ -1,7 +1,7 @@
 """Compiled twin of head_step and of layer_step: many devices side by side, event by event.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Every stage is the twin of its unit, over all heads of all devices that
-are at a generation step; the calls of the memory managers are one kernel.
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Every stage is the twin of its unit, over all heads of all devices
+that are at a generation step; the calls of the memory managers are one kernel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -195,9 +195,7 @@ class Devices:
         self._write(self.high, places, rows[row], head, inputs, np.float32(0), position, out["written"])
         self._attend(rows, newest, inputs["q"], out)
 
-    def _attend(
-        self, rows: np.ndarray, newest: np.ndarray, q: np.ndarray, out: Mapping[str, np.ndarray]
-    ) -> None:
+    def _attend(self, rows: np.ndarray, newest: np.ndarray, q: np.ndarray, out: Mapping[str, np.ndarray]) -> None:
         """Attention, and what it adds to the scores."""
         arithmetic, lengths, cells = self.device.units[0].attention.arithmetic, self.tokens[rows], self._entries(rows)
         queries = to_f32(fp16.values(q[rows]))
@@ -275,5 +273,3 @@ def _parameters(device: Steps[Any]) -> dict[str, Any]:
 def run(device: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All devices together."""
     return walk(device, UNIT.run, inputs, outputs)
-
-
