@@ -161,7 +161,7 @@ def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices
         port.name: codes(
             (devices, 6, port.lanes)[: 2 + (port.lanes > 1)], (port.limits[1] - port.limits[0]).bit_length()
         ).map(partial(within, port.limits))
-        for port in kv_compressor.ports(config).inputs
+        for port in kv_compressor.UNIT.ports(config).inputs
     }
     raw = data.draw(st.fixed_dictionaries(drawn))
     assert kv_compressor.UNIT.legal is not None

@@ -15,7 +15,7 @@ from refemu.formats.leankv.affine import Affine
 from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units.alternative import Alternative
 from refemu.units.leankv.alternatives import rounding
-from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor, layouts
+from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
 from refemu.units.unit import Config
 
 
@@ -148,7 +148,7 @@ def _records(change: Callable[[np.ndarray, UnifiedPage], np.ndarray]) -> Any:
     """A function on answers that changes every record."""
 
     def answer(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-        high, low = layouts(config)
+        high, low = KvCompressor(**config).pages
         of_low = (np.asarray(inputs["op"]) == APPEND_LOW)[..., None]
         written = np.where(of_low, change(result.written, low), change(result.written, high))
         return {"written": written, "moved": change(result.moved, low)}

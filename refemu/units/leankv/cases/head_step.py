@@ -159,7 +159,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     words = changed["thresholds"].astype(np.int64)
     if config.get("policy", "algorithm1") == "algorithm1":
         words = np.where(words > ONE, words % (ONE + 1), words)
-    words = np.sort(words, axis=-1)
+    words = np.sort(words, axis=-1, kind="stable")
     if config["low"] is None:
         words[..., 1] = words[..., 0]
     changed["thresholds"] = words.astype(changed["thresholds"].dtype)

@@ -156,7 +156,7 @@ def _case(
 
 def _tokens(config: Mapping[str, Any]) -> list[int]:
     """Tokens that the high and the low pages hold."""
-    from refemu.units.leankv.kv_compressor import layouts
+    from refemu.units.leankv.kv_compressor.tokens import layouts
 
     pages = layouts(config)
     return [config.get(f"{name}_pages", 1) * page.tokens for name, page in zip(("high", "low"), pages, strict=True)]

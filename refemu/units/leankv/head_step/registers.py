@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from refemu.units.leankv.generation_compressor.decisions import LARGEST, Policy
+from refemu.units.leankv.generation_compressor import LARGEST, Policy
 from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.paged_attention import COUNTERS as ATTENTION
 from refemu.units.leankv.paged_attention import Pages
-from refemu.units.leankv.paged_attention.ports import COUNTERS as ATTENTION
 from refemu.units.ports import Lanes, Port, Ports
 
 LOAD, ADMIT, STEP, FINISH = range(4)  #: Operations of the port `op`
@@ -22,6 +22,7 @@ WRITTEN = {name: name for name in ("tokens_written", "requantized")}
 #: counter of a State -> that of paged_attention
 ATTENDED = {{"pages": "pages_read", "divisions": "softmax_divisions"}.get(name, name): name for name in ATTENTION}
 WORDS = ("plan_words", "move_words", "record_words")  #: counted by the step itself
+#: Counters of a State, in a Result
 COUNTERS = (*MANAGED, *DECIDED, *WRITTEN, *WORDS, *ATTENDED)
 OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "p", "scores")
 
@@ -34,59 +35,59 @@ class StepState:
         str  #: "reset", "admit", "load", "finish"; "decide", "allocate"; "requantize", "write" and those of attention
     )
     index: int  #: number of the operation, -1 for the reset
-    op: int
-    prompt: int
-    keep_high: Lanes
-    keep_low: Lanes
-    section: Lanes
-    score: Lanes
-    position: Lanes
-    key: tuple[int, ...]
-    value: tuple[int, ...]
-    q: tuple[int, ...]
-    window: int
-    thresholds: tuple[int, int]
-    choice: Lanes
-    victim: Lanes
-    low_slot: Lanes
-    taken: tuple[int, ...]
-    written: tuple[int, ...]
-    moved: tuple[int, ...]
-    out: tuple[int, ...]
-    p: Lanes
-    scores: Lanes
+    op: int  #: operation
+    prompt: int  #: tokens of an admitted prompt
+    keep_high: Lanes  #: high tokens that heads keep of it
+    keep_low: Lanes  #: low ones
+    section: Lanes  #: of a loaded token, plus 1; 0 = none
+    score: Lanes  #: pattern, of a loaded token
+    position: Lanes  #: of a loaded token
+    key: tuple[int, ...]  #: fp16 words
+    value: tuple[int, ...]  #: fp16 words
+    q: tuple[int, ...]  #: fp16 words, query head by query head
+    window: int  #: W
+    thresholds: tuple[int, int]  #: patterns
+    choice: Lanes  #: decision
+    victim: Lanes  #: high slot that the new token takes
+    low_slot: Lanes  #: low slot that the victim moves to; -1 = none
+    taken: tuple[int, ...]  #: pages that heads take, high and low; -1 = none
+    written: tuple[int, ...]  #: records of loaded or new tokens
+    moved: tuple[int, ...]  #: records of requantized tokens
+    out: tuple[int, ...]  #: fp16 words
+    p: Lanes  #: patterns
+    scores: Lanes  #: patterns, after the step
     seen: int  #: tokens of the request so far; 0 = there is none
     stored: tuple[int, ...]  #: tokens of every head, high and low
     loaded: tuple[int, ...]  #: those of the prompt that are in their pages
     cells: Lanes  #: of the table, entry by entry
-    list_start: int
-    free: int
+    list_start: int  #: place of the next free page
+    free: int  #: pages
     head: int  #: KV head that the last event worked on
     pool: bytes  #: words of all pages
     manager: Any  #: State of the page manager
     heads: tuple[Any, ...]  #: States of the units of every KV head
-    allocated: int
-    recycled: int
+    allocated: int  #: pages
+    recycled: int  #: pages
     levels: int  #: of prefix sums
-    adds: int
+    adds: int  #: of prefix sums
     pruned: int  #: tokens that no page holds
-    share_divisions: int
+    share_divisions: int  #: of decisions
     comparisons: int  #: candidates that argmin looked at
-    tokens_written: int
-    requantized: int
+    tokens_written: int  #: loaded and new ones
+    requantized: int  #: tokens moved to the low section
     plan_words: int  #: 16-bit words of scores and positions that decisions read
     move_words: int  #: of records that moved tokens are read from
     record_words: int  #: of records written
-    pages_read: int
+    pages_read: int  #: by attention
     key_words: int  #: read by attention, like the following
-    key_meta_words: int
-    val_words: int
-    val_meta_words: int
-    score_words: int
-    pos_words: int
-    macs: int
-    exps: int
-    softmax_divisions: int
+    key_meta_words: int  #: scales and zero points
+    val_words: int  #: codes of values
+    val_meta_words: int  #: scales and zero points
+    score_words: int  #: scores
+    pos_words: int  #: positions
+    macs: int  #: multiply-adds
+    exps: int  #: exponentials
+    softmax_divisions: int  #: of attention
 
 
 def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Policy) -> Ports:

@@ -11,12 +11,11 @@ from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.cases import head_step as head_step_cases
-from refemu.units.leankv.generation_compressor.decisions import Policy, ScoreRule
+from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.head_step.registers import COUNTERS, StepState
 from refemu.units.leankv.head_step.steps import Steps
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.paged_attention import EPSILON, PAPER
-from refemu.units.leankv.paged_attention.arithmetic import SoftmaxDiv, SumOrder
+from refemu.units.leankv.paged_attention import EPSILON, PAPER, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Ports
 from refemu.units.stepped import Result

@@ -17,8 +17,6 @@ from refemu.units.leankv.kv_compressor.unit import (
     UNIT,
     KvCompressor,
     State,
-    layouts,
-    ports,
     run,
 )
 
@@ -32,10 +30,8 @@ __all__ = [
     "KvCompressor",
     "PromptPlan",
     "State",
-    "layouts",
     "places",
     "plan_prompt",
-    "ports",
     "requantize",
     "run",
     "write",

@@ -14,12 +14,12 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
 from refemu.formats import UnifiedPage
-from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import PRESETS, WORD, Affine, AffineTensor
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units.leankv.cases import kv_compressor as kv_compressor_cases
+from refemu.units.leankv.kv_compressor.tokens import CONSTANTS, layouts
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result
@@ -29,7 +29,6 @@ __all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor
 
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op`
-CONSTANTS = ("k_vec", "k_group", "v_vec", "v_group", "align")  # of the pages
 PARAMETERS = ("head_size", "high", "low", "page_bytes", "preset", "high_pages", "low_pages", *CONSTANTS)
 
 
@@ -341,25 +340,6 @@ def ports(config: Mapping[str, Any]) -> Ports:
         ),
         state=(Port("high", 16, high, meaning="the high pages"), Port("low", 16, low, meaning="the low pages")),
     )
-
-
-def layouts(config: Mapping[str, Any]) -> tuple[UnifiedPage, UnifiedPage]:
-    """Lay out the pages of a configuration.
-
-    Parameters
-    ----------
-    config : mapping
-        Parameters of the unit.
-
-    Returns
-    -------
-    high, low : UnifiedPage
-        Layouts.
-    """
-    constants = {name: config[name] for name in CONSTANTS if name in config}
-    size, bytes_of = config.get("head_size", 64), config["page_bytes"]
-    high, low = (UnifiedPage(size, hetero_kv.find(config[name]), bytes_of, **constants) for name in ("high", "low"))
-    return high, low
 
 
 SMALL: dict[str, Any] = {"head_size": 64, "high": "K8V4", "low": "K4V2", "page_bytes": 384}

@@ -1,5 +1,7 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way."""
 
+from refemu.units.leankv.paged_attention.arithmetic import SoftmaxDiv, SumOrder
+from refemu.units.leankv.paged_attention.ports import COUNTERS
 from refemu.units.leankv.paged_attention.stored import get_scores, set_scores
 from refemu.units.leankv.paged_attention.unit import (
     CONSTANTS,
@@ -18,6 +20,7 @@ from refemu.units.leankv.paged_attention.unit import (
 
 __all__ = [
     "CONSTANTS",
+    "COUNTERS",
     "DIFFKV",
     "EPSILON",
     "PAPER",
@@ -25,6 +28,8 @@ __all__ = [
     "Arithmetic",
     "PagedAttention",
     "Pages",
+    "SoftmaxDiv",
+    "SumOrder",
     "add_scores",
     "attend",
     "get_scores",

@@ -20,8 +20,8 @@ from refemu.units.leankv.significance import Gqa
 
 WARPS, WARP = 8, 32  #: of a block of threads, and threads of one
 THREADS = Lanes(WARPS * WARP, "strided", Chunks(WARP, Halves(WARP), Halves(WARPS)))  #: order of a block's sum
-SumOrder = Literal["kernel", "sequential"]
-SoftmaxDiv = Literal["div", "recip_mul"]
+SumOrder = Literal["kernel", "sequential"]  #: Order of attention's sums (D-leankv-41)
+SoftmaxDiv = Literal["div", "recip_mul"]  #: Division of the softmax (D-leankv-45)
 EPSILON = float(np.float32(1e-6))  #: Softmax epsilon of the published code
 
 

@@ -6,6 +6,7 @@ from refemu.units.leankv.paged_attention.arithmetic import Pages
 from refemu.units.ports import Lanes, Port, Ports
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
+#: Counters of a State, in a Result
 COUNTERS = ("pages", *SEGMENTS, "macs", "exps", "divisions")
 
 

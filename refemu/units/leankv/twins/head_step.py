@@ -15,9 +15,7 @@ from refemu.arith.fp16_jit import plain, to_f32
 from refemu.formats.leankv.twins import kv_page as kv_page_jit
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.generation_compressor import GenerationCompressor
-from refemu.units.leankv.head_step import LOAD, NONE, STEP, UNIT
-from refemu.units.leankv.head_step.registers import COUNTERS
-from refemu.units.leankv.head_step.steps import Steps
+from refemu.units.leankv.head_step import COUNTERS, LOAD, NONE, STEP, UNIT, Steps
 from refemu.units.leankv.kernels.steps import call, misplaced
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.twins import generation_compressor, kv_compressor, paged_attention
@@ -199,13 +197,13 @@ class Devices:
         """Attention, and what it adds to the scores."""
         arithmetic, lengths, cells = self.device.units[0].attention.arithmetic, self.tokens[rows], self._entries(rows)
         queries = to_f32(fp16.values(q[rows]))
-        made, p = attend_unchecked(self.pages, queries, self.images, cells, lengths, arithmetic)
+        output, p = attend_unchecked(self.pages, queries, self.images, cells, lengths, arithmetic)
         position = np.broadcast_to(newest[:, None], lengths.shape[:2])
         options = arithmetic.include_self, arithmetic.gqa
         paged_attention.add_scores(self.pages, self.images, cells, lengths, p, position, *options)
         scores = paged_attention.get_scores(self.pages, self.images, cells, lengths)[0]
         most = min(scores.shape[-1], out["scores"].shape[-1])
-        out["out"][rows] = fp16.bits(fp16.narrow(made))
+        out["out"][rows] = fp16.bits(fp16.narrow(output))
         out["p"][rows, ..., : p.shape[-1]] = p.view(np.uint32)
         out["scores"][rows, :, :most] = scores[..., :most]
         counts = paged_attention.counters(self.device.units[0].attention, lengths.reshape(-1, 2))
@@ -232,9 +230,9 @@ def walk(device: Steps[Any], run: Any, inputs: Arrays, outputs: Arrays) -> Seque
             shape = (*shape, heads)
         dtype = array.dtype if port.name in ("q", "key", "value", "thresholds") else np.int64
         columns[port.name] = array.astype(dtype, copy=False).reshape(shape)
-    made = outputs[: len(device.ports.outputs)]
+    ports = outputs[: len(device.ports.outputs)]
     shown = {}
-    for port, array in zip(device.ports.outputs, made, strict=True):
+    for port, array in zip(device.ports.outputs, ports, strict=True):
         array[...] = -1 if port.name == "taken" else 0
         lanes = port.lanes // heads
         split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,)
@@ -246,7 +244,7 @@ def walk(device: Steps[Any], run: Any, inputs: Arrays, outputs: Arrays) -> Seque
             {name: array[:, event] for name, array in columns.items()},
             {name: array[:, event] for name, array in shown.items()},
         )
-        for register, value in zip(outputs[len(made) :], devices.registers(), strict=True):
+        for register, value in zip(outputs[len(ports) :], devices.registers(), strict=True):
             register[:, event] = value.reshape(register[:, event].shape)
     if not fine:
         refuse_as(run, *inputs, **_parameters(device))
