@@ -1,7 +1,5 @@
 """All KV heads of a layer: one manager, and each head as head_step has it."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -37,7 +35,7 @@ def part(array: np.ndarray, head: int, heads: int) -> np.ndarray:
 
 def test_heads_take_pages_by_one_prefix_sum() -> None:
     """D-leankv-38: head by head, high before low."""
-    config: dict[str, Any] = units.find("layer_step").configs["three"]
+    config = units.find("layer_step").configs["three"]
     device, history = LayerStep(**config), History(config, 5, 2)
     history.prompt(Prompt(4, (0, 1, 2, 3)))
     history.step((0.0, 0.0))
