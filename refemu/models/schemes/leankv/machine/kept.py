@@ -1,4 +1,4 @@
-"""What a prompt keeps, for the machine: keys and values, significance, and the slots of every head. [leankv §4, §6.1]"""
+"""What a prompt keeps, for the machine: vectors, significance, and the slots of every head. [leankv §4, §6.1]"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +26,8 @@ class Kept:
         quirks = [name for name in prepared.lean.quirks if name in ("score_by_rank", "position_epoch")]
         return plan_prompt(cls, order, self.sums[head].view(np.float32), quirks)
 
-    def events(self, prepared: Any, q: np.ndarray, key: np.ndarray, value: np.ndarray) -> dict[str, np.ndarray]:
-        """Port values of layer_step: the prompt, its kept tokens, then the token with q (H, G, F), key, value (H, F)."""
+    def events(self, q: np.ndarray, key: np.ndarray, value: np.ndarray) -> dict[str, np.ndarray]:
+        """Port values of layer_step: a prompt, its kept tokens, then a token: q (H, G, F), key, value (H, F)."""
         heads, tokens = self.sums.shape
         kept = [[(1, t) for t in plan.high] + [(2, t) for t in plan.low] for plan in self.plans]
         most = max(len(each) for each in kept)
