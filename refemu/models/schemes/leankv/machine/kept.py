@@ -1,4 +1,4 @@
-"""What a prompt keeps, for the machine: vectors, significance, and the slots of every head. [leankv §4, §6.1]"""
+"""Tokens that a prompt keeps, for the machine: vectors, significance, and the slots of every head. [leankv §4, §6.1]"""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the scheme's pages hold, for comparisons, and parameters of units that work on such pages. [leankv §5.2]"""
+"""Contents of the scheme's pages, for comparisons, and parameters of units that work on such pages. [leankv §5.2]"""
 
 from typing import Any
 
