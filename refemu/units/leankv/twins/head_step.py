@@ -4,6 +4,8 @@ Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Every stage is the twin of
 that are at a generation step; the calls of the memory managers are one kernel.
 """
 
+import copy
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,6 +48,14 @@ class Devices:
         self.counts: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self._compressors: dict[int, GenerationCompressor] = {}
         self._first = np.arange(count) * shape.pages
+
+    def fork(self) -> "Devices":
+        """The same registers and pages in arrays of their own."""
+        other = copy.copy(self)
+        for name in ("images", "cells", "used", "tokens", "ring", "ends", "requests", "loaded"):
+            setattr(other, name, getattr(self, name).copy())
+        other.counts = dict(self.counts)
+        return other
 
     def event(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
         """One event of every device, (devices, heads, lanes), its outputs into `out`; False where one is refused."""
@@ -215,40 +225,36 @@ class Devices:
 def walk(device: Steps[Any], run: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all devices. run: the readable unit, for its refusals."""
     count, events = inputs[0].shape
-    heads, devices = device.kv_heads, Devices(device, count)
-    wide = {"key": device.head_size, "value": device.head_size}
-    columns: dict[str, np.ndarray] = {}
-    for port, array in zip(device.ports.inputs, inputs, strict=True):
-        shape: tuple[int, ...] = (count, events)
-        if port.name == "q":
-            shape = (*shape, heads, device.heads, device.head_size)
-        elif port.name in wide:
-            shape = (*shape, heads, wide[port.name])
-        elif port.name == "thresholds":
-            shape = (*shape, 2)
-        elif port.name not in ("op", "prompt", "window"):
-            shape = (*shape, heads)
-        dtype = array.dtype if port.name in ("q", "key", "value", "thresholds") else np.int64
-        columns[port.name] = array.astype(dtype, copy=False).reshape(shape)
-    ports = outputs[: len(device.ports.outputs)]
-    shown = {}
-    for port, array in zip(device.ports.outputs, ports, strict=True):
-        array[...] = -1 if port.name == "taken" else 0
-        lanes = port.lanes // heads
-        split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,)
-        whole = (count, events, heads) if lanes == 1 else (count, events, heads, *split)
-        shown[port.name] = array.reshape(whole)
+    devices, ports = Devices(device, count), len(device.ports.outputs)
+    columns, shown = by_port(device, inputs, outputs[:ports])
     fine = _ordered(device, columns)
     for event in range(events if fine else 0):
         fine = fine and devices.event(
             {name: array[:, event] for name, array in columns.items()},
             {name: array[:, event] for name, array in shown.items()},
         )
-        for register, value in zip(outputs[len(ports) :], devices.registers(), strict=True):
+        for register, value in zip(outputs[ports:], devices.registers(), strict=True):
             register[:, event] = value.reshape(register[:, event].shape)
     if not fine:
         refuse_as(run, *inputs, **_parameters(device))
     return [devices.counts[name] for name in COUNTERS]
+
+
+def by_port(device: Steps[Any], inputs: Arrays, outputs: Arrays) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Inputs by port, (devices, events, heads, lanes), and outputs likewise, cleared."""
+    shape, heads = inputs[0].shape, device.kv_heads
+    wide = {"key": (heads, device.head_size), "value": (heads, device.head_size), "thresholds": (2,)}
+    wide |= {"q": (heads, device.heads, device.head_size), "op": (), "prompt": (), "window": ()}
+    columns, shown = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    for port, array in zip(device.ports.inputs, inputs, strict=True):
+        dtype = array.dtype if port.name in ("q", "key", "value", "thresholds") else np.int64
+        columns[port.name] = array.astype(dtype, copy=False).reshape(*shape, *wide.get(port.name, (heads,)))
+    for port, array in zip(device.ports.outputs, outputs, strict=True):
+        array[...] = -1 if port.name == "taken" else 0
+        lanes = port.lanes // heads
+        split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,) * (lanes > 1)
+        shown[port.name] = array.reshape(*shape, heads, *split)
+    return columns, shown
 
 
 def _ordered(device: Steps[Any], columns: Mapping[str, np.ndarray]) -> bool:
@@ -262,8 +268,6 @@ def _ordered(device: Steps[Any], columns: Mapping[str, np.ndarray]) -> bool:
 
 def _parameters(device: Steps[Any]) -> dict[str, Any]:
     """Parameters of a device by name."""
-    import inspect
-
     return {name: getattr(device, name) for name in inspect.signature(type(device)).parameters}
 
 

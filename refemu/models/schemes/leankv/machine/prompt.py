@@ -62,9 +62,9 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
     for head in range(heads):
         plan = kept.planned(prepared, cls[head], order[head].astype(np.int64), head)
         for section, positions in ((HIGH, plan.high), (LOW, plan.low)):
-            found = stored(pool, cells[head], section, int(lengths[head, section]))[1].view(np.int32)
-            same = np.array_equal(found, plan.position[positions])
-            wrong += 0 if same else max(len(found), len(positions))
+            held = stored(pool, cells[head], section, int(lengths[head, section]))[1].view(np.int32)
+            same = np.array_equal(held, plan.position[positions])
+            wrong += 0 if same else max(len(held), len(positions))
             elements += len(positions)
             counts[NAMES[section]] += len(positions)
         counts["pruned"] += tokens - len(plan.high) - len(plan.low)
