@@ -1,7 +1,6 @@
 """Ports, states and counters of head_step and layer_step: generation steps of the KV heads of a layer [leankv §6.1]."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from refemu.units.leankv.generation_compressor import LARGEST, Policy
 from refemu.units.leankv.page_manager import Shape
@@ -64,8 +63,8 @@ class StepState:
     free: int  #: pages
     head: int  #: KV head that the last event worked on
     pool: bytes  #: words of all pages
-    manager: Any  #: State of the page manager
-    heads: tuple[Any, ...]  #: States of the units of every KV head
+    manager: object  #: State of the page manager
+    heads: tuple[object, ...]  #: States of the units of every KV head
     allocated: int  #: pages
     recycled: int  #: pages
     levels: int  #: of prefix sums

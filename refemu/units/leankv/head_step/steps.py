@@ -110,7 +110,7 @@ class Steps(Clocked[S]):
 
     def _resume(self) -> None:
         """Registers of the units as the State has them."""
-        state = self.state
+        state: Any = self.state
         self.manager.restore(state.manager)
         for unit, registers in zip(self.units, state.heads, strict=True):
             unit.restore(registers)

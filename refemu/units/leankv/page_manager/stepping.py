@@ -24,22 +24,6 @@ class Stepping(Pool):
         """Whether events of a call are left."""
         return self._event.get("following") is not None
 
-    def step(
-        self,
-        op: int | None = None,
-        members: int | None = None,
-        sequences: Sequence[int] | int | None = None,
-        prompts: Sequence[int] | int | None = None,
-        high: Sequence[int] | int | None = None,
-        low: Sequence[int] | int | None = None,
-    ) -> State:
-        """Begin a call with its first event; without inputs, execute the next one.
-
-        Calls are 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish, of the first `members` lanes of
-        `sequences`; `high` and `low` are of all their heads.
-        """
-        return self._stepped(op=op, members=members, sequences=sequences, prompts=prompts, high=high, low=low)
-
     def _open(self, op: int, members: int, *values: Any) -> State:
         """values: sequences, prompts, high, low. The call is made, and its events are shown one by one."""
         before = self._event

@@ -310,6 +310,22 @@ class PageManager(Stepping):
 
     # The same by ports.
 
+    def step(
+        self,
+        op: int | None = None,
+        members: int | None = None,
+        sequences: Sequence[int] | int | None = None,
+        prompts: Sequence[int] | int | None = None,
+        high: Sequence[int] | int | None = None,
+        low: Sequence[int] | int | None = None,
+    ) -> State:
+        """Begin a call with its first event; without inputs, execute the next one.
+
+        Calls are 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish, of the first `members` lanes of
+        `sequences`; `high` and `low` are of all their heads.
+        """
+        return self._stepped(op=op, members=members, sequences=sequences, prompts=prompts, high=high, low=low)
+
     def _called(
         self, op: int, members: int, sequences: Sequence[int], prompts: Sequence[int], high: Any, low: Any
     ) -> None:
