@@ -1,6 +1,7 @@
 """`refemu machine`: a block of a model at the ports of the paper's machine, beside the scheme."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from refemu.cli.output import print_json, print_table, progress
@@ -37,6 +38,9 @@ def _show(report: Any) -> None:
     print_table("by kind of work", KINDS, kinds, KINDS[2:])
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
     print_table("not on the machine", ("operation", "reason"), absent)
+    counted = [[operation.name, _listed(operation.counts)] for operation in report.operations if operation.counts]
+    if counted:
+        print_table("counted", ("operation", "counts"), counted)
     print(f"{report.differing} elements differ from the scheme")
 
 
@@ -47,7 +51,11 @@ def _by_kind(kind: str, cost: Any) -> list[Any]:
 
 def _row(operation: Any) -> list[Any]:
     use = ", ".join(f"{part} {100 * share:.1f} %" for part, share in operation.use.items())
-    words = ", ".join(f"{name} {count}" for name, count in operation.words.items())
+    words = _listed(operation.words)
     shape = " x ".join(str(size) for size in operation.shape)
     sizes = operation.elements, operation.differing, operation.cycles
     return [operation.name, operation.unit, shape, *sizes, use, words]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

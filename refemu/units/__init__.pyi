@@ -47,8 +47,10 @@ import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
 import refemu.units.leankv.generation_compressor.decisions
 import refemu.units.leankv.generation_compressor.unit
-import refemu.units.leankv.kv_compressor
+import refemu.units.leankv.head_step.unit
+import refemu.units.leankv.kv_compressor.unit
 import refemu.units.leankv.kv_quantizer
+import refemu.units.leankv.layer_step
 import refemu.units.leankv.page_manager.registers
 import refemu.units.leankv.page_manager.unit
 import refemu.units.leankv.page_table
@@ -92,6 +94,7 @@ from refemu.units.leankv import free_page_list as free_page_list
 from refemu.units.kllm import functional as functional
 from refemu.units.leankv import generation_compressor as generation_compressor
 from refemu.units.harmonia import harmonia_core as harmonia_core
+from refemu.units.leankv import head_step as head_step
 from refemu.units.kllm import index_counter as index_counter
 from refemu.units.kllm import index_function as index_function
 from refemu.units.kllm import index_matmul as index_matmul
@@ -101,6 +104,7 @@ from refemu.units.harmonia import k_offset as k_offset
 from refemu.units.kllm import kllm_chip as kllm_chip
 from refemu.units.leankv import kv_compressor as kv_compressor
 from refemu.units.leankv import kv_quantizer as kv_quantizer
+from refemu.units.leankv import layer_step as layer_step
 from refemu.units.olive import mmaovp as mmaovp
 from refemu.units.olive import mmaovp_clocked as mmaovp_clocked
 from refemu.units.olive import olive_edp as olive_edp
@@ -484,6 +488,60 @@ class _HarmoniaCoreUnit(Unit[refemu.units.harmonia.harmonia_core.ports.State, re
     @cached_property
     def run_jit(self) -> _HarmoniaCoreRun: ...
 
+class _HeadStepResult(Result):
+    choice: numpy.ndarray
+    victim: numpy.ndarray
+    low_slot: numpy.ndarray
+    taken: numpy.ndarray
+    written: numpy.ndarray
+    moved: numpy.ndarray
+    out: numpy.ndarray
+    p: numpy.ndarray
+    scores: numpy.ndarray
+    seen: numpy.ndarray
+    stored: numpy.ndarray
+    loaded: numpy.ndarray
+    cells: numpy.ndarray
+    list_start: numpy.ndarray
+    free: numpy.ndarray
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    pruned: int
+    share_divisions: int
+    comparisons: int
+    tokens_written: int
+    requantized: int
+    plan_words: int
+    move_words: int
+    record_words: int
+    pages_read: int
+    key_words: int
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
+    macs: int
+    exps: int
+    softmax_divisions: int
+
+class _HeadStepRun(Protocol):
+    def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _HeadStepResult: ...
+
+class _HeadStepUnit(Unit[refemu.units.leankv.head_step.unit.State, _HeadStepResult]):
+    run: _HeadStepRun
+    unit_class: type[refemu.units.leankv.head_step.unit.HeadStep]
+    @cached_property
+    def run_jit(self) -> _HeadStepRun: ...
+
 class _IndexCounterRun(Protocol):
     def __call__(self, clear: ArrayLike, q: ArrayLike, valid: ArrayLike, amount: ArrayLike | None = ..., *, bits: int = ..., amount_bits: int = ..., counter_bits: int = ..., lanes: int = ...) -> refemu.units.kllm.index_counter.Result: ...
 
@@ -595,11 +653,11 @@ class _KvCompressorResult(Result):
     pruned: int
 
 class _KvCompressorRun(Protocol):
-    def __call__(self, op: ArrayLike, victim: ArrayLike, low_slot: ArrayLike, key: ArrayLike, value: ArrayLike, score: ArrayLike, position: ArrayLike, *, head_size: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., page_bytes: int = ..., preset: Literal['paper', 'diffkv'] = ...) -> _KvCompressorResult: ...
+    def __call__(self, op: ArrayLike, victim: ArrayLike, low_slot: ArrayLike, key: ArrayLike, value: ArrayLike, score: ArrayLike, position: ArrayLike, *, head_size: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., page_bytes: int = ..., preset: Literal['paper', 'diffkv'] = ..., high_pages: int = ..., low_pages: int = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _KvCompressorResult: ...
 
-class _KvCompressorUnit(Unit[refemu.units.leankv.kv_compressor.State, _KvCompressorResult]):
+class _KvCompressorUnit(Unit[refemu.units.leankv.kv_compressor.unit.State, _KvCompressorResult]):
     run: _KvCompressorRun
-    unit_class: type[refemu.units.leankv.kv_compressor.KvCompressor]
+    unit_class: type[refemu.units.leankv.kv_compressor.unit.KvCompressor]
     @cached_property
     def run_jit(self) -> _KvCompressorRun: ...
 
@@ -627,6 +685,60 @@ class _KvQuantizerUnit(Unit[refemu.units.leankv.kv_quantizer.State, _KvQuantizer
     unit_class: type[refemu.units.leankv.kv_quantizer.KvQuantizer]
     @cached_property
     def run_jit(self) -> _KvQuantizerRun: ...
+
+class _LayerStepResult(Result):
+    choice: numpy.ndarray
+    victim: numpy.ndarray
+    low_slot: numpy.ndarray
+    taken: numpy.ndarray
+    written: numpy.ndarray
+    moved: numpy.ndarray
+    out: numpy.ndarray
+    p: numpy.ndarray
+    scores: numpy.ndarray
+    seen: numpy.ndarray
+    stored: numpy.ndarray
+    loaded: numpy.ndarray
+    cells: numpy.ndarray
+    list_start: numpy.ndarray
+    free: numpy.ndarray
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    pruned: int
+    share_divisions: int
+    comparisons: int
+    tokens_written: int
+    requantized: int
+    plan_words: int
+    move_words: int
+    record_words: int
+    pages_read: int
+    key_words: int
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
+    macs: int
+    exps: int
+    softmax_divisions: int
+
+class _LayerStepRun(Protocol):
+    def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, kv_heads: int = ..., head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _LayerStepResult: ...
+
+class _LayerStepUnit(Unit[refemu.units.leankv.layer_step.State, _LayerStepResult]):
+    run: _LayerStepRun
+    unit_class: type[refemu.units.leankv.layer_step.LayerStep]
+    @cached_property
+    def run_jit(self) -> _LayerStepRun: ...
 
 class _MmaovpResult(Result):
     d: numpy.ndarray
@@ -1199,6 +1311,8 @@ def find(name: Literal["generation_compressor"]) -> _GenerationCompressorUnit: .
 @overload
 def find(name: Literal["harmonia_core"]) -> _HarmoniaCoreUnit: ...
 @overload
+def find(name: Literal["head_step"]) -> _HeadStepUnit: ...
+@overload
 def find(name: Literal["index_counter"]) -> _IndexCounterUnit: ...
 @overload
 def find(name: Literal["index_function"]) -> _IndexFunctionUnit: ...
@@ -1216,6 +1330,8 @@ def find(name: Literal["kllm_chip"]) -> _KllmChipUnit: ...
 def find(name: Literal["kv_compressor"]) -> _KvCompressorUnit: ...
 @overload
 def find(name: Literal["kv_quantizer"]) -> _KvQuantizerUnit: ...
+@overload
+def find(name: Literal["layer_step"]) -> _LayerStepUnit: ...
 @overload
 def find(name: Literal["mmaovp"]) -> _MmaovpUnit: ...
 @overload

@@ -4,6 +4,8 @@ Keys: `[configurations: ]ports[lanes] bits`; without configurations all ready on
 the bits, and `[some]` says that others do.
 """
 
+from refemu.units.leankv.alternatives.constant_steps import PAGES, STEPS
+
 CONSTANT = {
     "free_page_list": {
         "paper: out.taken[25-27] 3-4": (
@@ -88,8 +90,8 @@ CONSTANT = {
         "paper: out.moved[16,26-27,29] 15": (
             "words of 16 bits of packed features, of which few rows of a case are whole"
         ),
-        "out.n_high 0-15": "no more tokens than a page has; a section only grows in a case",
-        "out.n_low 2-15": "no more tokens than a page has; a section only grows in a case",
+        "diffkv, paper: out.n_high 0-15": "no more tokens than a page has; a section only grows in a case",
+        "diffkv, paper: out.n_low 2-15": "no more tokens than a page has; a section only grows in a case",
         "st.high, st.low[some] 0-15": (
             "words of records: each is written once or twice in a case, so that a bit seldom rises and falls"
         ),
@@ -399,3 +401,5 @@ CONSTANT = {
         "paper: st.level 0-1": "the last level once an operation has ended, which is what a row shows",
     },
 }
+CONSTANT |= STEPS
+CONSTANT["kv_compressor"] |= PAGES

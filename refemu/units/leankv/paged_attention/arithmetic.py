@@ -20,9 +20,9 @@ from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.significance import Gqa
 
 WARPS, WARP = 8, 32  #: of a block of threads, and threads of one
-SumOrder = Literal["kernel", "sequential"]
+SumOrder = Literal["kernel", "sequential"]  #: Order of attention's sums (D-leankv-41)
 Join = Literal["tree", "sequential"]
-SoftmaxDiv = Literal["div", "recip_mul"]
+SoftmaxDiv = Literal["div", "recip_mul"]  #: Division of the softmax (D-leankv-45)
 #: Parameters of a block of threads, with their least and most
 BLOCK = (
     ("warps", 1, 32),

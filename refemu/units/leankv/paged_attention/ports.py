@@ -10,6 +10,7 @@ from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
 SECTORS = tuple(name.replace("words", "sectors") for name in SEGMENTS)
+#: Counters of a State, in a Result
 COUNTERS = ("pages", *SEGMENTS, *SECTORS, "macs", "exps", "divisions")
 
 

@@ -279,7 +279,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
         columns |= _registers(device, done, slots)
     for port, output in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         output[...] = columns[port.name].reshape(output.shape)
-    counts = _counters(device, lengths) | _sectors(device, entries, lengths)
+    counts = counters(device, entries, lengths)
     return [counts[name] for name in COUNTERS]
 
 
@@ -318,8 +318,13 @@ def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarr
     return scores
 
 
-def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
-    """Counters of the readable unit, from the lengths."""
+def counters(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
+    """Counters of the readable unit. entries: (rows, cells) of pages of the rows, `device.cells` each."""
+    return _operations(device, lengths) | _sectors(device, entries, lengths)
+
+
+def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
+    """Words and operations, from the lengths."""
     counted, arithmetic, heads = dict.fromkeys(COUNTERS, 0), device.arithmetic, device.heads
     stored = integers.total(lengths, axis=0).tolist()
     for section, (count, page) in enumerate(zip(stored, device.layouts.sections, strict=True)):
