@@ -137,7 +137,7 @@ class HarmoniaCore(Stages):
         self.activation = require_choice(activation, ACTIVATIONS, self.name, "activation")
         self.rotation = require_choice(rotation, ROTATIONS, self.name, "rotation")
         self.positions = require_choice(positions, POSITIONED, self.name, "positions")
-        self.bias_add = require_choice(bias_add, BIASES, self.name, "bias_add")
+        self.bias_add: Bias = require_choice(bias_add, BIASES, self.name, "bias_add")
         self.codes = require_choice(codes, CODES, self.name, "codes")
         self.m: int = require_int(m, 1, 11, self.name, "m")
         self.start: int = require_int(start, 0, POSITIONS - self.rows, self.name, "start")
