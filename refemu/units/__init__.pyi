@@ -1104,7 +1104,6 @@ class _PagedAttentionResult(Result):
     logits: numpy.ndarray | None
     tops: numpy.ndarray | None
     totals: numpy.ndarray | None
-    chances: numpy.ndarray | None
     acc: numpy.ndarray | None
     sums: numpy.ndarray | None
     pages: int

@@ -101,19 +101,14 @@ def test_every_wrong_order_of_attention_is_told_at_the_papers_geometry(says: str
     assert device.wrong(committed("paged_attention", config), attention(says, config)).all()
 
 
-@pytest.mark.parametrize("config", ["narrow", "chunks"])
-def test_a_block_of_other_threads_has_rows_of_its_own(config: str) -> None:
+def test_a_block_of_other_threads_has_rows_of_its_own() -> None:
     """D-leankv-56: the published block is told from a smaller one, parameter by parameter."""
     unit = units.find("paged_attention")
-    chosen, usual = unit.configs[config], unit.unit_class().arithmetic
-    answers = committed("paged_attention", config)
-    told = 0
+    chosen, usual = unit.configs["narrow"], unit.unit_class().arithmetic
+    answers = committed("paged_attention", "narrow")
     for name in ("warps", "sum_threads", "key_threads", "value_rows", "value_slots", "join"):
-        if name in chosen:
-            change = Device(unit, Config(**{**chosen, name: getattr(usual, name)}), unit.run_jit)
-            told += bool(device.wrong(answers, change).any())
-
-    assert told == {"narrow": 6, "chunks": 1}[config]
+        change = Device(unit, Config(**{**chosen, name: getattr(usual, name)}), unit.run_jit)
+        assert device.wrong(answers, change).any(), name
 
 
 def test_random_heads_spread_their_attention() -> None:

@@ -186,62 +186,23 @@ CONSTANT = {
         "f128, f64: out.p, out.score, st.logits, st.tops, st.totals, st.acc, st.sums 0-31": (
             "one row, as its pages alone take tens of kilobytes: nothing follows it that could set or clear a bit"
         ),
-        "narrow: out.out[some] 0-11,14-15": (
-            "outputs of nine rows: bits of a binary16 value that few of them set and clear"
-        ),
         "narrow: out.p[some] 0-29": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
         "narrow: out.score[some] 0-29": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
         "narrow: st.logits[some] 0-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
-        "narrow: st.tops 20,25-30": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
+        "narrow: st.totals 31": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
-        "narrow: st.totals 25-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
+        "narrow: st.acc[some] 25,30": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
-        "narrow: st.acc[some] 0-26,30-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "narrow: st.sums[some] 0-6,8-26,28-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: out.out[some] 0-12,14-15": (
-            "outputs of nine rows: bits of a binary16 value that few of them set and clear"
-        ),
-        "chunks: out.p[some] 0-29": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: out.score[some] 0-29": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.chances[some] 0-29": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.logits[some] 0-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.tops[some] 0,2,4-6,8-10,12-22,25-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.totals 31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.totals[some] 0,2-4,6-10,13,15-16,18-30": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.chances 30-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.acc[some] 0-26,30-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
-        ),
-        "chunks: st.sums[some] 0-26,28-31": (
-            "float32 values of nine rows: bits of a place that few of them set and clear, and signs of what has none"
+        "narrow: st.sums[some] 26": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
         "out.p 30-31": (
             "a share of attention, at most 1, has no sign; the first slots are never empty, the last ones always"

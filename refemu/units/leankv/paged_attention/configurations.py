@@ -50,10 +50,4 @@ CONFIGS: dict[str, Config] = {
     ),
     "f64": Config(**{**SMALL, "heads": 3, "page_bytes": 6144}, preset="paper", **_options(PAPER), stages=True),
     "narrow": Config(**{**SMALL, "heads": 1}, preset="paper", **_options(PAPER, **NARROW), stages=True),
-    "chunks": Config(
-        **{**SMALL, "heads": 2},
-        preset="diffkv",
-        **_options(DIFFKV, partition_tokens=1, warps=2, value_rows=1),
-        stages=True,
-    ),
 }

@@ -32,7 +32,7 @@ class State:
     logits: Lanes  #: scaled products, head by head and token by token, of all chunks so far
     tops: Lanes  #: subtracted maxima, chunk by chunk, head by head
     totals: Lanes  #: sums of exponentials, chunk by chunk, head by head
-    chances: Lanes  #: p of all chunks so far as each chunk has it, before chunks are combined
+    chances: Lanes  #: p of all chunks so far as each chunk has it, before chunks are combined; on no port
     acc: Lanes  #: accumulators of this chunk, head by head, accumulator by accumulator, of a feature each
     sums: Lanes  #: sums of the accumulators, not rounded to fp16, chunk by chunk, head by head
     chunk: int  #: partition on its way

@@ -186,8 +186,7 @@ class PagedAttention(Stepped[State]):
         self.layouts.key_order(self.arithmetic)  # refuses threads that cannot share a key
         #: registers of the float32 stages; ports where `stages` says so
         self.stages: tuple[Port, ...] = stages_of(self.layouts, self.arithmetic, self.heads, self.cells)
-        single = self.layouts.most_chunks(self.arithmetic, self.cells) == 1  # then `chances` is p
-        shown = tuple(each for each in self.stages if stages and not (single and each.name == "chances"))
+        shown = tuple(each for each in self.stages if stages and each.name != "chances")
         self.ports: Ports = ports_of(self.layouts, self.heads, self.cells, shown)
         self.state: State = self.reset(State, n_high=1, **{each.name: lanes((0,) * each.lanes) for each in self.stages})
 

@@ -6,7 +6,7 @@ import pytest
 from refemu.units.leankv.paged_attention import UNIT
 
 WHOLE = ("f128", "f64")  #: pages of the paper's size: one random row, nothing else
-FEW = ("long", "narrow", "chunks")  #: rows of some kinds only
+FEW = ("long", "narrow")  #: rows of some kinds only
 
 
 @pytest.mark.parametrize("name", [name for name in UNIT.configs if name not in WHOLE])
