@@ -101,8 +101,8 @@ def _whole(config: Config) -> Iterator[Cases]:
     begun = {name: array[:2] for name, array in crowded.items()}
     yield _cases("edge", "a case that ends while groups are under way, then one that begins with them", begun, begun)
     why = "outputs that go on from the reset: beyond FP16, then 1"
-    largest_and_one = _group(122_400, 30, 30), _group(1, 20, 20)
-    ends = [_entering(config, [[Entry(M4, [group], last=1)]]) for group in largest_and_one]
+    largest_and_one = [_group(p, a_exp) | {"w_scale": ONE} for p, a_exp in ((32 * 255, 30), (1, 22))]
+    ends = [_entering(config, [[Entry(W4, [group], last=1)]]) for group in largest_and_one]
     yield _cases("edge", why, *({name: array[:-1] for name, array in edges.items()} for edges in ends))
 
 
