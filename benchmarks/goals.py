@@ -40,6 +40,8 @@ GOALS = {
     "PERF-M2": "decode of a whole model beside the same",
     "PERF-M3": "prefill of 2,048 tokens beside the same",
     "MEM-2048": "a context of 2,048 tokens, with all its logits, in 3 GB",
+    "MEM-CODES": "anonymous memory behind 2,048 tokens, last row of logits, harmonia-kv4: no more than fp16",
+    "FDGF-PLAN": "plans of a product of 2,048 x 4,096 x 4,096, by tiles and of the core: 1 s",
     "GRADE-QUICK": "grade of a committed set, classes bits, lanes, order, words: 1 s",
     "GRADE": "grade of a committed set on one core: 60 s, 5 minutes for units of whole operations",
     "EXPLAIN": "diff --explain of 10^4 rows, start to end: 2 s",

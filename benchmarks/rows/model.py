@@ -1,17 +1,19 @@
 """SmolLM2 under every scheme against the float32 NumPy/BLAS forward: prefill, decode, a long context and its memory."""
 
+import gc
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.float32_forward import Forward
-from benchmarks.pairs import First, Row, first_call, row, sample
+from benchmarks.pairs import Absent, First, Row, first_call, row, sample
 from refemu import models
 from refemu.models import text
 
@@ -140,8 +142,8 @@ def long_context() -> list[Row]:
     return rows
 
 
-def _process(spec: str) -> str:
-    command = [sys.executable, "-c", f"from benchmarks.rows import model; model.run_long({spec!r})"]
+def _process(spec: str, run: str = "run_long") -> str:
+    command = [sys.executable, "-c", f"from benchmarks.rows import model; model.{run}({spec!r})"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -166,4 +168,38 @@ def run_long(spec: str) -> None:
     print(json.dumps({"seconds": seconds, "first": first, "rows": len(logits), "finite": finite, "peak_gb": peak}))
 
 
-ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-M1 PERF-M2": whole_model, "PERF-M3 MEM-2048": long_context}
+def memory_of_codes() -> list[Row | Absent]:
+    """What stays behind 2,048 tokens: weights and cache as codes beside weights in FP16 and a cache in float32."""
+    what = f"{NAME} harmonia-kv4 behind {LONG} tokens, anonymous"
+    if not Path("/proc/self/status").is_file():
+        return [Absent("MEM-CODES", what, "no /proc")]
+    rival, ours = (json.loads(_process(spec, "run_resident")) for spec in ("fp16", "harmonia-kv4"))
+    first = First(ours["first"], 0.0, None)
+    pair = rival["resident_gb"], ours["resident_gb"]
+    found = f"{what}: {pair[1]:.2f} GB, fp16 {pair[0]:.2f} GB"
+    made = row("MEM-CODES", found, "fp16", [pair], first, 1.0, ours["finite"])
+    return [replace(made, ours_s=ours["seconds"], rival_s=rival["seconds"], peak_mb=1000 * pair[1])]
+
+
+def run_resident(spec: str) -> None:
+    """Print what of this process is in memory, but files, behind a prompt of 2,048 tokens of which one row is kept."""
+    model = models.load(NAME)
+    ids = model.tokenizer.encode(text.default())[:LONG]
+    begin = time.perf_counter()
+    prepared = models.prepare(model, spec)
+    models.session(prepared).append(ids[:4])
+    first = time.perf_counter() - begin
+    session, begin = models.session(prepared), time.thread_time()
+    finite = bool(np.isfinite(session.append(ids, last=True)).all())
+    seconds = time.thread_time() - begin
+    gc.collect()
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    resident = int(status["RssAnon"].split()[0]) * 1.024e-6
+    print(json.dumps({"seconds": seconds, "first": first, "finite": finite, "resident_gb": resident}))
+
+
+ROWS: dict[str, Callable[[], Sequence[Row | Absent]]] = {
+    "PERF-M1 PERF-M2": whole_model,
+    "PERF-M3 MEM-2048": long_context,
+    "MEM-CODES": memory_of_codes,
+}

@@ -18,9 +18,6 @@ class Cache(Protocol):
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Add the keys and values of some tokens, each (tokens, heads, head_dim); refuses more than the context."""
 
-    def truncate(self, length: int) -> None:
-        """Forget all but the first `length` tokens."""
-
 
 class KVCache:
     """Rotated keys and values of one layer, oldest first, in buffers that double: n tokens cost O(n) copied rows.
@@ -92,6 +89,6 @@ class Caches(list[Any]):
         return None
 
     def rewind(self, tokens: int, mark: Any) -> None:
-        """Forget all but the first `tokens` tokens; `mark` was taken when there were as many."""
+        """Forget all but the first `tokens` tokens, by `truncate`; `mark` was taken when there were as many."""
         for cache in self:
             cache.truncate(tokens)

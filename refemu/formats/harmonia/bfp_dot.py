@@ -42,9 +42,9 @@ class Rows:
         values = self.values[:, first * self.group : (first + count) * self.group]
         return replace(self, values=values, power=self.power[:, some], scale=None, length=values.shape[1])
 
-    def without_values(self) -> "Rows":
-        """What remains to be known when the values are packed elsewhere."""
-        return replace(self, values=self.values[:, :0])
+    def sizes(self) -> "Rows":
+        """What remains to be known when the values, powers and factors are packed elsewhere; keeps no array alive."""
+        return replace(self, values=np.empty((0, 0), np.int8), power=np.empty((0, 0), np.int8), scale=None)
 
     def factors(self) -> np.ndarray:
         """The weight factors, where there must be some."""

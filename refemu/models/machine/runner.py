@@ -127,6 +127,7 @@ def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: 
 def observed(prepared: Any, see: Callable[[int, Call], object]) -> Any:
     """The prepared model, which calls see(layer, call) behind every call of a part; the head is layer -1."""
     watched = copy.copy(prepared)
+    watched.observed = True  # caches may then keep what a machine looks at
 
     def observing(part: str) -> Callable[..., Any]:
         function = getattr(prepared, part)

@@ -118,7 +118,7 @@ class Prepared(Protocol):
         """
 
     def cache(self, layer: int) -> Cache:
-        """Make the empty KV cache of a block: `len`, `append(k, v)`, `truncate(length)`.
+        """Make the empty KV cache of a block: `len`, `append(k, v)`.
 
         Parameters
         ----------

@@ -169,6 +169,11 @@ def test_prepared_weights_keep_every_option() -> None:
     ready = bfp_dot_jit.prepare(w)
 
     assert repr(ready).startswith("<Prepared GroupIntTensor(int4_g128, shape=(3, 200)")
+    assert w.equals(ready.tensor) and x.equals(bfp_dot_jit.prepare(x).tensor)
+    for fmt in (GroupInt(3, 7), GroupInt(8, 32, zero_point=True), GroupInt(4, None, zero_point=True)):
+        for shape in ((70,), (3, 70)):
+            tensor = fmt.encode(values(shape, 11).astype(np.float32))
+            assert tensor.equals(bfp_dot_jit.prepare(tensor, 7 if fmt.group == 7 else 32).tensor)
     several: list[dict[str, Any]] = [{"scale_per": 128}, {"product": "fp16"}, {"partial": "fp32", "product": "fp16"}]
     for options in several:
         want = bfp_dot.bfp_dot_int(x, w, **options)

@@ -14,7 +14,8 @@ from refemu.arith.checks import RefusedType
 from refemu.arith.dot import Sequential
 from refemu.arith.group_panels import GroupPanels, group_panels
 from refemu.arith.operands import Precision
-from refemu.formats.groupint import GroupIntTensor
+from refemu.formats import groups
+from refemu.formats.groupint import GroupInt, GroupIntTensor
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.formats.harmonia.bfp_dot import (
     Rows,
@@ -30,15 +31,44 @@ from refemu.formats.harmonia.bfp_dot import (
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """A right operand in the order that the kernel reads; takes the tensor's place in `bfp_dot_int` and `bfp_dot`."""
+class Factors:
+    """What weights have beside their codes."""
 
-    tensor: BfpTensor | GroupIntTensor
-    panels: GroupPanels
-    rows: Rows  #: without values
+    format: GroupInt
+    shape: tuple[int, ...]  #: of the codes
+    scale: np.ndarray  #: float16, (..., groups)
+    zero: np.ndarray | None  #: uint8, (..., groups); None without a zero point
 
     def __repr__(self) -> str:
-        return f"<Prepared {self.tensor} {self.panels.nbytes} bytes>"
+        return f"GroupIntTensor({self.format.name}, shape={self.shape}, scale={self.scale.shape})"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A right operand in the order that the kernel reads; takes the tensor's place in `bfp_dot_int` and `bfp_dot`.
+
+    The codes of weights are held once, in the panels.
+    """
+
+    source: BfpTensor | Factors
+    panels: GroupPanels
+    rows: Rows  #: sizes only
+
+    @property
+    def tensor(self) -> BfpTensor | GroupIntTensor:
+        """The operand as it was given; of weights made anew at each call."""
+        return self.source if isinstance(self.source, BfpTensor) else self.weights(self.source)
+
+    def weights(self, factors: Factors) -> GroupIntTensor:
+        """The tensor with these factors and the codes of the panels."""
+        code = self.panels.arrays()["b"].T[:, : factors.shape[-1]].reshape(factors.shape)
+        if factors.zero is not None:
+            size = factors.format.size(factors.shape[-1])
+            code = code + groups.spread(factors.zero.astype(np.int64), size, factors.shape[-1], code.ndim - 1)
+        return factors.format.tensor(code, factors.scale, factors.zero)
+
+    def __repr__(self) -> str:
+        return f"<Prepared {self.source} {self.panels.nbytes} bytes>"
 
 
 def prepare(tensor: BfpTensor | GroupIntTensor, group: int = 32) -> Prepared:
@@ -46,10 +76,10 @@ def prepare(tensor: BfpTensor | GroupIntTensor, group: int = 32) -> Prepared:
     if isinstance(tensor, GroupIntTensor):
         right = weight_rows(tensor, group)
         packed = group_panels(right.values.T, group=group, b_scale=right.factors().T)
-    else:
-        right = rows(tensor, "prepare")
-        packed = group_panels(right.values.T, group=right.group, b_exp=right.power.T)
-    return Prepared(tensor, packed, right.without_values())
+        return Prepared(Factors(tensor.format, tensor.shape, tensor.scale, tensor.zero), packed, right.sizes())
+    right = rows(tensor, "prepare")
+    packed = group_panels(right.values.T, group=right.group, b_exp=right.power.T)
+    return Prepared(tensor, packed, right.sizes())
 
 
 def bfp_dot_int(
@@ -62,10 +92,10 @@ def bfp_dot_int(
     threads: int | None = None,
 ) -> np.ndarray:
     """`bfp_dot.bfp_dot_int`."""
-    if isinstance(w, Prepared) and isinstance(w.tensor, GroupIntTensor):
+    if isinstance(w, Prepared) and isinstance(w.source, Factors):
         if scale_per == 32:
             return _by_panels(_left(a, "bfp_dot_int"), w, "bfp_dot_int", partial, product, threads)
-        w = w.tensor
+        w = w.weights(w.source)
     left = _left(a, "bfp_dot_int")
     return weighted(_product, left, weight_rows(w, left.group), partial, product, scale_per)
 
@@ -75,7 +105,7 @@ def bfp_dot(
 ) -> np.ndarray:
     """`bfp_dot.bfp_dot`."""
     left = _left(a, "bfp_dot")
-    if isinstance(b, Prepared) and isinstance(b.tensor, BfpTensor):
+    if isinstance(b, Prepared) and isinstance(b.source, BfpTensor):
         return _by_panels(left, b, "bfp_dot", partial, None, threads)
     right = rows(b, "bfp_dot")
     require_pair(left, right, "bfp_dot")

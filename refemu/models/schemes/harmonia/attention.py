@@ -39,12 +39,14 @@ def attention(units: Units, q: np.ndarray, cache: HarmoniaCache, watch: Watch, t
         return np.concatenate(rows).reshape(len(q), -1)
     if taps is not None:
         taps.prompt(q, cache, cache.held())
-    cache.settle()
     watch.count("v_conversions", -(-len(q) // cache.config.group))
     watch.count("v_commits", len(q) // cache.config.group)
     if cache.config.prefill_window == "query":
-        return attend_falling(units, q, cache.falling(), cache.name).reshape(len(q), -1)
-    return attend(units, q, cache.held(), 0, cache.name).reshape(len(q), -1)
+        context = attend_falling(units, q, cache.falling(), cache.name)
+    else:
+        context = attend(units, q, cache.held(), 0, cache.name)
+    cache.settle()
+    return context.reshape(len(q), -1)
 
 
 def attend(units: Units, q: np.ndarray, held: Held, start: int, name: str = "") -> np.ndarray:

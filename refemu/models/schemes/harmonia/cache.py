@@ -2,12 +2,14 @@
 
 Keys are shifted by the online offsets, then grouped along the head; values are grouped along the tokens, channel by
 channel, the residual group converted again at every step [harmonia Fig. 6b]. Mantissas lie in `high` bits; a key or a
-group that has fallen to `low` bits keeps its upper ones, zeros below, which is the same value (D-harmonia-36). The FP16
-words stay beside the codes, as the residual's do in the paper (D-harmonia-33): a session that goes back converts anew.
+group that has fallen to `low` bits keeps its upper ones, zeros below, which is the same value (D-harmonia-36). FP16
+words are held of the residual group only (D-harmonia-33); all else is codes in the bits that they have, so that a cache
+goes back to marked places only (D-harmonia-53).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,38 +17,50 @@ import numpy as np
 from refemu.arith.checks import Refused, require_choice
 from refemu.formats.groups import count
 from refemu.formats.harmonia.bfp import Bfp, BfpTensor
+from refemu.models.cache import Caches
+from refemu.models.schemes.harmonia.codes import Codes, Fewer, Layout, Parts, Past, Store
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.units.harmonia.bit_allocator import Allocation
 from refemu.units.harmonia.k_offset import Offsets
 
-FIRST = 64  #: tokens that a cache has room for before it first grows
+Words = tuple[np.ndarray, np.ndarray]  #: FP16 words of keys and of values (tokens, KV heads, head_dim)
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Codes that attention reads: views of the cache, good until it changes."""
+    """Codes that attention reads, good until the cache changes."""
 
     format: Bfp  #: of `high` bits
-    k: tuple[np.ndarray, ...]  #: sign, mantissa (tokens, KV heads, head_dim); exponent of groups along the head
-    v: tuple[np.ndarray, ...]  #: the same; groups along the tokens
+    keys: Codes  #: exponents of groups along the head
+    values: Codes  #: of groups along the tokens
+
+    @cached_property
+    def k(self) -> Parts:
+        """Sign, mantissa (tokens, KV heads, head_dim) and exponent of the keys."""
+        return self.keys.parts()
+
+    @cached_property
+    def v(self) -> Parts:
+        """The same of the values."""
+        return self.values.parts()
 
     @property
     def tokens(self) -> int:
         """Keys."""
-        return len(self.k[0])
+        return self.keys.tokens
 
     @property
     def heads(self) -> int:
         """KV heads."""
-        return self.k[0].shape[1]
+        return self.keys.heads
 
     def head(self, shared: int) -> tuple[BfpTensor, BfpTensor]:
         """Keys and values of one KV head, (tokens, head_dim)."""
-        return self._tensor(self.k, shared, 1), self._tensor(self.v, shared, 0)
+        return self._tensor(self.keys, shared, 1), self._tensor(self.values, shared, 0)
 
-    def _tensor(self, parts: tuple[np.ndarray, ...], shared: int, axis: int) -> BfpTensor:
-        sign, mantissa, exponent = (part[:, shared].copy() for part in parts)
+    def _tensor(self, side: Codes, shared: int, axis: int) -> BfpTensor:
+        sign, mantissa, exponent = (part[:, 0].copy() for part in side.parts(np.s_[shared : shared + 1]))
         return BfpTensor(self.format, sign, mantissa, exponent, axis)
 
 
@@ -60,6 +74,7 @@ class Falling:
 
     def by_query(self) -> Iterator[Held]:
         """Yield what each query sees. Every Held is good until the next one."""
+        layout = self.high.keys.layout
         k, v = ((part[0].copy(), part[1].copy(), part[2]) for part in (self.high.k, self.high.v))
         for tokens in range(1, self.high.tokens + 1):
             for part, low, falls in ((k, self.low[:2], self.falls[0]), (v, self.low[2:], self.falls[1])):
@@ -69,9 +84,20 @@ class Falling:
             whole = groups * self.high.format.group
             yield Held(
                 self.high.format,
-                (k[0][:tokens], k[1][:tokens], k[2][:tokens]),
-                (v[0][:whole], v[1][:whole], v[2][:groups]),
+                Codes.plain(layout, k[0][:tokens], k[1][:tokens], k[2][:tokens]),
+                Codes.plain(layout, v[0][:whole], v[1][:whole], v[2][:groups]),
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A length that a cache had, and what it has forgotten since."""
+
+    tokens: int
+    prompt: int
+    keys: Past
+    values: Past
+    residual: np.ndarray
 
 
 class HarmoniaCache:
@@ -82,42 +108,43 @@ class HarmoniaCache:
     """
 
     def __init__(
-        self, heads: int, head_dim: int, context: int, config: HarmoniaConfig, units: Units, name: str = ""
+        self,
+        heads: int,
+        head_dim: int,
+        context: int,
+        config: HarmoniaConfig,
+        units: Units,
+        name: str = "",
+        keeps_words: bool = False,
     ) -> None:
-        """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals."""
+        """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals. keeps_words: the FP16
+        words of all tokens stay, for those who look at a cache behind its attention.
+        """
         self.config: HarmoniaConfig = config
         self.units: Units = units
         self.name: str = name
         self.context: int = context
+        self.keeps_words: bool = keeps_words
+        self.shape: tuple[int, int] = heads, head_dim
         self.rule: Allocation = allocation(config)
         self.format: Bfp = config.format(config.high)
+        self.fewer: Bfp = config.format(config.low)
         self.offsets: Offsets = offsets(config, heads, head_dim)
         self.offset: np.ndarray = np.zeros(
             heads * head_dim, np.uint16
         )  #: words that every key loses; frozen by the prompt
-        self.first: np.ndarray = np.zeros(
-            (0, heads, head_dim), np.uint16
-        )  #: words of the prompt's keys, not shifted, until its attention is done
         self.prompt: int = 0  #: tokens of the first `append`
-        self._length = self._done = 0
-        shape, groups = (heads, head_dim), count(head_dim, config.group)
-        self._rows = {
-            name: np.zeros((FIRST, *shape), dtype)
-            for name, dtype in (
-                ("k", np.uint16),
-                ("v", np.uint16),
-                ("k_sign", np.uint8),
-                ("k_mantissa", np.uint16),
-                ("v_sign", np.uint8),
-                ("v_mantissa", np.uint16),
-            )
-        }
-        self._rows["k_exponent"] = np.zeros((FIRST, heads, groups), np.uint8)
-        self._v_exponent = np.zeros((count(FIRST, config.group), *shape), np.uint8)
+        self.first: np.ndarray = self._none()  #: words of the prompt's keys, not shifted, until its attention is done
+        self._words = self._none(), self._none()  #: words of the keys, shifted, and of the values, as long or all
+        self._waiting = self._none(), self._none()  #: the same of tokens that `advance` has not taken in
+        self._residual = self._none()  #: words of the open group of values
+        layout = Layout(config, head_dim)
+        self._keys = Store(layout, heads, count(head_dim, config.group))
+        self._values = Store(layout, heads, head_dim)
 
     def __len__(self) -> int:
         """Tokens held, those that wait included."""
-        return self._length
+        return self.taken + self.waiting
 
     def __repr__(self) -> str:
         return f"HarmoniaCache({len(self)} of at most {self.context} tokens)"
@@ -125,19 +152,19 @@ class HarmoniaCache:
     @property
     def taken(self) -> int:
         """Tokens whose codes are there."""
-        return self._done
+        return len(self._keys)
 
     @property
     def waiting(self) -> int:
         """Tokens that `advance` has not taken in."""
-        return self._length - self._done
+        return len(self._waiting[0])
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Keys and values of some tokens, (tokens, heads, head_dim), fp16 values. On an empty cache: a prompt.
 
         Refused: more than the context, and what a conversion refuses; the cache is then as it was.
         """
-        start, end = self._length, self._length + len(keys)
+        start, end = len(self), len(self) + len(keys)
         if end > self.context:
             raise Refused(f"HarmoniaCache: at most {self.context} tokens fit, got {end}")
         k, v = (self.units.words(np.ascontiguousarray(x)) for x in (keys, values))
@@ -148,18 +175,18 @@ class HarmoniaCache:
             self._require(k, "k")
             offset = self.units.offsets(self.offsets, flat)
         shifted = self.units.shift(flat, offset).reshape(k.shape)
-        codes = self.units.encode(self.format, shifted, name=f"{self.name}.k")
-        self._grow(end)
-        self.offset = offset
-        self._write(start, end, k=shifted, v=v, k_sign=codes.sign, k_mantissa=codes.mantissa, k_exponent=codes.exponent)
-        self._length = end
-        if start == 0:
-            self.prompt, self.first = end, k
-            self._store(end)
+        self._require(shifted, "k")
+        if start:
+            self._waiting = _joined(self._waiting, (shifted, v))
+            return
+        self.offset, self.prompt, self.first, self._words = offset, end, k, (shifted, v)
+        self._take(shifted, v)
 
     def settle(self) -> None:
-        """The attention of the prompt is done: its keys as they came are needed no more."""
-        self.first = np.zeros((0, *self.first.shape[1:]), np.uint16)
+        """The attention of the prompt is done: its words are needed no more."""
+        self.first = self._none()
+        if not self.keeps_words:
+            self._words = self._none(), self._none()
 
     def advance(self) -> dict[str, int]:
         """Take in the next waiting token: convert its group of V again, then demote what became ordinary.
@@ -168,68 +195,78 @@ class HarmoniaCache:
         """
         if not self.waiting:
             raise Refused("HarmoniaCache: advance without a waiting token")
-        tokens, before = self._done + 1, self._done
-        group = before // self.config.group
-        self._convert_v(group, group + 1, tokens)
-        keys = range(self.rule.low_tokens(before).stop, self.rule.low_tokens(tokens).stop)
-        groups = range(self.rule.low_groups(before).stop, self.rule.low_groups(tokens).stop)
-        demoted_groups = len(groups) if self.rule.low_groups(tokens) else 0
-        self._demote_k(keys)
-        touched = {token // self.config.group for token in keys} if self.config.v_granularity == "token" else set()
-        for touched_group in sorted(touched | set(groups)):
-            self._convert_v(touched_group, touched_group + 1, tokens)
-        self._done = tokens
+        before, (keys, values) = self.taken, self._waiting
+        self._waiting = keys[1:], values[1:]
+        self._take(keys[:1], values[:1])
+        if self.keeps_words:
+            self._words = _joined(self._words, (keys[:1], values[:1]))
+        tokens, rule = self.taken, self.rule
         return {
             "v_conversions": 1,
             "v_commits": int(tokens % self.config.group == 0),
-            "demoted_tokens": len(keys),
-            "demoted_groups": demoted_groups,
+            "demoted_tokens": len(rule.low_tokens(tokens)) - len(rule.low_tokens(before)),
+            "demoted_groups": len(rule.low_groups(tokens)) - len(rule.low_groups(before)),
         }
 
     def held(self) -> Held:
         """Codes of the tokens taken in so far."""
-        tokens = self._done
-        k = tuple(self._rows[f"k_{name}"][:tokens] for name in ("sign", "mantissa", "exponent"))
-        v = (self._rows["v_sign"][:tokens], self._rows["v_mantissa"][:tokens], self._v_exponent[: self._groups(tokens)])
-        return Held(self.format, k, v)
+        tokens, start = self.taken, len(self._values)
+        behind = self._open(self._low_v(tokens, start, tokens)) if start < tokens else None
+        return Held(self.format, self._keys.codes(), self._values.codes(behind))
+
+    def _open(self, fallen: np.ndarray) -> BfpTensor:
+        """The open group of values, of which `fallen` tokens have `low` bits."""
+        if fallen.any():
+            return self._chosen(*self._both(self._residual, 0, "v"), fallen)
+        return self.units.encode(self.format, self._residual, 0, f"{self.name}.v")
 
     def falling(self) -> "Falling":
-        """The codes of a prompt as its queries have them under `prefill_window="query"` (D-harmonia-19)."""
-        tokens = self._done
-        high, low = zip(
-            self._both(self._rows["k"][:tokens], -1, f"{self.name}.k"),
-            self._both(self._rows["v"][:tokens], 0, f"{self.name}.v"),
-            strict=True,
-        )
+        """The codes of a prompt as its queries have them under `prefill_window="query"` (D-harmonia-19).
+
+        Refused once its attention is done.
+        """
+        tokens, layout = self.taken, self._keys.layout
+        if len(self._words[0]) != tokens:
+            got = len(self._words[0])
+            raise Refused(
+                f"HarmoniaCache: words of a prompt are there until its attention is done, got {got} of {tokens}"
+            )
+        high, low = list[Codes](), list[np.ndarray]()
+        for words, axis, name in zip(self._words, (-1, 0), "kv", strict=True):
+            both = self._both(words, axis, name)
+            fallen = self._chosen(*both, np.ones(tokens, np.bool_))
+            high.append(Codes.plain(layout, both[0].sign, both[0].mantissa, both[0].exponent))
+            low += [fallen.sign, fallen.mantissa]
         k_falls, v_falls = (np.zeros(tokens, np.int64) for _ in range(2))
         for seen in range(1, tokens + 1):
-            for falls, fallen in ((k_falls, self._ordinary), (v_falls, self._low_v)):
-                falls[fallen(seen, 0, tokens) & (falls == 0)] = seen
-        return Falling(Held(self.format, *high), (*low[0], *low[1]), (k_falls, v_falls))
+            for falls, some in ((k_falls, self._ordinary), (v_falls, self._low_v)):
+                falls[some(seen, 0, tokens) & (falls == 0)] = seen
+        return Falling(Held(self.format, *high), tuple(low), (k_falls, v_falls))
 
-    def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """Sign, mantissa and exponent of words at `high` bits, sign and mantissa of all of them at `low`."""
-        high = self.units.encode(self.format, words, axis, name)
-        low = self._codes(words, axis, np.ones(len(words), np.bool_), name)
-        return (high.sign, high.mantissa, high.exponent), (low.sign, low.mantissa)
+    def place(self) -> Place:
+        """Now, for `rewind`. Refused while tokens wait."""
+        if self.waiting:
+            raise Refused(f"HarmoniaCache: no tokens may wait where a place is marked, got {self.waiting}")
+        return Place(self.taken, self.prompt, self._keys.past(), self._values.past(), self._residual)
 
-    def truncate(self, length: int) -> None:
-        """Forget all but the first `length` tokens. Refused inside the prompt, which was converted as a whole."""
-        if not 0 <= length <= self._length:
-            raise Refused(f"HarmoniaCache: length must be in [0, {self._length}], got {length}")
-        if 0 < length < self.prompt:
-            raise Refused(f"HarmoniaCache: the prompt of {self.prompt} tokens is one, got length {length}")
-        changed = length != self._done
-        self._length = length
-        if length == 0:
-            self.prompt = self._done = 0
-            self.offset = np.zeros_like(self.offset)
-        elif changed:
-            self._store(length)
+    def rewind(self, place: Place) -> None:
+        """Forget all tokens since a place; refused for one that lies ahead (D-harmonia-53)."""
+        if place.tokens > self.taken:
+            raise Refused(f"HarmoniaCache: a place must lie in the {self.taken} tokens so far, got {place.tokens}")
+        self._waiting = self._none(), self._none()
+        self._words = self._words[0][: place.tokens], self._words[1][: place.tokens]
+        self._keys.rewind(place.keys)
+        self._values.rewind(place.values)
+        self._residual, self.prompt = place.residual, place.prompt
+        if place.tokens == 0:
+            self.first, self.offset = self._none(), np.zeros_like(self.offset)
 
-    def words(self) -> tuple[np.ndarray, np.ndarray]:
-        """FP16 words of the keys less their offsets, and of the values, (tokens, heads, head_dim)."""
-        return self._rows["k"][: self._length], self._rows["v"][: self._length]
+    def words(self) -> Words:
+        """FP16 words of the keys less their offsets, and of the values, (tokens, heads, head_dim).
+
+        Of a prompt until its attention is done, then of the tokens that wait; of all tokens where words are kept.
+        """
+        return _joined(self._words, self._waiting)
 
     def storage_bits(
         self, exponent: bool = True, count_residual: Literal["bfp", "fp16"] = "bfp", metadata: bool = False
@@ -240,8 +277,8 @@ class HarmoniaCache:
         with 16 bits per channel of offsets (D-harmonia-39).
         """
         require_choice(count_residual, ("bfp", "fp16"), "HarmoniaCache", "count_residual")
-        tokens, groups, config = self._done, self._groups(self._done), self.config
-        heads, dim = self._rows["k"].shape[1:]
+        tokens, config, (heads, dim) = self.taken, self.config, self.shape
+        groups = count(tokens, config.group)
         low = np.count_nonzero(self._ordinary(tokens, 0, tokens)) + np.count_nonzero(self._low_v(tokens, 0, tokens))
         total = heads * dim * (2 * tokens * (1 + config.high) - int(low) * (config.high - config.low))
         if count_residual == "fp16" and tokens % config.group:
@@ -250,9 +287,9 @@ class HarmoniaCache:
         exponents = tokens * heads * count(dim, config.group) + groups * heads * dim
         return total + (5 * exponents if exponent else 0) + (16 * heads * dim if metadata else 0)
 
-    def _groups(self, tokens: int) -> int:
-        """Groups of V, an open one included."""
-        return count(tokens, self.config.group)
+    def _none(self) -> np.ndarray:
+        """Words of no token."""
+        return np.zeros((0, *self.shape), np.uint16)
 
     def _ordinary(self, tokens: int, start: int, end: int) -> np.ndarray:
         """Which of the tokens `start` to `end` are ordinary when there are `tokens`: their K has `low` bits."""
@@ -261,64 +298,63 @@ class HarmoniaCache:
 
     def _low_v(self, tokens: int, start: int, end: int) -> np.ndarray:
         """Which of them have `low` bits of V (D-harmonia-17)."""
+        low, places = self._low_values(tokens), np.arange(start, end)
+        return (places >= low.start) & (places < low.stop)
+
+    def _low_values(self, tokens: int) -> range:
+        """Tokens whose V has `low` bits."""
         if self.config.v_granularity == "token":
-            return self._ordinary(tokens, start, end)
-        low, groups = self.rule.low_groups(tokens), np.arange(start, end) // self.config.group
-        return (groups >= low.start) & (groups < low.stop)
+            return self.rule.low_tokens(tokens)
+        groups, size = self.rule.low_groups(tokens), self.config.group
+        return range(groups.start * size, groups.stop * size)
 
-    def _store(self, tokens: int) -> None:
-        """The codes of a cache of `tokens` tokens, all anew."""
-        codes = self.units.encode(self.format, self._rows["k"][:tokens], name=f"{self.name}.k")
-        self._write(0, tokens, k_sign=codes.sign, k_mantissa=codes.mantissa)
-        self._convert_v(0, self._groups(tokens), tokens)
-        self._demote_k(self.rule.low_tokens(tokens))
-        self._done = tokens
+    def _take(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Convert words of tokens that follow, pack whole groups, and let fall what became ordinary."""
+        tokens, size = self.taken + len(keys), self.config.group
+        self._keys.append(*self._both(keys, -1, "k"))
+        self._keys.fall(self.rule.low_tokens(tokens))
+        waiting = np.concatenate([self._residual, values])
+        whole = len(waiting) // size * size
+        if whole:
+            self._values.append(*self._both(waiting[:whole], 0, "v"))
+        self._residual = waiting[whole:].copy()
+        low = self._low_values(tokens)
+        self._values.fall(range(low.start, min(low.stop, len(self._values))))
 
-    def _demote_k(self, tokens: range) -> None:
-        if tokens:
-            some = slice(tokens.start, tokens.stop)
-            codes = self._codes(self._rows["k"][some], -1, np.ones(len(tokens), np.bool_), f"{self.name}.k")
-            self._write(tokens.start, tokens.stop, k_sign=codes.sign, k_mantissa=codes.mantissa)
+    def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[BfpTensor, Fewer]:
+        """Words (tokens, heads, head_dim) at `high` bits, and at `low`: their upper bits, or where a conversion rounds,
+        the words anew.
+        """
+        high = self.units.encode(self.format, words, axis, f"{self.name}.{name}")
+        if self.fewer.rounding != "truncate":
+            low = self.units.encode(self.fewer, words, axis)
+            return high, (low.sign, low.mantissa)
+        mantissa = high.mantissa >> np.uint16(self.config.high - self.config.low)
+        return high, (self.fewer.stored_sign(high.sign, mantissa), mantissa)
 
-    def _convert_v(self, first: int, last: int, tokens: int) -> None:
-        """Groups `first` to `last` of V, as far as there are tokens, in the bits of a cache of `tokens`."""
-        start, end = first * self.config.group, min(last * self.config.group, tokens)
-        low = self._low_v(tokens, start, end)
-        codes = self._codes(self._rows["v"][start:end], 0, low, f"{self.name}.v")
-        self._write(start, end, v_sign=codes.sign, v_mantissa=codes.mantissa)
-        self._v_exponent[first:last] = codes.exponent
-
-    def _codes(self, words: np.ndarray, axis: int, low: np.ndarray, name: str) -> BfpTensor:
-        """Words (tokens, heads, head_dim) at `high` bits; tokens in `low` at `low` bits with zeros below."""
-        codes = self.units.encode(self.format, words, axis, name)
-        if not low.any():
-            return codes
-        fewer = demoted(codes, self.config.format(self.config.low), words, self.units)
-        rows, shift = low[:, None, None], self.config.high - self.config.low
-        return BfpTensor(
-            codes.format,
-            np.where(rows, fewer.sign, codes.sign),
-            np.where(rows, fewer.mantissa << np.uint16(shift), codes.mantissa),
-            codes.exponent,
-            codes.axis,
-        )
+    def _chosen(self, high: BfpTensor, low: Fewer, fallen: np.ndarray) -> BfpTensor:
+        """Codes (tokens, heads, head_dim) of `high`; of `fallen` tokens those of `low` with zeros below."""
+        rows, shift = fallen[:, None, None], np.uint16(self.config.high - self.config.low)
+        sign, mantissa = np.where(rows, low[0], high.sign), np.where(rows, low[1] << shift, high.mantissa)
+        return BfpTensor(self.format, sign, mantissa, high.exponent, high.axis)
 
     def _require(self, words: np.ndarray, name: str) -> None:
         """Refuse infinity and NaN that a conversion does not admit, before anything is stored or an offset chosen."""
         if ((words & 0x7C00) == 0x7C00).any():
             self.units.encode(self.format, words, name=f"{self.name}.{name}")
 
-    def _write(self, start: int, end: int, **parts: np.ndarray) -> None:
-        for name, part in parts.items():
-            self._rows[name][start:end] = part
 
-    def _grow(self, tokens: int) -> None:
-        room = len(self._rows["k"])
-        if tokens <= room:
-            return
-        room = min(max(tokens, 2 * room), self.context)
-        self._rows = {name: _longer(rows, room) for name, rows in self._rows.items()}
-        self._v_exponent = _longer(self._v_exponent, count(room, self.config.group))
+class HarmoniaCaches(Caches):
+    """The caches of all layers: to go back they need what fell since."""
+
+    def mark(self) -> list[Place]:
+        """Where each of them is."""
+        return [cache.place() for cache in self]
+
+    def rewind(self, tokens: int, mark: list[Place]) -> None:
+        """Back to there."""
+        for cache, place in zip(self, mark, strict=True):
+            cache.rewind(place)
 
 
 def allocation(config: HarmoniaConfig) -> Allocation:
@@ -339,14 +375,7 @@ def offsets(config: HarmoniaConfig, heads: int, head_dim: int) -> Offsets:
     )
 
 
-def demoted(codes: BfpTensor, fmt: Bfp, words: np.ndarray, units: Units) -> BfpTensor:
-    """`codes` in the fewer bits of `fmt`: their upper bits, or where a conversion rounds, the words anew."""
-    if fmt.rounding == "truncate":
-        return codes.demote(fmt.mantissa_bits)
-    return units.encode(fmt, words, codes.axis)
-
-
-def _longer(rows: np.ndarray, room: int) -> np.ndarray:
-    wider = np.zeros((room, *rows.shape[1:]), rows.dtype)
-    wider[: len(rows)] = rows
-    return wider
+def _joined(words: Words, more: Words) -> Words:
+    """Words of tokens and of those that follow."""
+    keys, values = (np.concatenate(pair) for pair in zip(words, more, strict=True))
+    return keys, values

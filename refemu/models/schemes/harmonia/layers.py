@@ -16,7 +16,7 @@ from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import attention as harmonia_attention
-from refemu.models.schemes.harmonia.cache import HarmoniaCache
+from refemu.models.schemes.harmonia.cache import HarmoniaCache, HarmoniaCaches
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.smoothing import Smoothing, spread
@@ -28,6 +28,8 @@ from refemu.models.taps import Watch
 
 class Harmonia(Fp16):
     """A decoder under a Harmonia scheme."""
+
+    observed: bool = False  #: whether somebody looks at its calls: caches then keep the words of all tokens
 
     def __init__(
         self, model: Model, config: HarmoniaConfig, backend: Backend, progress: Progress, smoothing: Smoothing
@@ -57,8 +59,18 @@ class Harmonia(Fp16):
     def cache(self, layer: int) -> HarmoniaCache:
         """Keys and values as codes."""
         return HarmoniaCache(
-            self.model.kv_heads, self.model.head_dim, self.model.context, self.harmonia, self.units, f"blk.{layer}"
+            self.model.kv_heads,
+            self.model.head_dim,
+            self.model.context,
+            self.harmonia,
+            self.units,
+            f"blk.{layer}",
+            self.observed,
         )
+
+    def caches(self) -> HarmoniaCaches:
+        """One of each block."""
+        return HarmoniaCaches(self.cache(layer) for layer in range(self.model.blocks))
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """See `harmonia.attention`."""

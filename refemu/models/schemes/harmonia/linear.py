@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
+from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.schemes.fp16.layers import columns
 from refemu.models.schemes.harmonia.steps import Units
@@ -25,20 +26,23 @@ class Linear:
         self.units: Units = units
         self.columns: list[slice] = columns(rows)
         config, whole = units.config, np.concatenate(rows)
-        self.weight: Any = None  #: GroupIntTensor, or None where weights stay FP16
-        if config.weights == "int4":
-            self.weight = units.quantize(whole)
-            self._right = units.prepare(self.weight)
-        else:
-            self._right = units.backend.weights(fp16.to_f16(whole))
+        self.quantized: bool = config.weights == "int4"  #: else weights stay FP16
+        self._right: Any = (
+            units.prepare(units.quantize(whole)) if self.quantized else units.backend.weights(fp16.to_f16(whole))
+        )
         self.bias: np.ndarray | None = fp16.to_f16(np.concatenate(biases)).astype(np.float32) if biases else None
 
     def __repr__(self) -> str:
         return f"Linear({', '.join(self.names)})"
 
+    @property
+    def weight(self) -> GroupIntTensor | None:
+        """INT4 weights, with backend `jit` made anew at each call from the codes in the kernel's order; or None."""
+        return self.units.prepared_weights(self._right) if self.quantized else None
+
     def direct(self, x: np.ndarray) -> list[np.ndarray] | None:
         """The layers of fp16 values (tokens, inputs) in float32, or None where the input must be a tensor."""
-        if self.weight is None or not self.units.compiled:
+        if not self.quantized or not self.units.compiled:
             return None
         from refemu.models.schemes.harmonia.twins import linear as harmonia_linear_jit
 
@@ -47,7 +51,7 @@ class Linear:
 
     def sums(self, a: BfpTensor) -> np.ndarray:
         """FP32 sums (tokens, outputs), without the bias; FP16 weights meet decoded activations in ascending order."""
-        if self.weight is None:
+        if not self.quantized:
             return self.units.backend.matmul(self.units.decode(a), self._right, "fp32")
         return self.units.dot_int(a, self._right)
 

@@ -82,6 +82,11 @@ class Units:
 
         return bfp_dot_jit.prepare(weights, self.config.group)
 
+    def prepared_weights(self, right: Any) -> GroupIntTensor:
+        """The weights that `prepare` was given."""
+        weights: GroupIntTensor = right.tensor if self.compiled else right
+        return weights
+
     def dot_int(self, a: BfpTensor, weights: Any) -> np.ndarray:
         """Activations times INT4 weights, float32 (tokens, outputs)."""
         options: dict[str, Any] = {

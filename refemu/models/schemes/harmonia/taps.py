@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.integers import total
+from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.groups import count
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.schemes.harmonia import attention
@@ -112,9 +113,10 @@ class Taps:
             self._half(layers, a, token, source)
         if self._wants("fdgf"):
             self._dataflow(layers.names[0], len(x), x.shape[1], layers.columns[0].stop - layers.columns[0].start)
-        if layers.weight is not None and self._wants(*PE_UNITS):
-            self._products(layers.names[0], left(along(a, token)), *weight(layers.weight, 0), source)
-            self._tile(layers, a, token, source)
+        weights = layers.weight if self._wants(*PE_UNITS) else None
+        if weights is not None:
+            self._products(layers.names[0], left(along(a, token)), *weight(weights, 0), source)
+            self._tile(layers.names[0], weights, a, token, source)
 
     def _dataflow(self, tensor: str, *sizes: int) -> None:
         """A product, M x N x K, from its start until it is done."""
@@ -183,14 +185,14 @@ class Taps:
         scales = {"a_exp": a["a_exp"], "b_exp": b["b_exp"], "w_scale": b["w_scale"]}
         self._emit("bfp_accumulator", why, tensor, _case({"mode": mode, "clear": clear, **psums, **scales}), **source)
 
-    def _tile(self, layers: Linear, a: BfpTensor, token: int, source: dict[str, Any]) -> None:
+    def _tile(self, name: str, weights: GroupIntTensor, a: BfpTensor, token: int, source: dict[str, Any]) -> None:
         """A tile of the array, over the whole reduction."""
         if not self._wants("bfp_pe_array"):
             return
         groups, rows, whole = a.exponent.shape[1], _block(token, ROWS, len(a.mantissa)), slice(None)
-        outputs = min(COLUMNS, len(layers.weight.code))
+        outputs = min(COLUMNS, len(weights.code))
         tokens = [left(along(a, row)) for row in range(rows.start, rows.stop)]
-        columns = [weight(layers.weight, output)[1] for output in range(outputs)]
+        columns = [weight(weights, output)[1] for output in range(outputs)]
         ports = stacked(tokens, whole, ROWS) | stacked(columns, whole, COLUMNS)
         ports |= {
             "mode": np.full(groups, M8W4),
@@ -200,7 +202,7 @@ class Taps:
         shapes = {port: (1,) if port == "mode" and groups == 1 else (1, -1) for port in ports}
         inputs = {port: part.astype(np.int64).reshape(shapes[port]) for port, part in ports.items()}
         why, sizes = "the tile of the largest value, first outputs", {"groups": groups}
-        self._emit("bfp_pe_array", why, layers.names[0], inputs, sizes, **source)
+        self._emit("bfp_pe_array", why, name, inputs, sizes, **source)
 
     def prompt(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
         """A prompt that the cache has taken in."""

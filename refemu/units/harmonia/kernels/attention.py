@@ -7,6 +7,7 @@ from refemu.arith.float_jit.orders import clear_all, copy_all, total_rows
 from refemu.arith.float_jit.rows import shifted_exp
 from refemu.arith.float_jit.scalars import canonical, round16
 from refemu.arith.jit import kernel
+from refemu.units.harmonia.kernels.fields import packed_rows
 
 
 @kernel
@@ -34,17 +35,18 @@ def bfp_operand(x, group, width, out, powers):
 
 
 @kernel
-def bfp_heads(q, q_powers, k, v, low, falls, powers, group, width, settings, scale, start, out, first, last):
+def bfp_heads(q, q_powers, k, v, fields, low, falls, powers, group, width, settings, scale, start, out, first, last):
     """Key heads `first` to `last` of attention, eight rows at a time as in `attention_heads`; 1 if a score is not
     finite, else 0.
 
-    q (T, H, D) float32 integers, q_powers (T, H, G). k, v: signs, mantissas (S, KV, D), exponents, groups along D and
-    along S. powers: what a mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether
-    partial sums, and scores, are rounded to fp16. Query t sees keys 0 to start + t. low, falls: signs and mantissas
-    of k and of v, and counts of tokens (S,) at which they take the place of the others; or none (S = 0).
+    q (T, H, D) float32 integers, q_powers (T, H, G). k, v: packed tokens as `packed_rows` takes them with `fields`,
+    those that follow as signs and mantissas (tokens, KV, D), exponents, groups along D and along S. powers: what a
+    mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether partial sums, and scores,
+    are rounded to fp16. Query t sees keys 0 to start + t. low, falls: signs and mantissas of k and of v, and counts of
+    tokens (S,) at which they take the place of the others; or none (S = 0).
     """
-    k_sign, k_mantissa, k_exponent = k
-    v_sign, v_mantissa, v_exponent = v
+    k_packed, k_sign, k_mantissa, k_exponent = k
+    v_packed, v_sign, v_mantissa, v_exponent = v
     heads, depth, seen = q.shape[1] // k_sign.shape[1], q.shape[2], start + q.shape[0]
     groups, blocks, status = q_powers.shape[2], (seen + group - 1) // group, 0
     keys, values = np.empty((depth, seen + PAD + seen % 32), np.float32), np.empty((seen, depth), np.float32)
@@ -55,8 +57,10 @@ def bfp_heads(q, q_powers, k, v, low, falls, powers, group, width, settings, sca
     chances, sums = np.empty((8, seen + PAD), np.float32), np.zeros((8, depth), np.float32)
     mixed = np.empty((8, depth), np.float32)
     for shared in range(first, last):
-        _codes_down(k_sign, k_mantissa, shared, keys, seen)
-        _codes_along(v_sign, v_mantissa, shared, values, seen)
+        _packed_down(k_packed, fields, shared, keys, seen)
+        _codes_down(k_packed[0].shape[0], k_sign, k_mantissa, shared, keys, seen)
+        packed_rows(0, min(v_packed[0].shape[0], seen), shared, v_packed, fields, values)
+        _codes_along(v_packed[0].shape[0], v_sign, v_mantissa, shared, values, seen)
         for j in range(seen):
             for g in range(groups):
                 key_powers[g, j] = powers[k_exponent[j, shared, g]]
@@ -118,20 +122,37 @@ def _fall(low, falls, tokens, shared, keys, values):
 
 
 @kernel
-def _codes_down(sign, mantissa, shared, keys, seen):
-    """keys (D, ...) <- head `shared` of codes (S, KV, D) as signed integers, sixteen positions at a time."""
-    for j0 in range(0, seen, 16):
-        for d in range(sign.shape[2]):
-            row = keys[d]
-            for j in range(j0, min(j0 + 16, seen)):
-                row[j] = np.float32(np.int32(mantissa[j, shared, d]) * np.int32(1 - 2 * np.int32(sign[j, shared, d])))
+def _packed_down(packed, fields, shared, keys, seen):
+    """keys (D, ...) <- head `shared` of packed tokens, sixteen at a time."""
+    block = np.empty((16, keys.shape[0]), np.float32)
+    tokens = min(packed[0].shape[0], seen)
+    for j0 in range(0, tokens, 16):
+        count = min(16, tokens - j0)
+        packed_rows(j0, j0 + count, shared, packed, fields, block)
+        for d in range(keys.shape[0]):
+            to = keys[d, j0 : j0 + count]
+            for i in range(count):
+                to[i] = block[i, d]
 
 
 @kernel
-def _codes_along(sign, mantissa, shared, values, seen):
-    """values (S, D) <- head `shared` of codes (S, KV, D) as signed integers."""
-    for j in range(seen):
-        s, m, row = sign[j, shared], mantissa[j, shared], values[j]
+def _codes_down(first, sign, mantissa, shared, keys, seen):
+    """keys (D, ...) from position `first` on <- head `shared` of codes (tokens, KV, D) as signed integers, sixteen
+    positions at a time.
+    """
+    for j0 in range(first, seen, 16):
+        for d in range(sign.shape[2]):
+            row = keys[d]
+            for j in range(j0, min(j0 + 16, seen)):
+                s, m = sign[j - first, shared, d], mantissa[j - first, shared, d]
+                row[j] = np.float32(np.int32(m) * np.int32(1 - 2 * np.int32(s)))
+
+
+@kernel
+def _codes_along(first, sign, mantissa, shared, values, seen):
+    """values (S, D) from row `first` on <- head `shared` of codes (tokens, KV, D) as signed integers."""
+    for j in range(first, seen):
+        s, m, row = sign[j - first, shared], mantissa[j - first, shared], values[j]
         for d in range(s.size):
             row[d] = np.float32(np.int32(m[d]) * np.int32(1 - 2 * np.int32(s[d])))
 

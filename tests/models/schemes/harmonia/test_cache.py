@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith import fp16
@@ -16,6 +16,7 @@ from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.config import KV4, KV4_NAIVE, KV8, HarmoniaConfig
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.units.harmonia.v_grouper import VGrouper
+from tests.models.schemes.harmonia.arrays import bytes_of
 
 HEADS, DIM = 2, 5
 PLAIN = dataclasses.replace(KV4, offline=False)
@@ -175,24 +176,116 @@ def test_storage_of_a_residual_group() -> None:
     assert cache().storage_bits() == 0
 
 
-def test_truncate_goes_back() -> None:
-    made, wanted = filled(170, 60), filled(100, 60)
-    made.truncate(100)
+@settings(deadline=None, max_examples=25)
+@given(
+    marked=st.integers(20, 140),
+    later=st.integers(0, 90),
+    again=st.integers(0, 40),
+    change=st.sampled_from([{}, {"rounding": "floor"}, {"v_granularity": "token"}, {"low": 8}, {"preset": "exact"}]),
+)
+@example(marked=127, later=90, again=40, change={})  # a group falls and others close behind the mark
+def test_a_cache_goes_back_to_a_place(marked: int, later: int, again: int, change: dict[str, Any]) -> None:
+    """D-harmonia-53: what fell since has its bits again, an open group its tokens; and the way on is the same."""
+    config = dataclasses.replace(OFF, n_initial=16, n_local=20, **change)
+    made, (k, v) = filled(marked, 20, config), rows(200)
+    place, before = made.place(), codes(made)
 
+    for _ in range(2):
+        for t in range(later):
+            made.append(-k[t : t + 1], 2 * v[t : t + 1])
+            made.advance()
+        made.append(k[:2], v[:2])
+        made.rewind(place)
+        assert (codes(made), len(made), made.waiting) == (before, marked, 0)
+    for t in range(marked, marked + again):
+        made.append(k[t : t + 1], v[t : t + 1])
+        made.advance()
+    wanted = filled(marked + again, 20, config)
     assert codes(made) == codes(wanted)
-    assert (len(made), made.waiting, made.storage_bits()) == (100, 0, wanted.storage_bits())
-    made.truncate(0)
-    made.append(*rows(7))
-    assert codes(made) == codes(filled(7, 7))
+    assert made.storage_bits() == wanted.storage_bits()
 
 
-def test_truncate_to_nothing_forgets_the_offsets() -> None:
-    made = cache(PLAIN)
-    made.append(*rows(40))
-    assert made.offset.any()
-    made.truncate(0)
+def test_going_back_to_nothing_forgets_the_offsets() -> None:
+    made, (k, v) = cache(PLAIN), rows(40)
+    empty = made.place()
+    made.append(k, v)
+    assert made.offset.any() and made.prompt == 40
+    made.rewind(empty)
 
-    assert not made.offset.any() and made.prompt == 0
+    assert not made.offset.any() and made.prompt == len(made) == len(made.words()[0]) == 0
+    made.append(k[:7], v[:7])
+    again = cache(PLAIN)
+    again.append(k[:7], v[:7])
+    assert codes(made) == codes(again)
+
+
+def test_refuses_places() -> None:
+    """D-harmonia-53."""
+    made = filled(9, 6)
+    ahead = made.place()
+    made.rewind(filled(6, 6).place())
+    before = codes(made)
+    with pytest.raises(Refused, match="HarmoniaCache: a place must lie in the 6 tokens so far, got 9"):
+        made.rewind(ahead)
+    made.append(*rows(2))
+    with pytest.raises(Refused, match="HarmoniaCache: no tokens may wait where a place is marked, got 2"):
+        made.place()
+    assert (codes(made), made.waiting) == (before, 2)
+
+
+def test_words_stay_where_they_are_kept() -> None:
+    """Those of all tokens, behind the attention and after going back, too."""
+    (k, v), units = rows(9), Units(backend.Jit(), OFF)
+    made = HarmoniaCache(HEADS, DIM, 400, OFF, units, keeps_words=True)
+    made.append(k[:6], v[:6])
+    made.settle()
+    place = made.place()
+    for _ in range(2):
+        made.append(k[6:], v[6:])
+        made.advance()
+        assert all(np.array_equal(made.words()[i], units.words(x)) for i, x in enumerate((k, v)))
+        made.rewind(place)
+        assert np.array_equal(made.words()[1], units.words(v[:6])) and made.falling().high.tokens == 6
+
+
+def test_words_of_a_prompt_end_with_its_attention() -> None:
+    made = cache()
+    made.append(*rows(6))
+    assert len(made.words()[0]) == len(made.first) == made.falling().high.tokens == 6
+    made.settle()
+
+    assert len(made.words()[0]) == len(made.first) == 0
+    with pytest.raises(Refused, match="HarmoniaCache: words of a prompt are there until its attention is done, got 0"):
+        made.falling()
+
+
+@pytest.mark.parametrize("granularity", ["group", "token"])
+@pytest.mark.parametrize(("high", "low"), [(8, 4), (8, 8), (4, 4), (8, 5), (11, 3), (7, 6)])
+def test_arrays_are_hardly_larger_than_the_codes(high: int, low: int, granularity: Any) -> None:
+    """D-harmonia-53: a tenth more at most, at any length; words of an open group are FP16 (D-harmonia-33)."""
+    config = dataclasses.replace(OFF, high=high, low=low, v_granularity=granularity)
+    made, one = HarmoniaCache(3, 64, 4000, config, Units(backend.Jit(), config)), np.ones((1, 3, 64), np.float32)
+    made.append(np.repeat(one, 60, 0), np.repeat(one, 60, 0))
+    made.settle()
+    for _ in range(300):
+        made.append(one, one)
+        made.advance()
+        wanted = made.storage_bits(count_residual="fp16", metadata=True) / 8
+        assert wanted < bytes_of(made) <= 1.1 * wanted
+
+
+def test_arrays_at_the_paper_s_length() -> None:
+    """[harmonia §III-B] At 2,048 tokens and some a tenth holds by any count, after going back and forth, too."""
+    made = HarmoniaCache(3, 64, 4000, OFF, Units(backend.Jit(), OFF))
+    made.append(np.ones((2048, 3, 64), np.float32), np.ones((2048, 3, 64), np.float32))
+    made.settle()
+    place = made.place()
+    for _ in range(31):
+        assert bytes_of(made) <= 1.1 * made.storage_bits() / 8
+        made.append(np.ones((1, 3, 64), np.float32), np.ones((1, 3, 64), np.float32))
+        made.advance()
+    made.rewind(place)
+    assert bytes_of(made) <= 1.1 * made.storage_bits() / 8
 
 
 def test_refused_appends_change_nothing() -> None:
@@ -206,21 +299,6 @@ def test_refused_appends_change_nothing() -> None:
         made.append(k, v)
 
     assert (codes(made), len(made), made.waiting) == (before, 6, 0)
-
-
-@pytest.mark.parametrize(
-    ("length", "message"),
-    [
-        (-1, r"length must be in \[0, 6\], got -1"),
-        (7, r"length must be in \[0, 6\], got 7"),
-        (3, "the prompt of 6 tokens is one, got length 3"),
-    ],
-)
-def test_refuses_lengths(length: int, message: str) -> None:
-    made = cache()
-    made.append(*rows(6))
-    with pytest.raises(Refused, match=message):
-        made.truncate(length)
 
 
 def test_refuses_to_count_otherwise() -> None:

@@ -132,8 +132,8 @@ def products(core: Core, x: np.ndarray, cache: Any) -> Iterator[tuple[str, bool]
         yield (
             f"k at {m} bits",
             (
-                np.array_equal(found.y, shifted[start:].ravel())
-                and same_codes(found, units.encode(parts.harmonia.format(m), shifted[start:]))
+                np.array_equal(found.y, shifted.ravel())
+                and same_codes(found, units.encode(parts.harmonia.format(m), shifted))
             ),
         )
         yield f"offset at {m} bits", found.offset.tolist() == cache.offset.tolist() * online

@@ -13,6 +13,7 @@ from refemu.models.schemes.harmonia.config import KV8
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.models.schemes.harmonia.twins import linear as harmonia_linear_jit
+from tests.models.schemes.harmonia.arrays import arrays_of, bytes_of
 from tests.oracles.harmonia import bfp
 from tests.oracles.harmonia import units as harmonia_units
 
@@ -173,3 +174,20 @@ def test_values_that_are_not_finite_are_left_to_the_conversion_that_refuses_them
     x[3, 199] = value
 
     assert made()[0].direct(x) is None
+
+
+@pytest.mark.parametrize("engine", ["jit", "numpy"])
+@pytest.mark.parametrize("zero_point", [False, True])
+def test_codes_are_held_once_in_a_byte(engine: str, zero_point: bool) -> None:
+    """The largest arrays are one of int8 and its factors; the tensor is made anew from them."""
+    units = Units(backend.find(engine), dataclasses.replace(KV8, zero_point=zero_point))
+    rows = np.random.default_rng(7).standard_normal((64, 1024)).astype(np.float32)
+    linear = Linear(["blk.0.q"], [rows], [], units)
+    factors = 64 * 1024 // 32 * 4 + 64 * 1024 // 128 * 3  # float32 by group of 32, fp16 and zero by group of 128
+    found = arrays_of(linear)
+
+    assert [array.dtype for array in found if array.size >= rows.size] == [
+        np.int8 if engine == "jit" or not zero_point else np.uint8
+    ]
+    assert rows.size < bytes_of(linear) <= rows.size + factors
+    assert linear.weight is not None and linear.weight.equals(units.quantize(rows))

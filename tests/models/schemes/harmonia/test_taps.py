@@ -11,6 +11,7 @@ import pytest
 from refemu import models
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models import schemes
+from refemu.models.machine import runner
 from refemu.models.schemes.harmonia import taps
 from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.layers import Harmonia
@@ -204,7 +205,7 @@ def test_a_score_of_the_pe_is_the_model_s() -> None:
 @cache
 def replayed(tokens: int) -> Any:
     """The caches behind a prompt of 100 tokens, and as many steps as `tokens` has more."""
-    session = models.session(prepared())
+    session = models.session(runner.observed(prepared(), lambda *call: None))
     session.append(IDS[:100])
     if tokens > 100:
         session.append(IDS[100:tokens])
@@ -291,7 +292,8 @@ def test_offsets_and_keys_are_those_of_the_cache() -> None:
 )
 def test_offsets_of_other_rules_have_configurations_of_their_own(options: str, config: str) -> None:
     calls: list[tuple[int, str, Cases]] = []
-    session = models.session(prepared(f"harmonia-kv4:{options}"), lambda *call: calls.append(call))
+    parts = runner.observed(prepared(f"harmonia-kv4:{options}"), lambda *call: None)
+    session = models.session(parts, lambda *call: calls.append(call))
     session.append(IDS[:40])
     [case] = [case for layer, unit, case in calls if (layer, unit) == (1, "k_offset")]
     shown = evaluated("k_offset", case)

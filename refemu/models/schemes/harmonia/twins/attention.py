@@ -4,11 +4,14 @@ Read harmonia_attention.py first. [harmonia §III-A, §IV-A]. It computes what t
 does not have, and what must be refused, take the readable form.
 """
 
+from typing import Any
+
 import numpy as np
 
 from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia.cache import Falling, Held
+from refemu.models.schemes.harmonia.codes import Codes
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.models.schemes.harmonia.twins.linear import is_plain, operand
 from refemu.units.harmonia.kernels.attention import bfp_heads
@@ -29,17 +32,25 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, falling: Falling
     scale = np.float32(1) if config.score_scale == "fold" else np.float32(1 / np.sqrt(np.float64(depth)))
     ready()
     out, status = np.empty(q.shape, np.float32), []
-    keys, values = tuple(map(plain, held.k)), tuple(map(plain, held.v))
+    keys, values, fields = operand_of(held.keys), operand_of(held.values), held.keys.layout.fields
     low, falls = NEVER if falling is None else (tuple(map(plain, falling.low)), falling.falls)
     settings = config.partial == "fp16", config.scores == "fp16"
     sizes = worth(config.high), config.group, config.act_mantissa, settings
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            status.append(bfp_heads(query, powers, keys, values, low, falls, *sizes, scale, start, out, first, last))
+            status.append(
+                bfp_heads(query, powers, keys, values, fields, low, falls, *sizes, scale, start, out, first, last)
+            )
 
     share_out(run, held.heads)
     return None if any(status) else out
+
+
+def operand_of(codes: Codes) -> tuple[Any, ...]:
+    """Keys or values as the kernel reads them: packed tokens, those that follow, exponents."""
+    packed = plain(codes.upper), plain(codes.rest), (codes.fallen.start, codes.fallen.stop)
+    return packed, plain(codes.sign), plain(codes.mantissa), plain(codes.exponent)
 
 
 def exact(group: int, width: int, other: int) -> bool:
