@@ -95,6 +95,7 @@ alternatives:
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
 	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model $(SCHEMES)
+	@$(BIN)/python -m tools.deflate vectors
 
 clean:
 	rm -rf $(OUT) build dist *.egg-info

@@ -57,6 +57,12 @@ class Archive:
         """Names of all arrays, in the order of the file."""
         return tuple(self._members)
 
+    @property
+    def is_deflated(self) -> bool:
+        """Whether there are arrays, and every one is compressed."""
+        methods = {member.compress_type for member in self._members.values()}
+        return methods == {zipfile.ZIP_DEFLATED}
+
     def header(self, name: str) -> Header:
         """What array `name` says that it is. Refused: what is no number, and another length than the shape needs."""
         with _readable(self._thing), self._archive.open(self._members[name]) as stream:

@@ -58,6 +58,27 @@ def test_write_puts_the_same_bytes_on_disk(tmp_path: Path) -> None:
     assert npz.to_bytes(ARRAYS) == (tmp_path / "a.npz").read_bytes()
 
 
+def test_a_deflated_file_holds_the_same_arrays_in_less_space() -> None:
+    """Sets in git: `stored` gives back the bytes that `to_bytes` wrote, of this and of another build of zlib."""
+    whole = npz.to_bytes({"a": np.arange(999) % 3, "b": np.zeros((2, 999), np.uint8)})
+    small, other = npz.deflated(whole, "set"), io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as source, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name), compresslevel=1)
+
+    assert 4 * len(small) < len(whole) and npz.deflated(small, "set") == small
+    assert npz.stored(small, "set") == npz.stored(other.getvalue(), "set") == npz.stored(whole, "set") == whole
+
+
+def test_what_is_not_deflated_throughout_stays_as_it_is() -> None:
+    mixed = io.BytesIO()
+    with zipfile.ZipFile(mixed, "w") as target:
+        target.writestr("a.npy", member(np.zeros(9)), zipfile.ZIP_DEFLATED)
+        target.writestr("b.npy", member(np.zeros(9)))
+    for data in (mixed.getvalue(), b"", npz.deflated(WHOLE, "set")[:-9]):
+        assert npz.stored(data, "set") is data
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_reads_what_numpy_wrote(save: object) -> None:
     stream = io.BytesIO()
