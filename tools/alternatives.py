@@ -57,7 +57,7 @@ def _section(paper: str, rows: dict[str, list[Row]]) -> Iterator[str]:
         if units.find(unit).paper.split()[0] == paper:
             yield f"### {unit}\n"
             yield from _table(rows[unit])
-            yield from (f"{id}: {reason}.\n" for id, reason in units.find(unit).unobservable.items())
+            yield from (f"{id}: {reason.rstrip('.')}.\n" for id, reason in units.find(unit).unobservable.items())
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
