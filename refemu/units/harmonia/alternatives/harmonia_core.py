@@ -280,3 +280,8 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
     Alternative("D-arith-8", "rotary angles are rounded to FP32", variant=RoundedAngles),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. What overlaps changes the "
+    "clocks of a Timeline, which are on no port.",
+    "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which are on no port.",
+}

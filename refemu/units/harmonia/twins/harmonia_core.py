@@ -80,7 +80,8 @@ def _sums(core: HarmoniaCore, operands: Named) -> np.ndarray:
     if core.b_type != "mixed":
         return bfp_pe_array_jit.tile_sums(core.array.accumulator, modes, *a, *b)[0]
     sums = np.empty((*a[0].shape[:2], shape.columns), np.uint32)
-    for i, wide in enumerate(operands["wide"].reshape(len(a[0]), shape.rows, -1)):
+    units = wide_units(core.kind, shape.columns, groups)
+    for i, wide in enumerate(operands["wide"].reshape(-1, shape.rows, units)):
         kinds, kind = np.unique(wide, axis=0, return_inverse=True)
         for number, codes in enumerate(kinds):
             rows, some = kind.ravel() == number, np.s_[i : i + 1]
@@ -117,7 +118,7 @@ def array_costs(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
         costs = [down * across, down * shape.columns * slots, down * across * (slots + COLUMNS - 1), macs]
         return np.tile(costs, (len(wide), 1))
     lanes = wide.reshape(len(wide), shape.rows, wide_units(core.kind, shape.columns, groups))
-    return np.array([_mixed(core, rows, core.columns) for rows in lanes.astype(np.bool_)], np.int64)
+    return np.array([_mixed(core, rows, core.columns) for rows in lanes.astype(np.bool_)], np.int64).reshape(-1, 4)
 
 
 def _mixed(core: HarmoniaCore, wide: np.ndarray, columns: int) -> np.ndarray:

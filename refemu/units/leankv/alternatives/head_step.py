@@ -123,4 +123,5 @@ OPTIONS: tuple[Alternative, ...] = (
 ALTERNATIVES: tuple[Alternative, ...] = (*variants(HeadStep), *OPTIONS)
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",
+    "D-leankv-58": "sectors are counted, and on no port",
 }

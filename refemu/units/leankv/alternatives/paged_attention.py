@@ -140,6 +140,8 @@ def _order(says: str, layout: type[Pages]) -> Alternative:
 
 ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-leankv-1", "preset", "paper", "diffkv"),
+    *choices("D-leankv-12", "k_vec", 1, 2),
+    *choices("D-leankv-12", "v_vec", 1, 4),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-41", "order", "kernel", "sequential"),
@@ -168,3 +170,8 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-arith-2", "outputs beyond fp16 are 65504", variant=Saturated),
     Alternative("D-arith-2", "subnormal outputs are 0", variant=Flushed),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-leankv-57": "the operands of an event are the same however many bits a thread loads at once: only counters of "
+    "sectors and the addresses that `loads` lists show it",
+    "D-leankv-58": "sectors are counted, and on no port",
+}

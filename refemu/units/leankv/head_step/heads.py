@@ -12,6 +12,18 @@ from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention
 from refemu.units.ports import fields, lanes
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
+#: Options of the attention that head_step takes; its block of threads is the usual one
+ATTENDING = (
+    "order",
+    "fma",
+    "softmax_div",
+    "softmax_eps",
+    "lane_max",
+    "partition_tokens",
+    "partition_score",
+    "include_self",
+    "gqa",
+)
 
 
 @dataclass(frozen=True)
@@ -33,12 +45,10 @@ class Head:
         """Take the parameters of head_step, cells of a table entry and most tokens that they hold."""
         deciding = ("policy", "score_rule", "keep_percent", "score_queries", "include_self", "epoch")
         paging = ("head_size", "high", "low", "preset", *CONSTANTS)
-        attending = ("heads", "order", "fma", "softmax_div", "softmax_eps", "lane_max", "include_self", "gqa")
-        several = ("partition_tokens", "partition_score")
         pages = {name: parameters[name] for name in paging}
         self.attention: PagedAttention = PagedAttention(
             **pages,
-            **{name: parameters[name] for name in (*attending, *several)},
+            **{name: parameters[name] for name in ("heads", *ATTENDING)},
             page_bytes=parameters["page_bytes"],
             cells=cells,
         )

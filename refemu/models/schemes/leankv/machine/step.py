@@ -4,7 +4,6 @@ Decision: D-leankv-65 (what is counted).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from refemu.models.schemes.leankv.machine.pages import paging, stored
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
 from refemu.models.schemes.leankv.taps import CHOICES
-from refemu.units.leankv.head_step import COUNTERS
+from refemu.units.leankv.head_step import ATTENDING, COUNTERS
 
 OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "scores")
 Words = Mapping[str, np.ndarray]  #: of the last event, by port: (H, lanes)
@@ -26,14 +25,14 @@ Words = Mapping[str, np.ndarray]  #: of the last event, by port: (H, lanes)
 
 def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
     """Parameters of layer_step for the heads of a pool: as many pages as a prompt of `tokens` and a step take."""
-    shape, arithmetic = pool.manager.shape, asdict(prepared.units.arithmetic)
+    shape, arithmetic = pool.manager.shape, prepared.units.arithmetic
     deciding = prepared.units.deciding()
     low = deciding.pop("low")
     max_len, cells = tokens + 1, -(-(tokens + 1) // shape.high_tokens) + 2
     return {
         **paging(pool),
         **deciding,
-        **arithmetic,
+        **{name: getattr(arithmetic, name) for name in ATTENDING},
         "low": paging(pool)["low"] if low else None,
         "kv_heads": shape.heads,
         "heads": prepared.model.heads // prepared.model.kv_heads,
