@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli.output import TIED, print_json, print_table, progress
 
 COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
 
@@ -46,16 +46,16 @@ def _show(report: Any) -> None:
 
 def _by_kind(kind: str, cost: Any) -> list[Any]:
     macs = ", ".join(f"{mode} {count}" for mode, count in cost.macs.items())
-    return [kind, macs, cost.index_operations, cost.comparisons, cost.conversions, cost.cycles]
+    return [kind, macs, cost.index_operations, cost.comparisons, cost.conversions, cost.cycles or ""]
 
 
 def _row(operation: Any) -> list[Any]:
-    use = ", ".join(f"{part} {100 * share:.1f} %" for part, share in operation.use.items())
+    use = ", ".join(f"{part}{TIED}{100 * share:.1f}{TIED}%" for part, share in operation.use.items())
     words = _listed(operation.words)
     shape = " x ".join(str(size) for size in operation.shape)
-    sizes = operation.elements, operation.differing, operation.cycles
+    sizes = operation.elements, operation.differing, operation.cycles or ""
     return [operation.name, operation.unit, shape, *sizes, use, words]
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    return ", ".join(f"{name}{TIED}{count}" for name, count in counts.items())
