@@ -74,7 +74,7 @@ def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: 
         total(due.size for _, due in pairs),
         total(differences(got, due) for got, due in pairs),
         0,
-        words={name: count for name, count in counted.items() if name.endswith("_words")},
+        words={name.removesuffix("_words"): count for name, count in counted.items() if name.endswith("_words")},
         kind="attention",
         cost=step_cost(counted),
         counts=_counts(plan, layer, last),

@@ -21,4 +21,4 @@ def test_the_cost_is_that_of_one_token() -> None:
 
     assert operation.cost.macs == {"attention": 2 * stored * 2 * 16}
     assert operation.cost.conversions == 2 + operation.counts["moved"]
-    assert operation.words["score_words"] == 2 * stored
+    assert operation.words["score"] == 2 * stored
