@@ -8,6 +8,9 @@ from refemu import units
 from refemu.golden.grade.grade import Counts
 from tools import grades, grades_mutants
 
+#: Units of a few lines around another unit, of which no mutant is known to be wrong: all raise, or no row tells them
+THIN = {"mmaovp_clocked", "olive_edp_clocked", "orizuru_clocked"}
+
 
 def test_no_row_is_stale_and_every_unit_reaches_the_gate() -> None:
     """Of the units that stand in the table: `make grades` adds the others, a minute each."""
@@ -17,8 +20,9 @@ def test_no_row_is_stale_and_every_unit_reaches_the_gate() -> None:
 
     assert set(sets) == set(units.names())
     assert {unit: cells["digest"] for unit, cells in rows.items()} == digests
-    below = {unit: cells["share"] for unit, cells in rows.items() if float(cells["share"].rstrip(" %")) < 97}
-    assert below == {}
+    shares = {unit: cells["share"].rstrip(" %") for unit, cells in rows.items()}
+    assert {unit for unit, share in shares.items() if share == "-"} == THIN
+    assert {unit: share for unit, share in shares.items() if unit not in THIN and float(share) < 97} == {}
 
 
 def test_fresh_rows_are_kept_and_stale_ones_graded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def _differences(
         elif name not in files:
             yield name, "is missing"
         else:
-            got = npz.stored(files[name], name) if name == sets.VECTORS else files[name]
+            got = npz.stored(files[name], wanted[name], name) if name == sets.VECTORS else files[name]
             if got != wanted[name]:
                 yield name, _described(name, manifest, got, wanted[name])
 

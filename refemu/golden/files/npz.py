@@ -32,11 +32,18 @@ def deflated(data: bytes, thing: str) -> bytes:
     return _container(read(data, thing), zipfile.ZIP_DEFLATED)
 
 
-def stored(data: bytes, thing: str) -> bytes:
-    """What `to_bytes` gives for the arrays of an .npz whose members are all deflated; any other file as it is."""
+def stored(data: bytes, like: bytes, thing: str) -> bytes:
+    """What `to_bytes` gives for the arrays of an .npz whose members are all deflated; any other file as it is.
+
+    like: an .npz of arrays that these should be. Nothing is inflated before every header is as there.
+    """
     try:
-        archive = Archive(data, thing)
-        return to_bytes({name: archive.array(name) for name in archive.names}) if archive.is_deflated else data
+        archive, wanted = Archive(data, thing), Archive(like, thing)
+        if not archive.is_deflated or archive.names != wanted.names:
+            return data
+        if any(archive.header(name) != wanted.header(name) for name in archive.names):
+            return data
+        return to_bytes({name: archive.array(name) for name in archive.names})
     except Refused:
         return data
 

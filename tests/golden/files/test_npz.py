@@ -67,16 +67,21 @@ def test_a_deflated_file_holds_the_same_arrays_in_less_space() -> None:
             target.writestr(name, source.read(name), compresslevel=1)
 
     assert 4 * len(small) < len(whole) and npz.deflated(small, "set") == small
-    assert npz.stored(small, "set") == npz.stored(other.getvalue(), "set") == npz.stored(whole, "set") == whole
+    for data in (small, other.getvalue(), whole):
+        assert npz.stored(data, whole, "set") == whole
+    changed = npz.to_bytes({"a": np.arange(999) % 4, "b": np.zeros((2, 999), np.uint8)})
+    assert npz.stored(npz.deflated(changed, "set"), whole, "set") == changed
 
 
-def test_what_is_not_deflated_throughout_stays_as_it_is() -> None:
+def test_what_is_not_deflated_throughout_or_of_other_arrays_stays_as_it_is() -> None:
     mixed = io.BytesIO()
     with zipfile.ZipFile(mixed, "w") as target:
         target.writestr("a.npy", member(np.zeros(9)), zipfile.ZIP_DEFLATED)
         target.writestr("b.npy", member(np.zeros(9)))
-    for data in (mixed.getvalue(), b"", npz.deflated(WHOLE, "set")[:-9]):
-        assert npz.stored(data, "set") is data
+    for data in (mixed.getvalue(), b"", npz.deflated(WHOLE, "set")[:-9], npz.deflated(WHOLE, "set")):
+        assert npz.stored(data, mixed.getvalue(), "set") is data
+    longer = npz.deflated(npz.to_bytes({name: np.repeat(array, 2, axis=0) for name, array in ARRAYS.items()}), "set")
+    assert npz.stored(longer, WHOLE, "set") is longer
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
