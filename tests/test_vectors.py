@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refemu import golden, units
+from refemu.golden.files import npz
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 LARGEST = 1_000_000  #: bytes of one file in git
+ALL = 10_000_000  #: bytes of all of them
 
 
 @pytest.mark.long
@@ -26,3 +29,12 @@ def test_every_unit_and_configuration_has_a_set() -> None:
 
 def test_files_stay_small() -> None:
     assert [path.name for path in VECTORS.rglob("*") if path.stat().st_size > LARGEST] == []
+
+
+def test_vectors_are_deflated_and_small_together() -> None:
+    """`make vectors` deflates them (tools/deflate.py); `refemu generate` alone does not."""
+    archives = {path.parent.name: npz.Archive(path.read_bytes(), str(path)) for path in VECTORS.rglob("vectors.npz")}
+    sizes = [path.stat().st_size for path in VECTORS.rglob("*") if path.is_file()]
+
+    assert [name for name, archive in archives.items() if not archive.is_deflated] == []
+    assert np.sum(sizes) < ALL

@@ -89,6 +89,6 @@ class Caches(list[Any]):
         return None
 
     def rewind(self, tokens: int, mark: Any) -> None:
-        """Forget all but the first `tokens` tokens, by `truncate`; `mark` was taken when there were as many."""
+        """Forget all but the first `tokens` tokens: here each cache truncates. `mark` was taken at that length."""
         for cache in self:
             cache.truncate(tokens)

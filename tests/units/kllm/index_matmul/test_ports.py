@@ -21,6 +21,7 @@ from tests.oracles.kllm import formats, units
 from tests.units.kllm.kmeans_operands import ARITHS, tensor
 
 ROUNDING = ("paper", "fma", "fp32")
+EXACT = {"k": 3, "a_bits": 1, "b_bits": 1, "integer": False, "preset": "exact", "biased": True}
 SIZES = {"k": 20, "a_bits": 2, "b_bits": 3, "integer": False}
 
 
@@ -120,7 +121,6 @@ def test_a_matmul_reads_what_the_norm_divided(name: str, norm: Any) -> None:
 
 def test_a_bias_far_above_the_sum_is_decided_exactly() -> None:
     """1 + 2^-11, a tie, and what lies 60 bits below it tips it: bounds in float64 do not see it beside the bias."""
-    config = Config(k=3, a_bits=1, b_bits=1, integer=False, preset="exact", biased=True)
     inputs: dict[str, Any] = {
         "a_index": [0, 1, 1],
         "a_mask": [1, 0, 0],
@@ -136,10 +136,9 @@ def test_a_bias_far_above_the_sum_is_decided_exactly() -> None:
         "bias": 0x3C00,
     }
     for run in (index_matmul.run, index_matmul_jit.run):
-        assert run(**inputs, **config).y.tolist() == [[0x3C01, 0x3C01], [0x3C00, 0x3C00]]
+        assert run(**inputs, **EXACT).y.tolist() == [[0x3C01, 0x3C01], [0x3C00, 0x3C00]]
 
 
-EXACT = {"k": 3, "a_bits": 1, "b_bits": 1, "integer": False, "preset": "exact", "biased": True}
 FINITE: dict[str, Any] = {
     "a_index": [0, 1, 1],
     "a_mask": [1, 0, 0],
