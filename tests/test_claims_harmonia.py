@@ -9,7 +9,7 @@ import pytest
 
 from refemu.formats import BFP4, BFP8
 from refemu.formats.groupint import INT4_G128
-from refemu.units.harmonia import bfp_converter, bfp_pe_array
+from refemu.units.harmonia import bfp_converter, bfp_pe_array, bfp_pe_array_clocked
 from refemu.units.harmonia.k_offset import Offsets
 from refemu.units.harmonia.twins import k_offset as k_offset_jit
 
@@ -149,6 +149,22 @@ def test_operations_per_cycle_of_the_whole_array() -> None:
         found[inner] = round(float(rates[0])), round(float(rates[1] / rates[0]), 2)
 
     assert found == {64: (964, 0.89), 128: (1725, 0.83), 512: (4228, 0.66), 4096: (7333, 0.53)}
+
+
+def test_operations_per_cycle_where_tiles_overlap() -> None:
+    """[harmonia §V-A, §V-C] The clocked array over 64 tiles (D-harmonia-43): one column leaves at a time, so that a
+    reduction below 16 cycles waits for the columns. The peak, and half of it in M8M8, from 512 on.
+    """
+    found = {}
+    for inner in (64, 128, 512, 4096):
+        a, rates = BFP8.encode(half((64, inner), 1)), []
+        for b in (INT4_G128.encode(half((128, inner), 2).astype(np.float32)), BFP8.encode(half((128, inner), 2))):
+            result = bfp_pe_array_clocked.multiply(bfp_pe_array.operands(a, b), overlap=True)
+            assert result.macs == 64 * 128 * inner and result.missed == 0
+            rates.append(Fraction(2 * result.macs, result.cycles))
+        found[inner] = round(float(rates[0])), round(float(rates[1] / rates[0]), 2)
+
+    assert found == {64: (1022, 1.0), 128: (2040, 1.0), 512: (8066, 0.5), 4096: (8176, 0.5)}
 
 
 @pytest.mark.parametrize(

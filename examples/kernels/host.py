@@ -61,7 +61,7 @@ def words(values: np.ndarray) -> np.ndarray:
 
 def masked(array: dict[str, Any], values: np.ndarray) -> np.ndarray:
     """Signed integers as the set stores them: two's complement in the bits of their array."""
-    return (values & ((1 << array["bits"]) - 1)).astype(array["dtype"])
+    return (values.astype(np.int64) & ((1 << array["bits"]) - 1)).astype(array["dtype"])
 
 
 def main(kernels: dict[str, Callable[..., Any]], where: str, simulated: bool) -> None:

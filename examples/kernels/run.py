@@ -12,14 +12,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from examples.kernels.bugs import BUGS, Bug, planted
-from examples.kernels.ways import HERE, WAYS, Absent, Run
+from examples.kernels.ways import HERE, WAYS, Absent, Run, runs
 from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.golden.compare import dut
 from refemu.golden.compare.diff import compare
 
-UNITS = {"ovp_decoder": ("int4", "flint4", "int8", "int8_repo"), "bfp_pe": ("paper", "exact")}  #: sets of each kernel
-NAMES = {"ovp_decoder": "outlier-victim decode", "bfp_pe": "BFP dot product"}
+#: sets of each kernel
+UNITS = {
+    "ovp_decoder": ("int4", "flint4", "int8", "int8_repo"),
+    "bfp_pe": ("paper", "exact"),
+    "paged_attention": ("narrow", "f128", "f64"),
+    "prompt_compressor": ("odd", "paper"),
+}
+NAMES = {
+    "ovp_decoder": "outlier-victim decode",
+    "bfp_pe": "BFP dot product",
+    "paged_attention": "paged attention",
+    "prompt_compressor": "prompt compaction",
+}
 KINDS = ("paper", "edge", "random")
 
 
@@ -40,7 +51,8 @@ class Line:
 
 def sets(out: Path) -> None:
     """The golden sets, with bin/ and headers, below `out`."""
-    golden.generate(out, units=list(UNITS), kinds=KINDS, bin=True)
+    chosen = [f"{unit}:{config}" for unit, configs in UNITS.items() for config in configs]
+    golden.generate(out, units=chosen, kinds=KINDS, bin=True)
 
 
 def held(out: Path, way: str, unit: str, config: str) -> Line:
@@ -128,7 +140,13 @@ def main() -> int:
     arguments = options.parse_args()
     out = Path(arguments.out).resolve()
     sets(out)
-    lines = [held(out, way, unit, config) for unit, configs in UNITS.items() for way in WAYS for config in configs]
+    lines = [
+        held(out, way, unit, config)
+        for unit, configs in UNITS.items()
+        for way in WAYS
+        if runs(way, unit)
+        for config in configs
+    ]
     lines += [hunted(out, bug) for bug in BUGS]
     print(json.dumps([asdict(line) for line in lines], indent=1) if arguments.json else report(lines))
     bad = [line for line in lines if not line.good]

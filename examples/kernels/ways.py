@@ -21,6 +21,7 @@ from refemu.golden.files.hexfile import case_starts
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot"}  #: unit -> C file and function
+PROGRAMS = {"paged_attention": "leankv", "prompt_compressor": "leankv"}  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),
     "bfp_pe": ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale"),
@@ -109,7 +110,7 @@ def c_program(folder: Path, work: Path, sources: Path = HERE) -> Run:
 
 def cuda(folder: Path, work: Path, sources: Path = HERE) -> Run:
     """The numba.cuda kernel, on a GPU or in the simulator."""
-    return python_kernel(sources / "cuda_kernels.py", folder, work)
+    return python_kernel(sources, "cuda", folder, work)
 
 
 def triton(folder: Path, work: Path, sources: Path = HERE) -> Run:
@@ -117,11 +118,12 @@ def triton(folder: Path, work: Path, sources: Path = HERE) -> Run:
     for module in ("triton", "torch"):
         if not importlib.util.find_spec(module):
             raise Absent(f"{module} is not installed (extra `triton`, about 2 GB)")
-    return python_kernel(sources / "triton_kernels.py", folder, work)
+    return python_kernel(sources, "triton", folder, work)
 
 
-def python_kernel(program: Path, folder: Path, work: Path) -> Run:
+def python_kernel(sources: Path, language: str, folder: Path, work: Path) -> Run:
     """Run a Python kernel in a process of its own: what chooses GPU or simulator must be set before an import."""
+    program = sources / f"{language}_{PROGRAMS.get(load(folder).manifest['unit'], 'kernels')}.py"
     answers = work / "answers.npz"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -144,3 +146,8 @@ WAYS: Mapping[str, Callable[..., Run]] = {
     "numba.cuda": cuda,
     "Triton": triton,
 }
+
+
+def runs(way: str, unit: str) -> bool:
+    """Whether there is a kernel of a unit to run so: in C of some only."""
+    return unit in KERNELS or not way.startswith("C, ")

@@ -1,11 +1,14 @@
 """`refemu machine`: a block of a model at the ports of the paper's machine, beside the scheme."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli.output import TIED, print_json, print_table, progress
 
 COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
+
+KINDS = ("kind", "MACs", "index operations", "comparisons", "conversions", "cycles")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,14 +34,28 @@ def _show(report: Any) -> None:
     )
     rows = [_row(operation) for operation in report.operations]
     print_table(title, COLUMNS, rows, ("elements", "differing", "cycles"))
+    kinds = [_by_kind(kind, cost) for kind, cost in report.costs.items()]
+    print_table("by kind of work", KINDS, kinds, KINDS[2:])
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
     print_table("not on the machine", ("operation", "reason"), absent)
+    counted = [[operation.name, _listed(operation.counts)] for operation in report.operations if operation.counts]
+    if counted:
+        print_table("counted", ("operation", "counts"), counted)
     print(f"{report.differing} elements differ from the scheme")
 
 
+def _by_kind(kind: str, cost: Any) -> list[Any]:
+    macs = ", ".join(f"{mode} {count}" for mode, count in cost.macs.items())
+    return [kind, macs, cost.index_operations, cost.comparisons, cost.conversions, cost.cycles or ""]
+
+
 def _row(operation: Any) -> list[Any]:
-    use = ", ".join(f"{part} {100 * share:.1f} %" for part, share in operation.use.items())
-    words = ", ".join(f"{name} {count}" for name, count in operation.words.items())
+    use = ", ".join(f"{part}{TIED}{100 * share:.1f}{TIED}%" for part, share in operation.use.items())
+    words = _listed(operation.words)
     shape = " x ".join(str(size) for size in operation.shape)
-    sizes = operation.elements, operation.differing, operation.cycles
+    sizes = operation.elements, operation.differing, operation.cycles or ""
     return [operation.name, operation.unit, shape, *sizes, use, words]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}{TIED}{count}" for name, count in counts.items())

@@ -13,6 +13,7 @@ from typing import Any
 GAP = 2  #: spaces between the columns of a table
 LEAST = 8  #: a column is not folded below this
 PIPE_WIDTH = 200  #: columns of a table that goes to a file or pipe
+TIED = "\0"  #: a space at which a cell is not folded
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 
@@ -96,7 +97,7 @@ def fitted(widths: Sequence[int], foldable: Sequence[bool], width: int) -> list[
 
 def _line(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[Callable[[str, int], str]]) -> str:
     placed = (align(cell, width) for cell, width, align in zip(cells, widths, aligned, strict=True))
-    return (" " * GAP).join(placed).rstrip()
+    return (" " * GAP).join(placed).replace(TIED, " ").rstrip()
 
 
 def _columns() -> int:

@@ -13,13 +13,16 @@ import refemu.units.harmonia.bfp_accumulator
 import refemu.units.harmonia.bfp_aligner
 import refemu.units.harmonia.bfp_converter.registers
 import refemu.units.harmonia.bfp_converter.unit
+import refemu.units.harmonia.bfp_pe.registers
 import refemu.units.harmonia.bfp_pe.unit
 import refemu.units.harmonia.bfp_pe_array.unit
+import refemu.units.harmonia.bfp_pe_array_clocked.registers
+import refemu.units.harmonia.bfp_pe_array_clocked.unit
 import refemu.units.harmonia.bit_allocator
 import refemu.units.harmonia.fdgf
 import refemu.units.harmonia.fp2half
+import refemu.units.harmonia.harmonia_core.core
 import refemu.units.harmonia.harmonia_core.ports
-import refemu.units.harmonia.harmonia_core.unit
 import refemu.units.harmonia.k_offset
 import refemu.units.harmonia.sub_pe
 import refemu.units.harmonia.v_grouper
@@ -44,8 +47,10 @@ import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
 import refemu.units.leankv.generation_compressor.decisions
 import refemu.units.leankv.generation_compressor.unit
-import refemu.units.leankv.kv_compressor
+import refemu.units.leankv.head_step.unit
+import refemu.units.leankv.kv_compressor.unit
 import refemu.units.leankv.kv_quantizer
+import refemu.units.leankv.layer_step
 import refemu.units.leankv.page_manager.registers
 import refemu.units.leankv.page_manager.unit
 import refemu.units.leankv.page_table
@@ -77,6 +82,7 @@ from refemu.units.harmonia import bfp_aligner as bfp_aligner
 from refemu.units.harmonia import bfp_converter as bfp_converter
 from refemu.units.harmonia import bfp_pe as bfp_pe
 from refemu.units.harmonia import bfp_pe_array as bfp_pe_array
+from refemu.units.harmonia import bfp_pe_array_clocked as bfp_pe_array_clocked
 from refemu.units.harmonia import bit_allocator as bit_allocator
 from refemu.units.kllm import clustering as clustering
 from refemu.units.kllm import concat as concat
@@ -88,6 +94,7 @@ from refemu.units.leankv import free_page_list as free_page_list
 from refemu.units.kllm import functional as functional
 from refemu.units.leankv import generation_compressor as generation_compressor
 from refemu.units.harmonia import harmonia_core as harmonia_core
+from refemu.units.leankv import head_step as head_step
 from refemu.units.kllm import index_counter as index_counter
 from refemu.units.kllm import index_function as index_function
 from refemu.units.kllm import index_matmul as index_matmul
@@ -97,6 +104,7 @@ from refemu.units.harmonia import k_offset as k_offset
 from refemu.units.kllm import kllm_chip as kllm_chip
 from refemu.units.leankv import kv_compressor as kv_compressor
 from refemu.units.leankv import kv_quantizer as kv_quantizer
+from refemu.units.leankv import layer_step as layer_step
 from refemu.units.olive import mmaovp as mmaovp
 from refemu.units.olive import mmaovp_clocked as mmaovp_clocked
 from refemu.units.olive import olive_edp as olive_edp
@@ -215,7 +223,7 @@ class _BfpPeResult(Result):
 class _BfpPeRun(Protocol):
     def __call__(self, mode: ArrayLike, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike | None = ..., b_exp: ArrayLike = ..., w_scale: ArrayLike = ..., clear: ArrayLike = ..., *, partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpPeResult: ...
 
-class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.unit.State, _BfpPeResult]):
+class _BfpPeUnit(Unit[refemu.units.harmonia.bfp_pe.registers.State, _BfpPeResult]):
     run: _BfpPeRun
     unit_class: type[refemu.units.harmonia.bfp_pe.unit.BfpPe]
     @cached_property
@@ -243,6 +251,72 @@ class _BfpPeArrayUnit(Unit[refemu.units.harmonia.bfp_pe_array.unit.State, _BfpPe
     unit_class: type[refemu.units.harmonia.bfp_pe_array.unit.BfpPeArray]
     @cached_property
     def run_jit(self) -> _BfpPeArrayRun: ...
+
+class _BfpPeArrayClockedResult(Result):
+    acc: numpy.ndarray
+    flags: numpy.ndarray
+    valid: numpy.ndarray
+    col: numpy.ndarray
+    busy: numpy.ndarray
+    arrived: numpy.ndarray
+    sub_pes: numpy.ndarray
+    waiting: numpy.ndarray
+    b_waiting: numpy.ndarray
+    left: numpy.ndarray
+    next_mode: numpy.ndarray
+    next_clear: numpy.ndarray
+    next_last: numpy.ndarray
+    next_rows: numpy.ndarray
+    next_columns: numpy.ndarray
+    next_groups: numpy.ndarray | None
+    next_b: numpy.ndarray
+    next_b_sign: numpy.ndarray
+    next_b_exp: numpy.ndarray
+    next_w_scale: numpy.ndarray
+    current_mode: numpy.ndarray
+    current_clear: numpy.ndarray
+    current_last: numpy.ndarray
+    current_rows: numpy.ndarray
+    current_columns: numpy.ndarray
+    current_groups: numpy.ndarray | None
+    current_b: numpy.ndarray
+    current_b_sign: numpy.ndarray
+    current_b_exp: numpy.ndarray
+    current_w_scale: numpy.ndarray
+    next_sign: numpy.ndarray
+    next_mag: numpy.ndarray
+    next_exp: numpy.ndarray
+    current_sign: numpy.ndarray
+    current_mag: numpy.ndarray
+    current_exp: numpy.ndarray
+    latched: numpy.ndarray
+    pe_mode: numpy.ndarray
+    slot: numpy.ndarray
+    sums: numpy.ndarray
+    sum_flags: numpy.ndarray
+    cycles: int
+    compute_cycles: int
+    macs: int
+    macs4x8: int
+    psums: int
+    fusions: int
+    fp_converts: int
+    scale_mults: int
+    fp32_adds: int
+    act_hops: int
+    weight_broadcasts: int
+    busy_pe_cycles: int
+    lost: int
+    missed: int
+
+class _BfpPeArrayClockedRun(Protocol):
+    def __call__(self, mode: ArrayLike, clear: ArrayLike, last: ArrayLike, groups: ArrayLike | None = ..., a_valid: ArrayLike | None = ..., col_valid: ArrayLike | None = ..., a_sign: ArrayLike | None = ..., a_mag: ArrayLike | None = ..., a_exp: ArrayLike | None = ..., b_valid: ArrayLike | None = ..., b: ArrayLike | None = ..., b_sign: ArrayLike | None = ..., b_exp: ArrayLike | None = ..., w_scale: ArrayLike | None = ..., *, rows: int = ..., columns: int = ..., partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ..., activity: Literal['by_slot', 'parallel'] = ..., overlap: bool = ...) -> _BfpPeArrayClockedResult: ...
+
+class _BfpPeArrayClockedUnit(Unit[refemu.units.harmonia.bfp_pe_array_clocked.registers.State, _BfpPeArrayClockedResult]):
+    run: _BfpPeArrayClockedRun
+    unit_class: type[refemu.units.harmonia.bfp_pe_array_clocked.unit.BfpPeArrayClocked]
+    @cached_property
+    def run_jit(self) -> _BfpPeArrayClockedRun: ...
 
 class _BitAllocatorResult(Result):
     tokens: numpy.ndarray
@@ -406,13 +480,67 @@ class _GenerationCompressorUnit(Unit[refemu.units.leankv.generation_compressor.d
     def run_jit(self) -> _GenerationCompressorRun: ...
 
 class _HarmoniaCoreRun(Protocol):
-    def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, frozen: ArrayLike | None = ..., *, kind: Literal['q', 'k', 'v', 'score', 'context', 'linear', 'final'] = ..., rows: int = ..., inner: int = ..., columns: int = ..., b_type: Literal['int4', 'bfp8', 'bfp4'] = ..., m: int = ..., tile_m: int = ..., tile_k: int = ..., head_dim: int = ..., start: int = ..., base: int = ..., activation: Literal['none', 'silu', 'relu'] = ..., force: int = ..., partial: Literal['fp16', 'fp32'] = ..., rotation: Literal['half', 'interleaved', 'none'] = ..., window: int = ...) -> refemu.units.harmonia.harmonia_core.ports.Result: ...
+    def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, frozen: ArrayLike | None = ..., position: ArrayLike | None = ..., wide: ArrayLike | None = ..., bias: ArrayLike | None = ..., *, kind: Literal['q', 'k', 'v', 'score', 'context', 'linear', 'final'] = ..., rows: int = ..., inner: int = ..., columns: int = ..., b_type: Literal['int4', 'bfp8', 'bfp4', 'mixed'] = ..., m: int = ..., tile_m: int = ..., tile_k: int = ..., head_dim: int = ..., start: int = ..., base: int = ..., activation: Literal['none', 'silu', 'relu', 'gelu_erf', 'gelu_tanh'] = ..., force: int = ..., partial: Literal['fp16', 'fp32'] = ..., rotation: Literal['half', 'interleaved', 'none'] = ..., window: int = ..., positions: Literal['start', 'port'] = ..., bias_add: Literal['none', 'after', 'accumulator'] = ..., codes: Literal['sets', 'rows'] = ...) -> refemu.units.harmonia.harmonia_core.ports.Result: ...
 
 class _HarmoniaCoreUnit(Unit[refemu.units.harmonia.harmonia_core.ports.State, refemu.units.harmonia.harmonia_core.ports.Result]):
     run: _HarmoniaCoreRun
-    unit_class: type[refemu.units.harmonia.harmonia_core.unit.HarmoniaCore]
+    unit_class: type[refemu.units.harmonia.harmonia_core.core.HarmoniaCore]
     @cached_property
     def run_jit(self) -> _HarmoniaCoreRun: ...
+
+class _HeadStepResult(Result):
+    choice: numpy.ndarray
+    victim: numpy.ndarray
+    low_slot: numpy.ndarray
+    taken: numpy.ndarray
+    written: numpy.ndarray
+    moved: numpy.ndarray
+    out: numpy.ndarray
+    p: numpy.ndarray
+    scores: numpy.ndarray
+    seen: numpy.ndarray
+    stored: numpy.ndarray
+    loaded: numpy.ndarray
+    cells: numpy.ndarray
+    list_start: numpy.ndarray
+    free: numpy.ndarray
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    pruned: int
+    share_divisions: int
+    comparisons: int
+    tokens_written: int
+    requantized: int
+    plan_words: int
+    move_words: int
+    record_words: int
+    pages_read: int
+    key_words: int
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
+    macs: int
+    exps: int
+    softmax_divisions: int
+
+class _HeadStepRun(Protocol):
+    def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _HeadStepResult: ...
+
+class _HeadStepUnit(Unit[refemu.units.leankv.head_step.unit.State, _HeadStepResult]):
+    run: _HeadStepRun
+    unit_class: type[refemu.units.leankv.head_step.unit.HeadStep]
+    @cached_property
+    def run_jit(self) -> _HeadStepRun: ...
 
 class _IndexCounterRun(Protocol):
     def __call__(self, clear: ArrayLike, q: ArrayLike, valid: ArrayLike, amount: ArrayLike | None = ..., *, bits: int = ..., amount_bits: int = ..., counter_bits: int = ..., lanes: int = ...) -> refemu.units.kllm.index_counter.Result: ...
@@ -525,11 +653,11 @@ class _KvCompressorResult(Result):
     pruned: int
 
 class _KvCompressorRun(Protocol):
-    def __call__(self, op: ArrayLike, victim: ArrayLike, low_slot: ArrayLike, key: ArrayLike, value: ArrayLike, score: ArrayLike, position: ArrayLike, *, head_size: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., page_bytes: int = ..., preset: Literal['paper', 'diffkv'] = ...) -> _KvCompressorResult: ...
+    def __call__(self, op: ArrayLike, victim: ArrayLike, low_slot: ArrayLike, key: ArrayLike, value: ArrayLike, score: ArrayLike, position: ArrayLike, *, head_size: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., page_bytes: int = ..., preset: Literal['paper', 'diffkv'] = ..., high_pages: int = ..., low_pages: int = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _KvCompressorResult: ...
 
-class _KvCompressorUnit(Unit[refemu.units.leankv.kv_compressor.State, _KvCompressorResult]):
+class _KvCompressorUnit(Unit[refemu.units.leankv.kv_compressor.unit.State, _KvCompressorResult]):
     run: _KvCompressorRun
-    unit_class: type[refemu.units.leankv.kv_compressor.KvCompressor]
+    unit_class: type[refemu.units.leankv.kv_compressor.unit.KvCompressor]
     @cached_property
     def run_jit(self) -> _KvCompressorRun: ...
 
@@ -557,6 +685,60 @@ class _KvQuantizerUnit(Unit[refemu.units.leankv.kv_quantizer.State, _KvQuantizer
     unit_class: type[refemu.units.leankv.kv_quantizer.KvQuantizer]
     @cached_property
     def run_jit(self) -> _KvQuantizerRun: ...
+
+class _LayerStepResult(Result):
+    choice: numpy.ndarray
+    victim: numpy.ndarray
+    low_slot: numpy.ndarray
+    taken: numpy.ndarray
+    written: numpy.ndarray
+    moved: numpy.ndarray
+    out: numpy.ndarray
+    p: numpy.ndarray
+    scores: numpy.ndarray
+    seen: numpy.ndarray
+    stored: numpy.ndarray
+    loaded: numpy.ndarray
+    cells: numpy.ndarray
+    list_start: numpy.ndarray
+    free: numpy.ndarray
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    pruned: int
+    share_divisions: int
+    comparisons: int
+    tokens_written: int
+    requantized: int
+    plan_words: int
+    move_words: int
+    record_words: int
+    pages_read: int
+    key_words: int
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
+    macs: int
+    exps: int
+    softmax_divisions: int
+
+class _LayerStepRun(Protocol):
+    def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, kv_heads: int = ..., head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _LayerStepResult: ...
+
+class _LayerStepUnit(Unit[refemu.units.leankv.layer_step.State, _LayerStepResult]):
+    run: _LayerStepRun
+    unit_class: type[refemu.units.leankv.layer_step.LayerStep]
+    @cached_property
+    def run_jit(self) -> _LayerStepRun: ...
 
 class _MmaovpResult(Result):
     d: numpy.ndarray
@@ -919,6 +1101,11 @@ class _PagedAttentionResult(Result):
     out: numpy.ndarray
     p: numpy.ndarray
     score: numpy.ndarray
+    logits: numpy.ndarray | None
+    tops: numpy.ndarray | None
+    totals: numpy.ndarray | None
+    acc: numpy.ndarray | None
+    sums: numpy.ndarray | None
     pages: int
     key_words: int
     key_meta_words: int
@@ -926,12 +1113,18 @@ class _PagedAttentionResult(Result):
     val_meta_words: int
     score_words: int
     pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
     macs: int
     exps: int
     divisions: int
 
 class _PagedAttentionRun(Protocol):
-    def __call__(self, q: ArrayLike, images: ArrayLike, entry: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, newest: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., cells: int = ..., preset: Literal['paper', 'diffkv'] = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., include_self: bool = ..., gqa: Literal['max', 'mean'] = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _PagedAttentionResult: ...
+    def __call__(self, q: ArrayLike, images: ArrayLike, entry: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, newest: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., cells: int = ..., preset: Literal['paper', 'diffkv'] = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., include_self: bool = ..., gqa: Literal['max', 'mean'] = ..., warps: int = ..., sum_threads: int = ..., key_threads: int = ..., value_rows: int = ..., value_slots: int = ..., join: Literal['tree', 'sequential'] = ..., stages: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _PagedAttentionResult: ...
 
 class _PagedAttentionUnit(Unit[refemu.units.leankv.paged_attention.ports.State, _PagedAttentionResult]):
     run: _PagedAttentionRun
@@ -1093,6 +1286,8 @@ def find(name: Literal["bfp_pe"]) -> _BfpPeUnit: ...
 @overload
 def find(name: Literal["bfp_pe_array"]) -> _BfpPeArrayUnit: ...
 @overload
+def find(name: Literal["bfp_pe_array_clocked"]) -> _BfpPeArrayClockedUnit: ...
+@overload
 def find(name: Literal["bit_allocator"]) -> _BitAllocatorUnit: ...
 @overload
 def find(name: Literal["clustering"]) -> _ClusteringUnit: ...
@@ -1115,6 +1310,8 @@ def find(name: Literal["generation_compressor"]) -> _GenerationCompressorUnit: .
 @overload
 def find(name: Literal["harmonia_core"]) -> _HarmoniaCoreUnit: ...
 @overload
+def find(name: Literal["head_step"]) -> _HeadStepUnit: ...
+@overload
 def find(name: Literal["index_counter"]) -> _IndexCounterUnit: ...
 @overload
 def find(name: Literal["index_function"]) -> _IndexFunctionUnit: ...
@@ -1132,6 +1329,8 @@ def find(name: Literal["kllm_chip"]) -> _KllmChipUnit: ...
 def find(name: Literal["kv_compressor"]) -> _KvCompressorUnit: ...
 @overload
 def find(name: Literal["kv_quantizer"]) -> _KvQuantizerUnit: ...
+@overload
+def find(name: Literal["layer_step"]) -> _LayerStepUnit: ...
 @overload
 def find(name: Literal["mmaovp"]) -> _MmaovpUnit: ...
 @overload

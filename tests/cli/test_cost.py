@@ -34,5 +34,5 @@ def test_a_decode_step_costs_less(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*WORDS, "--scheme", "leankv"]) == 2
-    assert "scheme leankv has no machine" in capsys.readouterr().err
+    assert main([*WORDS, "--scheme", "fp16"]) == 2
+    assert "scheme fp16 has no machine" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """`refemu machine` prints every operation, the same in JSON, and ends with 1 where an element differs."""
 
 import json
+import re
 
 import pytest
 
@@ -22,6 +23,16 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert "0 elements differ from the scheme" in shown
     assert "D-olive-32" in shown
     assert (report["tokens"], report["phase"], report["layer"]) == (4, "prompt", 1)
+
+
+def test_modes_are_shown_by_kind_of_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """MACs of all three modes of Harmonia's PEs behind both windows, none of them 0."""
+    assert main(["machine", "--model", "tiny", "--scheme", "harmonia-kv4", "--tokens", "136"]) == 0
+    shown = capsys.readouterr().out
+
+    assert "by kind of work" in shown and "D-harmonia-51" in shown
+    for mode in ("M8W4", "M8M8", "M8M4"):
+        assert re.search(rf"{mode} [1-9]\d+", shown), mode
 
 
 def test_a_decode_step_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:

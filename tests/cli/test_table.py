@@ -32,3 +32,9 @@ def test_the_widest_column_gives_way_first_and_numbers_and_names_never() -> None
 
 def test_a_table_without_rows_has_a_header() -> None:
     assert list(output.table_lines(["name"], [], [], 80)) == ["name", "────"]
+
+
+def test_a_tied_space_is_one_at_which_no_cell_is_folded() -> None:
+    rows = [["a", f"array 12.5{output.TIED}%"]]
+    assert list(output.table_lines(["name", "use"], rows, [], 16))[2:] == ["a     array", "      12.5 %"]
+    assert list(output.table_lines(["name", "use"], rows, [], 80))[2:] == ["a     array 12.5 %"]

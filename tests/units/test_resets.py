@@ -35,11 +35,19 @@ TREES: Reset = {
     "root_min_valid": always(1),
 }
 
+STEPS: Reset = {
+    "window": always(1),
+    "taken": each("taken", -1),
+    "cells": each("cells", -1),
+    "free": lambda device: device.pages,
+}
+
 #: registers that are not 0 after reset: a port's smallest legal value, a free list, an empty page, a tree of one's own
 NOT_ZERO: dict[str, Reset] = {
     "bfp_aligner": {"m": always(1)},
     "bfp_converter": {"m": always(1), "ready": always(1)},
     "bfp_pe": {"slot": always(3)},
+    "bfp_pe_array_clocked": {"slot": each("slot", 3)},
     "clustering": {"element": always(-1), "scale": always(1)},
     "free_page_list": {
         "taken": each("taken", -1),
@@ -50,6 +58,7 @@ NOT_ZERO: dict[str, Reset] = {
     },
     "functional": {"top": always(LOWEST16)},
     "generation_compressor": {"window": always(1), "slots": each("slots", -1)},
+    "head_step": STEPS,
     "index_function": {"scale": always(ONE16)},
     "index_matmul": {
         "a_scale": lambda device: int(device.norm == "none"),
@@ -59,6 +68,7 @@ NOT_ZERO: dict[str, Reset] = {
     "k_offset": {"ready": always(1)},
     "kllm_chip": {"b_scale": each("b_scale", 1), "top": always(LOWEST16)},
     "kv_quantizer": {"bits": always(1)},
+    "layer_step": STEPS,
     "olive_requant": {
         "scale_a": always(ONE32),
         "scale_w": each("scale_w", ONE32),
@@ -119,6 +129,11 @@ def test_every_port_and_register_has_its_reset_value(unit: Unit, name: str) -> N
     assert state.event in ("reset", "idle")
 
 
+INSIDE_STEPS: dict[str, Callable[[Any], list[Any]]] = {
+    "manager": lambda device: [device.manager.snapshot()],
+    "heads": lambda device: [unit.state for unit in device.units],
+}
+
 #: registers inside registers that are not 0 after reset: every value that stands there, in order
 NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     "bfp_converter": {"comparing.m": lambda device: [1], "aligning.m": lambda device: [1]},
@@ -127,6 +142,8 @@ NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
         "lanes": lambda device: [lane.snapshot() for lane in device.array.lanes],
         "functional": lambda device: [device.functional and device.functional.snapshot()],
     },
+    "head_step": INSIDE_STEPS,
+    "layer_step": INSIDE_STEPS,
     "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},
 }
 

@@ -35,23 +35,29 @@ def accumulate_groups(p, power, factor, scaled, clear, partial16, product16, val
         s, sticky = np.float32(0), np.int64(0)
         for t in range(p.shape[1]):
             exact = np.float64(p[d, t]) * power[d, t]
-            half, now = np.float32(exact), np.int64(0)
-            if partial16:
-                half = round16_of_f64(exact)
-                lost = np.int64(abs(half) < MIN_NORMAL) & np.int64(np.float64(half) != exact)
-                now = np.int64(abs(half) == INFINITY) | (lost << 1)
-            term = half
-            if scaled[d, t]:
-                product = np.float64(half) * np.float64(factor[d, t])
-                term = np.float32(product)
-                if product16:
-                    term = round16_of_f64(product)
-            term = canonical(term)
+            term, now = group_term(exact, factor[d, t], scaled[d, t], partial16, product16)
             if clear[d, t]:
                 s, sticky = np.float32(0), np.int64(0)
             s = np.float32(s + term)
             sticky |= now | (np.int64(s != s) << 2)
             value[d, t], acc[d, t], flags[d, t] = term, canonical(s), sticky
+
+
+@kernel
+def group_term(exact, factor, scaled, partial16, product16):
+    """What the accumulator of a PE adds for one group, and its flags: 1 beyond fp16, 2 bits lost to a subnormal."""
+    half, now = np.float32(exact), np.int64(0)
+    if partial16:
+        half = round16_of_f64(exact)
+        lost = np.int64(abs(half) < MIN_NORMAL) & np.int64(np.float64(half) != exact)
+        now = np.int64(abs(half) == INFINITY) | (lost << 1)
+    term = half
+    if scaled:
+        product = np.float64(half) * np.float64(factor)
+        term = np.float32(product)
+        if product16:
+            term = round16_of_f64(product)
+    return canonical(term), now
 
 
 @kernel

@@ -52,6 +52,7 @@ class Operation:
     words: Mapping[str, int] = field(default_factory=dict)  #: port or buffer -> words moved
     kind: str = ""  #: of work, as in `Cost` tables: "quantize", "linear", ...
     cost: Cost = field(default_factory=Cost)  #: what the unit counted
+    counts: Mapping[str, int] = field(default_factory=dict)  #: what became of the data: tokens by precision, choices
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def run(
 
     References
     ----------
-    [olive §4, Fig. 8; kllm §IV-A, Fig. 6]
+    [olive §4, Fig. 8; kllm §IV-A, Fig. 6; leankv §6.1]
     """
     config = schemes.find(scheme)
     machine: Machine = machine_of(config)
@@ -109,7 +109,10 @@ def shortened(model: Model, config: Any, layer: int) -> Model:
 
 
 def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: Phase) -> list[Call]:
-    """What the parts of a block took and gave for a prompt of the first `tokens` ids, or for the token behind it."""
+    """What the parts of a block took and gave for a prompt of the first `tokens` ids, or for the token behind it.
+
+    Of a scheme whose steps are not computed like its prompts, the calls of the prompt come first in both phases.
+    """
     calls: list[Call] = []
 
     def keep(at: int, call: Call) -> None:
@@ -119,7 +122,8 @@ def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: 
     session = Session(observed(prepared, keep))
     session.append(ids[:tokens], last=True)
     if phase == "decode":
-        calls.clear()
+        if not getattr(prepared.config, "two_phases", False):  # else the step begins with what the prompt left
+            calls.clear()
         session.append(ids[tokens : tokens + 1], last=True)
     return calls
 
@@ -147,9 +151,9 @@ def observed(prepared: Any, see: Callable[[int, Call], object]) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Arrays as they are now; a cache stays itself, since nothing is appended behind the calls that are kept."""
+    """Arrays as they are now, and a shallow copy of anything else: a cache may take other arrays in a later pass."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list | tuple):
         return tuple(_copied(part) for part in value)
-    return value
+    return copy.copy(value)

@@ -47,6 +47,7 @@ M8W4, M8M4, M8M8 = range(3)  #: Modes: INT4 weights; 8 by 4 bits of mantissa; 8 
 MODES = ("M8W4", "M8M4", "M8M8")  #: Names of the modes, in the order of their numbers
 POINT = (-22, -40, -44)  #: what is added to the exponents of a partial sum, by mode: 14 + m for each BFP operand
 FP16_OVERFLOW, FP16_UNDERFLOW, INVALID = 1, 2, 4  #: Bits of the port `flags`
+NAN = 0x7FC0_0000  #: the one word of NaN
 MOST = 122_400  #: largest magnitude of a sub-PE's sum, 32 * 255 * 15
 
 
@@ -309,7 +310,8 @@ def word(x: float | np.floating | np.ndarray) -> int:
     [harmonia §IV-B]
     """
     with np.errstate(over="ignore"):
-        return int(fp16.canonical(np.float32(x)).view(np.uint32))
+        rounded = np.float32(x)
+    return int(rounded.view(np.uint32)) if rounded == rounded else NAN
 
 
 def require_legal(name: str, mode: ArrayLike, w_scale: ArrayLike, **others: ArrayLike) -> None:

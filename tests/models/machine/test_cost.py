@@ -17,6 +17,10 @@ SCHEMES = [
     "kllm-a3",
     "kllm-a4-s",
     "kllm-a4:outlier_percent=5",
+    "harmonia-kv4",
+    "harmonia-kv8",
+    "harmonia-kv4-naive",
+    "harmonia-kv4:n_initial=4,n_local=5",
 ]
 
 
@@ -42,7 +46,7 @@ def test_costs_of_layer_norms_and_biases_are_those_of_the_machine(model: str) ->
         assert costs == machine.run(model, "kllm-a4", layer, 7).costs
 
 
-@pytest.mark.parametrize("scheme", ["olive-4", "kllm-a4"])
+@pytest.mark.parametrize("scheme", ["olive-4", "kllm-a4", "harmonia-kv4"])
 def test_run_has_the_costs_among_its_counters(scheme: str) -> None:
     model = models.load("tiny")
     ids = model.tokenizer.encode(text.default())[:9]
@@ -100,7 +104,7 @@ def test_costs_add_up() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"scheme": "harmonia-kv4"}, "scheme harmonia-kv4 has no machine"),
+        ({"scheme": "fp16"}, "scheme fp16 has no machine"),
         ({"tokens": 0}, "tokens must be"),
         ({"model": "tiny-encoder"}, "is an encoder"),
     ],

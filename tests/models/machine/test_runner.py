@@ -11,7 +11,7 @@ from refemu.models import machine, schemes, text
 from refemu.models.machine import runner
 from refemu.models.machine.runner import Phase
 
-SCHEMES = ["olive-4", "olive-8", "kllm-a4", "kllm-a3"]
+SCHEMES = ["olive-4", "olive-8", "kllm-a4", "kllm-a3", "harmonia-kv4", "harmonia-kv8"]
 
 
 def arrays(output: Any) -> list[bytes]:
@@ -51,10 +51,20 @@ def test_only_the_phase_is_recorded(phase: Phase, rows: int) -> None:
     assert {len(call.inputs[-1]) for call in calls if call.part == "linear"} == {rows}
 
 
+def test_a_step_of_a_scheme_with_two_phases_begins_with_its_prompt() -> None:
+    model = models.load("tiny")
+    ids = model.tokenizer.encode(text.default())
+
+    calls = runner.recorded(models.prepare(model, "leankv"), 1, ids, 5, "decode")
+
+    caches = [call.inputs for call in calls if call.part == "attention"]
+    assert [len(q) for q, _ in caches] == [5, 1] and [len(cache.key) for _, cache in caches] == [5, 1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param({"scheme": "leankv"}, "scheme leankv has no machine; those of olive-4", id="scheme"),
+        pytest.param({"scheme": "fp16"}, "scheme fp16 has no machine; those of olive-4", id="scheme"),
         pytest.param({"layer": 99}, "layer must be", id="layer"),
         pytest.param({"tokens": 0}, "tokens must be", id="tokens"),
         pytest.param({"tokens": 1 << 20}, "tokens must be", id="context"),

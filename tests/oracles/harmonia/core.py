@@ -1,75 +1,35 @@
 """One product through Harmonia's accelerator, event by event [harmonia §IV-A, Fig. 12], on Python numbers.
 
 What is computed is a set of places; after every block all parts of C are looked through for those that are whole now.
-Operands are rows of `bfp.Group`, weights rows of (codes of a BFP group, FP16 word of its factor).
+`core_values` says what the values are.
 
-    Product(kind, rows, inner, columns, ...)
-    events(product, a, b, frozen)     -> the Moment after every event
-    words(product, a, b, frozen)      -> C in FP16 before its conversion, and the offsets
+    events(product, a, b, given)     -> the Moment after every event
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from tests.oracles import exp, fp16
-from tests.oracles.fp16 import f32
-from tests.oracles.harmonia import bfp, units
-from tests.oracles.kllm import functions
+from tests.oracles import fp16
+from tests.oracles.harmonia import units
+from tests.oracles.harmonia.core_values import (
+    NOTHING,
+    Given,
+    Matrix,
+    Product,
+    behind,
+    encoded,
+    halves,
+    stages,
+    summed,
+    tracked,
+    with_bias,
+)
 
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
-Matrix = list[list[int]]
 Part = tuple[int, int, int, int]  #: first row, first column, row and column behind the last
-
-
-@dataclass(frozen=True)
-class Product:
-    """What is asked for; names as those of the unit."""
-
-    kind: str
-    rows: int
-    inner: int
-    columns: int
-    b_type: str = "int4"
-    m: int = 8
-    tile_m: int = 64
-    tile_k: int = 64
-    head_dim: int = 32
-    start: int = 0
-    base: int = 10000
-    activation: str = "none"
-    force: int = 0
-    partial: str = "fp16"
-    rotation: str = "half"
-    window: int = 32
-
-    @property
-    def groups(self) -> int:
-        """Of 32 in a reduction."""
-        return math.ceil(self.inner / 32)
-
-    @property
-    def shifted(self) -> bool:
-        """Whether keys lose offsets."""
-        return self.kind == "k" and self.window > 0
-
-    @property
-    def tracked(self) -> int:
-        """Rows at positions inside the window of the prompt."""
-        return sum(self.start + row < self.window for row in range(self.rows)) if self.kind == "k" else 0
-
-    @property
-    def ends(self) -> list[int]:
-        """Columns where a group ends, and 0; of V where the array's columns end."""
-        if self.kind == "v":
-            return sorted({0, self.columns, *range(0, self.columns, 16)})
-        head = self.head_dim if self.kind in ("q", "k") else self.columns
-        return sorted({0, self.columns, *(c for c in range(self.columns) if c % head % 32 == 0)})
 
 
 @dataclass(frozen=True)
@@ -88,11 +48,14 @@ class Moment:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int] = ()) -> Iterator[Moment]:
+def events(p: Product, a: Sequence[Any], b: Sequence[Any], given: Given = NOTHING) -> Iterator[Moment]:
     """The Moment after every event."""
-    sums = [[dot(p, row, column) for column in b] for row in a]
-    raw = [[fp16.from_float(x) for x in row] for row in sums]
-    turned, final, offset = stages(p, raw, frozen)
+    sums = summed(p, a, b, given)
+    before = sums if p.bias_add != "accumulator" else with_bias(sums, given.bias)
+    raw = halves(before)
+    ready = raw if p.bias_add != "after" else behind(raw, given.bias)
+    turned, final, offset = stages(p, ready, given)
+    window = tracked(p, given)
     y, sign, mantissa = ([[0] * p.columns for _ in range(p.rows)] for _ in range(3))
     codes = encoded(p, final)
     exponent = [[0] * len(row) for row in codes[2]]
@@ -101,11 +64,14 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
             (
                 "fetched",
                 "reads",
+                "words",
                 "passes",
                 "cycles",
                 "macs",
+                "wide_macs",
                 "fp32_adds",
                 "half_columns",
+                "bias_adds",
                 "compare_cycles",
                 "align_cycles",
                 "comparisons",
@@ -116,25 +82,26 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
             0,
         ),
         peak=(0,) * p.columns * p.shifted,
-        frozen=p.shifted and not p.tracked,
+        frozen=p.shifted and not window,
         offset=(0,) * p.columns * p.shifted,
     )
-    for event, part, counts in plan(p):
+    for event, part, counts in plan(p, given):
         top, left, bottom, right = part
         now = replace(now, event=event, counters={n: c + counts.get(n, 0) for n, c in now.counters.items()})
         if event == "compute":
             now = replace(now, sums=passes(p, sums, part))
-        source = {"fp2half": raw, "vector": turned}.get(event)
-        if source:
+        if event == "bias" and p.bias_add == "accumulator":
+            now = replace(now, sums=passes(p, before, part))
+        elif source := {"fp2half": raw, "bias": ready, "vector": turned}.get(event):
             now = replace(now, sums=())
             fill(y, source, part)
         if event == "offset":
-            seen = [row for row in range(bottom) if row < p.tracked]
+            seen = [row for row in range(bottom) if row < window]
             now = replace(
                 now, peak=tuple(max((turned[r][c] & 0x7FFF for r in seen), default=0) for c in range(p.columns))
             )
-            first = 0 if bottom >= p.tracked > top else max(top, p.tracked)
-            if bottom >= p.tracked:
+            first = 0 if bottom >= window > top else max(top, window)
+            if bottom >= window:
                 fill(y, final, (first, 0, bottom, p.columns))
                 now = replace(now, offset=tuple(offset), frozen=True)
         if event == "convert":
@@ -148,36 +115,73 @@ def events(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int]
         yield (now := replace(now, y=flat(y), sign=flat(sign), mantissa=flat(mantissa), exponent=flat(exponent)))
 
 
-def plan(p: Product) -> Iterator[tuple[str, Part, dict[str, int]]]:
+def plan(p: Product, given: Given) -> Iterator[tuple[str, Part, dict[str, int]]]:
     """Events, where they happen, and what they count."""
     done: dict[str, set[Part]] = {name: set() for name in ("vector", "offset", "convert")}
-    places: set[tuple[int, int]] = set()
+    there: set[tuple[int, int]] = set()
     flow = p.force or units.choose(p.rows, p.inner, p.columns, p.tile_m, p.tile_k)
-    slots = 2 if p.b_type == "bfp8" else 1
     for event, mt, kt, count in units.fdgf_events(p.rows, p.inner, p.columns, p.tile_m, p.tile_k, flow):
         if event != "compute":
             yield "load", (0, 0, 0, 0), {"fetched": count}
             continue
         for block in blocks(p, mt, kt, flow):
-            high, wide = math.ceil((block[2] - block[0]) / 8), math.ceil((block[3] - block[1]) / 16)
-            size = area(block)
-            yield "dispatch", block, {"reads": high * wide * p.groups}
+            high, size = math.ceil((block[2] - block[0]) / 8), area(block)
+            made = [each for tile in tiles(block) for each in array_passes(p, tile, given)]
+            yield "dispatch", block, {"reads": len(made) * p.groups, "words": sum(words for _, words, _ in made)}
             yield (
                 "compute",
                 block,
                 {
-                    "passes": high * wide,
-                    "cycles": high * wide * (slots * p.groups + 15),
+                    "passes": len(made),
+                    "cycles": sum(slots + 15 for slots, _, _ in made),
                     "macs": 32 * p.groups * size,
+                    "wide_macs": sum(count for _, _, count in made),
                     "fp32_adds": p.groups * size,
                 },
             )
-            yield "fp2half", block, {"half_columns": high * (block[3] - block[1])}
-            places |= inside(block)
-            yield from follow(p, places, done)
+            half: Any = ("fp2half", block, {"half_columns": high * (block[3] - block[1])})
+            added: Any = ("bias", block, {"bias_adds": size})
+            yield from {"none": [half], "after": [half, added], "accumulator": [added, half]}[p.bias_add]
+            there |= inside(block)
+            yield from follow(p, there, done, tracked(p, given))
 
 
-def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]]) -> Iterator[Any]:
+def tiles(block: Part) -> list[Part]:
+    """Parts of 8 x 16 of a block, row by row."""
+    top, left, bottom, right = block
+    return [
+        (row, column, min(row + 8, bottom), min(column + 16, right))
+        for row in range(top, bottom, 8)
+        for column in range(left, right, 16)
+    ]
+
+
+def array_passes(p: Product, tile: Part, given: Given) -> list[tuple[int, int, int]]:
+    """Of every pass over a tile: cycles of column 0, nibble planes of B, MACs in groups of two slots."""
+    top, left, bottom, right = tile
+    width, count = right - left, area(tile)
+    if p.b_type != "mixed":
+        nibbles = 2 if p.b_type == "bfp8" else 1
+        return [(nibbles * p.groups, nibbles * p.groups * width, (nibbles - 1) * 32 * p.groups * count)]
+    seen = [codes_of(p, given.wide[row], left, right) for row in range(top, bottom)]
+    kinds = [seen] if p.codes == "rows" else [[each] for each in dict.fromkeys(seen)]
+    found = []
+    for kind in kinds:
+        double = sum(any(1 in row[g] for row in kind) for g in range(p.groups))
+        members = len([each for each in seen if each in kind])
+        planes = sum(1 + bit for row in kind for group in row for bit in group)
+        found.append((p.groups + double, planes, 32 * double * members * width))
+    return found
+
+
+def codes_of(p: Product, wide: Sequence[int], left: int, right: int) -> tuple[tuple[int, ...], ...]:
+    """By group, whether a row sees each of some columns in 8 bits."""
+    if p.kind == "score":
+        return (tuple(wide[left:right]),) * p.groups
+    return tuple((bit,) * (right - left) for bit in wide)
+
+
+def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]], window: int) -> Iterator[Any]:
     """What the places that are there allow by now."""
     chosen = max(1, p.columns // 32)
     for part in whole(vector_parts(p), places, done["vector"]):
@@ -192,15 +196,15 @@ def follow(p: Product, places: set[tuple[int, int]], done: dict[str, set[Part]])
         if not inside(band) <= turned:
             return
         done["offset"].add(band)
-        new = len([row for row in range(band[0], band[2]) if row < p.tracked])
-        closes = band[0] < p.tracked <= band[2]
-        put = (p.tracked if closes else 0) + band[2] - band[0] - new
+        new = len([row for row in range(band[0], band[2]) if row < window])
+        closes = band[0] < window <= band[2]
+        put = (window if closes else 0) + band[2] - band[0] - new
         yield (
             "offset",
             band,
             {"tracked": new * p.columns + (chosen * (p.columns - 1) if closes else 0), "subtractions": chosen * put},
         )
-        if band[2] >= p.tracked:
+        if band[2] >= window:
             yield from convert(p, {(r, c) for r in range(band[2]) for c in range(p.columns)}, done)
 
 
@@ -278,110 +282,4 @@ def passes(p: Product, sums: Sequence[Sequence[float]], part: Part) -> tuple[int
         for column in range(left, right, 16)
         for r in range(row, row + 8)
         for c in range(column, column + 16)
-    )
-
-
-# What is computed.
-
-
-def words(p: Product, a: Sequence[Any], b: Sequence[Any], frozen: Sequence[int] = ()) -> tuple[Matrix, list[int]]:
-    """C in FP16 before its conversion, and the offsets that its rows lost."""
-    _, final, offset = stages(p, [[fp16.from_float(dot(p, row, column)) for column in b] for row in a], frozen)
-    return final, offset
-
-
-def dot(p: Product, a: Sequence[bfp.Group], b: Sequence[Any]) -> float:
-    """FP32 sum over the groups in order; exact inside a group."""
-    terms = []
-    for x, y in zip(a, b, strict=True):
-        left = [-m if s else m for s, m in zip(x.sign, x.mantissa, strict=True)]
-        if p.b_type == "int4":
-            codes, factor = y
-            terms.append((sum(map(int.__mul__, left, codes)) * bfp.unit(x.exponent, x.m), fp16.to_float(factor)))
-        else:
-            right = [-m if s else m for s, m in zip(y.sign, y.mantissa, strict=True)]
-            worth = bfp.unit(x.exponent, x.m) * bfp.unit(y.exponent, y.m)
-            terms.append((sum(map(int.__mul__, left, right)) * worth, None))
-    return units.accumulate(terms, "paper" if p.partial == "fp16" else "exact")[0]
-
-
-def stages(p: Product, raw: Matrix, frozen: Sequence[int]) -> tuple[Matrix, Matrix, list[int]]:
-    """C behind the vector unit, behind the offsets, and those."""
-    turned = [vector(p, row, p.start + r) for r, row in enumerate(raw)]
-    if not p.shifted:
-        return turned, turned, []
-    offset = units.k_offsets(turned[: p.tracked])[0] if p.tracked else list(frozen)
-    return turned, [units.apply_offsets(row, offset) for row in turned], offset
-
-
-def vector(p: Product, row: Sequence[int], position: int) -> list[int]:
-    """The vector unit on a row of FP16 words."""
-    if p.kind == "score":
-        return softmax(row[: position + 1], p.inner) + [0] * (p.columns - position - 1)
-    if p.kind in ("q", "k") and p.rotation != "none":
-        return [
-            word
-            for first in range(0, p.columns, p.head_dim)
-            for word in rotated(row[first : first + p.head_dim], position, p)
-        ]
-    if p.activation == "none":
-        return list(row)
-    return [functions.function16(p.activation, word) for word in row]
-
-
-def rotated(head: Sequence[int], position: int, p: Product) -> list[int]:
-    """(a, b) -> (a c - b s, a s + b c), products and sums in FP32, then FP16."""
-    found, half = list(head), len(head) // 2
-    for i in range(half):
-        j, k = (2 * i, 2 * i + 1) if p.rotation == "interleaved" else (i, i + half)
-        c, s = cos_sin(position, i, len(head), p.base)
-        x, y = fp16.to_float(head[j]), fp16.to_float(head[k])
-        found[j] = fp16.from_float(f32(f32(x * c) - f32(y * s)))
-        found[k] = fp16.from_float(f32(f32(x * s) + f32(y * c)))
-    return found
-
-
-@cache
-def cos_sin(position: int, i: int, head_dim: int, base: int) -> tuple[float, float]:
-    """Of position * base**(-2i / head_dim), each rounded once to FP32; by their series, with 60 digits."""
-    context = exp.CONTEXT
-    power = context.exp(context.multiply(context.ln(Decimal(base)), context.divide(Decimal(-2 * i), Decimal(head_dim))))
-    x = Fraction(context.remainder(context.multiply(Decimal(position), power), 2 * PI))
-    term, sums = Fraction(1), [Fraction(0), Fraction(0)]
-    for n in range(80):
-        sums[n % 2] += term * (-1) ** (n // 2)
-        term = Fraction(round(term * x / (n + 1) * 10**50), 10**50)
-    return fp16.f32_from_fraction(sums[0]), fp16.f32_from_fraction(sums[1])
-
-
-def softmax(row: Sequence[int], head_dim: int) -> list[int]:
-    """Of scores scaled in FP32; the sum in ascending order."""
-    scale = f32(1 / math.sqrt(head_dim))
-    x = [f32(fp16.to_float(word) * scale) for word in row]
-    e = [exp.exp32(f32(value - max(x))) for value in x]
-    total = 0.0
-    for value in e:
-        total = f32(total + value)
-    return [fp16.from_float(f32(value / total)) for value in e]
-
-
-def encoded(p: Product, y: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Signs, mantissas, exponents of C as the converter leaves them; of kind "final" there are none."""
-    zeros = [[0] * p.columns for _ in y]
-    if p.kind == "v":
-        columns = [bfp.encode([row[c] for row in y], p.m) for c in range(p.columns)]
-        sign, mantissa = (
-            [[value for group in column for value in getattr(group, name)][: p.rows] for column in columns]
-            for name in ("sign", "mantissa")
-        )
-        exponent = [[group.exponent for group in column] for column in columns]
-        return tuple([list(row) for row in zip(*part, strict=True)] for part in (sign, mantissa, exponent))  # type: ignore[return-value]
-    rows = [[bfp.encode_group(row[left:right], p.m) for left, right in pairwise(p.ends)] for row in y]
-    exponent = [[group.exponent for group in row] for row in rows]
-    if p.kind == "final":
-        return zeros, zeros, [[0] * len(row) for row in exponent]
-    return (
-        [[x for group in row for x in group.sign] for row in rows],
-        [[x for group in row for x in group.mantissa] for row in rows],
-        exponent,
     )

@@ -1,129 +1,19 @@
 """The core against an oracle of its own: every register after every event, codes and counters of every kind."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytest
 
-from refemu.arith.checks import Refused
-from refemu.formats import BFP4, BFP8
-from refemu.formats.groupint import INT4_G128
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import harmonia_core, k_offset
 from refemu.units.harmonia.harmonia_core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import plan
 from refemu.units.harmonia.harmonia_core.ports import COUNTERS
-from tests.oracles.harmonia import bfp, units
-from tests.oracles.harmonia import core as oracle
+from tests.oracles.harmonia import core_values, units
+from tests.units.harmonia.core_products import KEYS, PRODUCTS, Product, at, widths
 
 IMPLEMENTATIONS = [pytest.param(harmonia_core.run, id="unit"), pytest.param(harmonia_core.UNIT.run_jit, id="twin")]
-FORMATS = {"bfp8": BFP8, "bfp4": BFP4}
-
-
-def half(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float16)
-
-
-class Product:
-    """A random product: its ports, its configuration, and the same operands for the oracle."""
-
-    def __init__(
-        self,
-        kind: str,
-        rows: int,
-        inner: int,
-        columns: int,
-        b_type: str = "int4",
-        seed: int = 1,
-        frozen: np.ndarray | None = None,
-        **options: Any,
-    ) -> None:
-        left, right = half((rows, inner), seed), half((columns, inner), seed + 1)
-        a, groups = BFP8.encode(left), -(-inner // 32)
-        self.config: dict[str, Any] = {
-            "kind": kind,
-            "rows": rows,
-            "inner": inner,
-            "columns": columns,
-            "b_type": b_type,
-            **options,
-        }
-        zeros, none = np.zeros((columns, inner), int), np.zeros((columns, groups), int)
-        self.a = [bfp.encode(row) for row in left.view(np.uint16).tolist()]
-        if b_type == "int4":
-            b: Any = INT4_G128.encode(right.astype(np.float32))
-            factors = b.scales_of(32).view(np.uint16)
-            fields = (b.code & 15, zeros, none, factors)
-            codes = np.pad(b.code, ((0, 0), (0, 32 * groups - inner))).reshape(columns, groups, 32)
-            self.b: Any = [
-                list(zip(row, words, strict=True)) for row, words in zip(codes.tolist(), factors.tolist(), strict=True)
-            ]
-        else:
-            b = FORMATS[b_type].encode(right)
-            fields = (b.mantissa, b.sign, b.exponent, none)
-            self.b = [bfp.encode(row, 8 if b_type == "bfp8" else 4) for row in right.view(np.uint16).tolist()]
-        names = ("a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale")
-        arrays = dict(zip(names, (a.sign, a.mantissa, a.exponent, *fields), strict=True))
-        self.frozen = () if frozen is None else frozen.view(np.uint16).tolist()
-        if frozen is not None:
-            arrays["frozen"] = frozen.view(np.uint16)
-        self.ports = {
-            name: array.reshape(-1) if array.size > 1 else array.reshape(()) for name, array in arrays.items()
-        }
-        self.wanted = oracle.Product(**self.config)
-
-    def run(self, run: Any, **options: Any) -> Any:
-        return run(**{**self.ports, **self.config, **options})
-
-    @cached_property
-    def moments(self) -> list[oracle.Moment]:
-        return list(oracle.events(self.wanted, self.a, self.b, self.frozen))
-
-    def y(self, result: Any) -> np.ndarray:
-        return np.asarray(result.y).reshape(self.wanted.rows, self.wanted.columns)
-
-
-def offsets(channels: int, seed: int = 5) -> np.ndarray:
-    """What a prompt leaves behind: one channel in 32."""
-    found = np.zeros(channels, np.float16)
-    found[7::32] = half((channels,), seed)[7::32]
-    return found
-
-
-KEYS = {"rotation": "interleaved", "head_dim": 16}
-PRODUCTS = {
-    "linear": Product("linear", 9, 40, 33),
-    "linear of one": Product("linear", 1, 1, 1),
-    "silu": Product("linear", 4, 32, 40, activation="silu"),
-    "relu": Product("linear", 4, 32, 40, activation="relu"),
-    "final": Product("final", 9, 64, 20),
-    "exact": Product("linear", 3, 64, 16, partial="fp32"),
-    "context": Product("context", 5, 70, 40, "bfp8"),
-    "context at 4 bits": Product("context", 5, 32, 40, "bfp4", m=6),
-    "v": Product("v", 37, 32, 20),
-    "v of 4 bits": Product("v", 1, 32, 17, m=4),
-    "v of one": Product("v", 1, 33, 1),
-    "v by tiles": Product("v", 70, 32, 40, tile_m=32, tile_k=32),
-    "tiles down": Product("linear", 40, 32, 70, tile_m=32, tile_k=32, force=1),
-    "tiles along": Product("linear", 40, 32, 70, tile_m=32, tile_k=32, force=2),
-    "score": Product("score", 3, 32, 35, "bfp8", start=30),
-    "score of 16": Product("score", 9, 16, 70, "bfp4", start=61),
-    "q": Product("q", 5, 32, 128, head_dim=64, start=3),
-    "q interleaved": Product("q", 9, 32, 64, start=70, **KEYS),
-    "q by tiles": Product("q", 33, 32, 144, head_dim=48, tile_m=32, tile_k=32, force=1),
-    "q not turned": Product("q", 3, 32, 20, head_dim=5, rotation="none"),
-    "k": Product("k", 5, 32, 64, head_dim=64),
-    "k of a window": Product("k", 32, 32, 32),
-    "k beyond it": Product("k", 34, 32, 64, **KEYS),
-    "k by tiles": Product("k", 41, 32, 80, tile_m=32, tile_k=32, head_dim=40, force=1),
-    "k, two channels": Product("k", 10, 32, 96, head_dim=48, rotation="none"),
-    "k of a short prompt": Product("k", 12, 32, 32, window=5),
-    "k without offsets": Product("k", 34, 32, 32, window=0),
-    "later without": Product("k", 2, 32, 32, window=0, start=9),
-    "a later key": Product("k", 1, 32, 64, start=100, frozen=offsets(64), **KEYS),
-    "later keys": Product("k", 10, 32, 64, head_dim=64, start=32, frozen=offsets(64)),
-    "behind a short prompt": Product("k", 3, 32, 32, start=5, window=5, frozen=offsets(32), base=100),
-}
 CASES = [pytest.param(product, id=name) for name, product in PRODUCTS.items()]
 
 
@@ -149,7 +39,7 @@ def test_every_register_after_every_event(product: Product) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("product", CASES)
 def test_results_are_the_oracles(run: Any, product: Product) -> None:
-    """[harmonia §IV-A] D-harmonia-25, D-harmonia-26: codes, words, offsets and counters at the end. D-arith-8."""
+    """[harmonia §IV-A] Codes, words, offsets, counters. D-harmonia-25, D-harmonia-26, D-harmonia-48, D-arith-8."""
     result, wanted = product.run(run), product.moments[-1]
 
     for name in ("sign", "mantissa", "exponent", "y", "offset"):
@@ -162,8 +52,9 @@ def test_a_prompt_and_later_keys_lose_the_same(run: Any) -> None:
     """[harmonia §III-C] D-harmonia-26: whatever is behind the window, in the prompt or later, has its offsets."""
     whole = Product("k", 40, 32, 64, **KEYS)
     begun = whole.run(run)
-    later = Product("k", 3, 32, 64, seed=9, start=40, frozen=begun.offset.view(np.float16), **KEYS)
-    words, offset = oracle.words(later.wanted, later.a, later.b, begun.offset.tolist())
+    frozen = core_values.Given(frozen=begun.offset.tolist())
+    later = Product("k", 3, 32, 64, seed=9, start=40, given=frozen, **KEYS)
+    words, offset = core_values.words(later.wanted, later.a, later.b, frozen)
 
     assert begun.offset.any() and offset == begun.offset.tolist()
     result = later.run(run)
@@ -174,7 +65,7 @@ def test_a_prompt_and_later_keys_lose_the_same(run: Any) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_queries_and_later_keys_differ_by_the_offsets_only(run: Any) -> None:
     """[harmonia §IV-A (5)] At position 100 nothing is tracked: zeros in, zeros off, whatever the peaks are."""
-    later = Product("k", 1, 64, 64, start=100, frozen=np.zeros(64, np.float16))
+    later = Product("k", 1, 64, 64, start=100, given=core_values.Given(frozen=[0] * 64))
     k, q = later.run(run), replace_kind(later, "q").run(run)
 
     assert k.y.tolist() == q.y.tolist() and k.tracked == 0 and not k.offset.any()
@@ -237,6 +128,72 @@ def test_counters_are_those_of_the_parts(run: Any) -> None:
     assert (result.compare_cycles, result.align_cycles, result.comparisons) == (66, 66, 9 * 33)
 
 
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_windows_end_by_position(run: Any) -> None:
+    """D-harmonia-45: rows 2 and 3 stand behind a window of four tokens, row 4 of a whole prompt does."""
+    apart = Product("k", 5, 32, 32, window=4, given=at(0, 1, 4, 5, 6), positions="port").run(run)
+    prompt = Product("k", 5, 32, 32, window=4).run(run)
+
+    assert (apart.tracked, prompt.tracked) == (2 * 32 + 31, 4 * 32 + 31)
+    assert apart.offset.tolist() == Product("k", 2, 32, 32, seed=1).run(run).offset.tolist()
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_positions_at_a_port_are_those_from_the_start(run: Any) -> None:
+    """D-harmonia-45."""
+    for kind, start in (("q", 70), ("score", 20), ("k", 0)):
+        given = at(*range(start, start + 5))
+        b_type = "bfp8" if kind == "score" else "int4"
+        one, two = (
+            Product(kind, 5, 32, 32, b_type, start=start).run(run),
+            Product(kind, 5, 32, 32, b_type, given=given, positions="port").run(run),
+        )
+        assert one.equals(two)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_rows_that_see_other_codes_cost_cycles_or_words(run: Any) -> None:
+    """D-harmonia-46: 8 rows, 4 groups of one column tile; row r sees r // 2 groups in 8 bits: four sets of codes."""
+    wide = core_values.Given(wide=[[int(group < row // 2) for group in range(4)] for row in range(8)])
+    product = Product("final", 8, 128, 16, "mixed", given=wide)
+    sets, rows = product.run(run), product.run(run, codes="rows")
+
+    assert sets.y.tolist() == rows.y.tolist()
+    assert (sets.passes, rows.passes) == (4, 1)
+    assert (int(sets.array_cycles), int(rows.array_cycles)) == (4 * (4 + 15) + 0 + 1 + 2 + 3, 4 + 3 + 15)
+    assert (int(sets.array_words), int(rows.array_words)) == (16 * (4 * 4 + 6), 16 * (8 * 4 + 12))
+    assert (sets.reads, rows.reads) == (16, 4)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_one_width_of_all_codes_is_that_type(run: Any) -> None:
+    """D-harmonia-36: 8-bit codes, or their upper nibbles, in one pass; half the cycles at 4 bits."""
+    whole = Product("final", 5, 64, 20, "bfp8")
+    for bit, b_type in ((1, "bfp8"), (0, "bfp4")):
+        given = core_values.Given(wide=[[bit] * 2] * 5)
+        found, due = Product("final", 5, 64, 20, "mixed", given=given).run(run), Product("final", 5, 64, 20, b_type)
+        assert found.y.tolist() == due.run(run).y.tolist() and found.cycles == due.run(run).cycles
+    assert whole.run(run).cycles == 2 * (2 * 2 + 15)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_heads_that_end_inside_a_group_are_filled_with_zeros(run: Any) -> None:
+    """D-harmonia-47: scores of heads of 16 channels are those of the same heads with 16 channels of 0."""
+    short = Product("score", 3, 16, 35, "bfp8", start=30)
+    ports = dict(short.ports)
+    for name, rows in (("a_sign", 3), ("a_mag", 3), ("b", 35), ("b_sign", 35)):
+        ports[name] = np.pad(ports[name].reshape(rows, 16), ((0, 0), (0, 16)), constant_values=name == "b").reshape(-1)
+    sums = [
+        run(**each, **config)
+        for each, config in (
+            (short.ports, short.config | {"kind": "final", "start": 0}),
+            (ports, short.config | {"kind": "final", "start": 0, "inner": 32}),
+        )
+    ]
+
+    assert sums[0].y.tolist() == sums[1].y.tolist()
+
+
 def test_a_result_beyond_fp16_is_refused_by_the_converter_and_changes_nothing() -> None:
     product = Product("linear", 1, 32, 32, "int4")
     ports = product.ports | {"a_exp": np.array(30), "w_scale": np.full(32, 0x7BFF)}
@@ -272,7 +229,9 @@ BAD = [
     pytest.param({"m": 12}, r"m must be in \[1, 11\], got 12", id="m"),
     pytest.param({"b_type": "int8"}, "b_type must be one of", id="b_type"),
     pytest.param({"activation": "gelu"}, "activation must be one of", id="activation"),
-    pytest.param({"kind": "v", "activation": "silu"}, "activation goes with kind 'linear', got 'v'", id="which"),
+    pytest.param(
+        {"kind": "v", "activation": "silu"}, "activation goes with kind 'linear' or 'final', got 'v'", id="which"
+    ),
     pytest.param({"kind": "q", "head_dim": 12}, "whole heads, got 32 columns and head_dim 12", id="head"),
     pytest.param({"kind": "k", "head_dim": 1}, "head_dim must be even under rotation 'half', got 1", id="odd"),
     pytest.param({"rotation": "both"}, "rotation must be one of 'half', 'interleaved', 'none', got 'both'", id="pairs"),
@@ -281,7 +240,7 @@ BAD = [
     pytest.param({"kind": "k", "start": 8}, "start must be 0 or behind the window of 32 tokens, .* got 8", id="inside"),
     pytest.param({"kind": "k", "start": 32}, "frozen: kind 'k' from position 32 on needs the offsets", id="frozen"),
     pytest.param(
-        {"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes no offsets", id="unasked"
+        {"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes none", id="unasked"
     ),
     pytest.param(
         {"kind": "k", "start": 32, "frozen": np.full(32, 0x7C00)}, "frozen must be finite, got 0x7c00 at", id="infinite"
@@ -291,6 +250,36 @@ BAD = [
         "frozen must have at most 1 channels that are not 0, got 32",
         id="many",
     ),
+    pytest.param({"kind": "context", "columns": 16}, "a head of whole groups of 32, .* got 16", id="padding"),
+    pytest.param({"positions": "port"}, "position: .* needs the position of every row, got none", id="no position"),
+    pytest.param({"position": np.arange(2)}, "position: kind 'linear' with positions 'start' takes none", id="placed"),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 3])}, r"must ascend .* got 3 at index \(1,\)", id="twice"
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 2])}, r"must ascend .* got 2 at index \(1,\)", id="back"
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 4]), "start": 4}, "must be 4 or more, .* got 3", id="early"
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 4]), "kind": "k"},
+        "of the first key must be 0, .* got 3",
+        id="late",
+    ),
+    pytest.param(
+        {"positions": "port", "position": np.array([3, 32]), "kind": "score"}, "one of 32 keys, got 32", id="no key"
+    ),
+    pytest.param({"b_type": "mixed"}, "wide: .* needs which codes have 8 bits, got none", id="no widths"),
+    pytest.param({"codes": "both"}, "codes must be one of 'sets', 'rows', got 'both'", id="codes"),
+    pytest.param({"positions": "all"}, "positions must be one of 'start', 'port', got 'all'", id="positions"),
+    pytest.param({"bias_add": "after"}, "bias: .* needs a bias of every column, got none", id="no bias"),
+    pytest.param(
+        {"bias_add": "after", "bias": np.full(32, 0x7C00)},
+        r"bias must be finite, got 31744 at index \(0,\)",
+        id="bias",
+    ),
+    pytest.param({"kind": "context", "bias_add": "after"}, "bias goes with linear layers, got kind", id="biased"),
     pytest.param({"kind": "score", "start": 32}, "2 queries at 32 need as many keys, got 32", id="keys"),
     pytest.param({"b": np.full(1024, 16)}, r"b 16 at index \(0, 0, 0\) has more than 4 bits in mode M8W4", id="b"),
     pytest.param({"b_exp": np.ones(32, int)}, r"b_exp 1 at index \(0, 0\) must be 0", id="b_exp"),
@@ -305,6 +294,15 @@ BAD = [
 def test_refuses(run: Any, change: dict[str, Any], message: str) -> None:
     product = Product("linear", 2, 32, 32)
     with pytest.raises(Refused, match=message):
+        run(**{**product.ports, **product.config, **change})
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+@pytest.mark.parametrize("change", [{"wide": np.ones(3, int)}, {"wide": np.ones(0, int)}])
+def test_refuses_lists_of_another_length(run: Any, change: dict[str, Any]) -> None:
+    """A bit for every row and group."""
+    product = Product("final", 2, 64, 20, "mixed", given=widths(2, 2))
+    with pytest.raises((Refused, RefusedType), match="wide"):
         run(**{**product.ports, **product.config, **change})
 
 

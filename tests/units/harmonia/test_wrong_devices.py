@@ -19,7 +19,7 @@ CLOCKED = [
     for name in ("bfp_accumulator", "bfp_converter", "bfp_pe", "k_offset", "v_grouper", "fdgf")
     for config in units.find(name).configs
 ]
-CORES = ["harmonia_core-score"]
+CORES = [f"harmonia_core-{config}" for config in units.find("harmonia_core").configs]
 
 
 def low_mantissa_bit(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> Mapping[str, np.ndarray]:
@@ -95,3 +95,31 @@ def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
     """AUD-harmonia-2 and 5: scales and the join of nibbles in another order."""
     (wrong,) = (each for each in units.find(name.partition("-")[0]).alternatives if each.says == says)
     assert convicting.by(convicting.drawn(name), wrong)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("placed", "the first rows are the window"),
+        ("placed", "rows stand one behind the other"),
+        ("placed", "rotation is 'half'"),
+        ("k", "rotation is 'interleaved'"),
+        ("k", "keys of the window are not shifted"),
+        ("decode", "keys behind the window are not shifted"),
+        ("decode", "the first rows of every product choose its offsets"),
+        ("values", "all groups have the mode of the first"),
+        ("values", "all rows of a pass see the codes of the first"),
+        ("keys", "all rows of a pass see the codes of the first"),
+        ("keys", "codes is 'rows'"),
+        ("bias", "biases are not added"),
+        ("bias", "biases are added in FP32 before FP2Half"),
+        ("bias", "activation is 'silu'"),
+        ("linear", "activation is 'gelu_tanh'"),
+        ("linear", "lanes behind a head repeat its last element"),
+        ("keys", "lanes behind a head repeat its last element"),
+    ],
+)
+def test_a_core_that_misses_a_port_or_an_option_is_convicted(config: str, says: str) -> None:
+    """AUD-harmonia-1 to 3: windows by row, offsets left in, other pairs, one width, no bias, lanes that are not 0."""
+    (wrong,) = (each for each in units.find("harmonia_core").alternatives if each.says == says)
+    assert convicting.by(convicting.drawn(f"harmonia_core-{config}"), wrong)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import UnifiedPage
+from refemu.units import alternative
 from refemu.units.leankv import kv_compressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
 from refemu.units.leankv.twins import kv_compressor as kv_compressor_jit
@@ -160,7 +161,7 @@ def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices
         port.name: codes(
             (devices, 6, port.lanes)[: 2 + (port.lanes > 1)], (port.limits[1] - port.limits[0]).bit_length()
         ).map(partial(within, port.limits))
-        for port in kv_compressor.ports(config).inputs
+        for port in kv_compressor.UNIT.ports(config).inputs
     }
     raw = data.draw(st.fixed_dictionaries(drawn))
     assert kv_compressor.UNIT.legal is not None
@@ -171,6 +172,68 @@ def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices
     inputs = {name: np.stack([device[name] for device in legal]) for name in legal[0]}
 
     assert kv_compressor.run(**inputs, **config).equals(kv_compressor_jit.run(**inputs, **config))
+
+
+def test_sections_of_several_pages_are_the_oracles() -> None:
+    """D-leankv-61: slot r is slot r % N of page r // N; all images, byte for byte, of unit and twin."""
+    config = kv_compressor.UNIT.configs["pages"]
+    high, low = KvCompressor(**config).pages
+    for kind in ("paper", "edge"):
+        for block in kv_compressor.UNIT.cases(config, kind, 0):  # type: ignore[arg-type]
+            result = kv_compressor.run(**block.inputs, **config)
+            assert result.equals(kv_compressor_jit.run(**block.inputs, **config))
+            pages = [[oracle_page(page) for _ in range(2)] for page in (high, low)]
+            sections: list[list[Any]] = [[], []]
+            for row in range(block.inputs["op"].shape[1]):
+                op, victim, low_slot, key, value, score, position = (array[0, row] for array in block.inputs.values())
+                new = [fp16_list(key), fp16_list(value), np.uint32(score).view(np.float32), int(position)]
+                if op == REPLACE:
+                    sections[1][low_slot : low_slot + 1] = [lowered(sections[0][victim])]
+                if op == APPEND_LOW:
+                    sections[1].append(coded(new, low))
+                else:
+                    slot = len(sections[0]) if op == APPEND_HIGH else victim
+                    sections[0][slot : slot + 1] = [coded(new, high)]
+                for section, page in enumerate((high, low)):
+                    for slot, token in enumerate(sections[section]):
+                        pages[section][slot // page.tokens].write(slot % page.tokens, *token)
+                    held = b"".join(bytes(page.data) for page in pages[section])
+                    assert (result.high, result.low)[section][0, row].astype("<u2").tobytes() == held
+
+
+def fp16_list(words: np.ndarray) -> list[float]:
+    return words.astype(np.uint16).view(np.float16).tolist()
+
+
+def coded(token: list[Any], page: UnifiedPage) -> list[Any]:
+    """Key and value as codes of the page, score, position."""
+    c = formats.CONFIGS[page.config.name]
+    bits = (c.k_bits, c.v_bits)
+    vectors = [formats.encode(x, b, **OPTIONS["paper"]) for x, b in zip(token[:2], bits, strict=True)]
+    return [*vectors, float(token[2]), token[3]]
+
+
+def lowered(token: list[Any]) -> list[Any]:
+    """A stored K8V4 token as K4V2."""
+    return [formats.requantize(x, b, **OPTIONS["paper"]) for x, b in zip(token[:2], (4, 2), strict=True)] + token[2:]
+
+
+def test_refusals_of_full_sections_name_all_pages() -> None:
+    with pytest.raises(Refused, match="slot 4, 2 pages hold 4 K8V4 tokens"):
+        kv_compressor.run(**events(*[(APPEND_HIGH, 0, 0)] * 5), **kv_compressor.UNIT.configs["pages"])
+
+
+def test_a_section_whose_slots_go_round_its_pages_is_told() -> None:
+    """D-leankv-61."""
+    config = kv_compressor.UNIT.configs["pages"]
+    (round_the_pages,) = (each for each in kv_compressor.UNIT.alternatives if each.decision == "D-leankv-61")
+    wrong = alternative.device(kv_compressor.UNIT, config, [round_the_pages])
+    assert wrong is not None
+    blocks = [block for kind in ("paper", "edge") for block in kv_compressor.UNIT.cases(config, kind, 0)]  # type: ignore[arg-type]
+    assert any(
+        (wrong.evaluate(block.inputs).high != kv_compressor.UNIT.evaluate(config, block.inputs).high).any()
+        for block in blocks
+    )
 
 
 def test_events_of_a_replacement() -> None:

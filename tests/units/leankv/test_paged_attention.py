@@ -16,6 +16,7 @@ from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv import paged_attention
 from refemu.units.leankv.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
+from refemu.units.leankv.paged_attention.configurations import NARROW
 from refemu.units.leankv.twins import paged_attention as paged_attention_jit
 from tests.arith.strategies import codes, numbers, repeating
 from tests.oracles import fp16 as fp16_oracle
@@ -117,10 +118,10 @@ class Head:
         made = module.attend(self.pages, self.q, self.images, self.cells, self.lengths, arithmetic)
         return made.out.view(np.uint16).tolist(), made.p.tolist()
 
-    def expected(self, arithmetic: Arithmetic) -> tuple[list[list[int]], list[list[float]]]:
-        """The oracle's results, cut into its chunks where there are more tokens than a partition."""
-        page, size = self.pages.high, self.pages.chunk(arithmetic)
-        options = attention.Options(
+    def options(self, arithmetic: Arithmetic) -> attention.Options:
+        """The same for the oracle."""
+        page = self.pages.high
+        return attention.Options(
             arithmetic.order,
             arithmetic.fma,
             arithmetic.softmax_div == "recip_mul",
@@ -129,11 +130,33 @@ class Head:
             page.k_group,
             page.v_vec,
             page.v_group,
+            None,
+            arithmetic.warps,
+            arithmetic.sum_threads,
+            arithmetic.key_threads,
+            arithmetic.value_rows,
+            arithmetic.value_slots,
+            arithmetic.join == "sequential",
         )
+
+    def chunks(self, arithmetic: Arithmetic) -> list[list[attention.Softmax]]:
+        """Chunks of every query head, by the oracle."""
+        size, options = self.pages.chunk(arithmetic), self.options(arithmetic)
+        pages = self.decoded[0], self.decoded[1]
+        queries = self.q.astype(np.float64).tolist()
+        if not size or sum(self.counts) <= size:
+            return [[attention.attend(q, *pages, options)] for q in queries]
+        per_page = self.pages.high.tokens, self.pages.sections[1].tokens
+        with mock.patch.object(attention, "chunk_tokens", lambda *_: size):  # its own size is 4,800 tokens or more
+            return [attention.softmaxes(q, *pages, options, per_page) for q in queries]
+
+    def expected(self, arithmetic: Arithmetic) -> tuple[list[list[int]], list[list[float]]]:
+        """The oracle's results, cut into its chunks where there are more tokens than a partition."""
+        size, options = self.pages.chunk(arithmetic), self.options(arithmetic)
         found = []
         for q in self.q.astype(np.float64).tolist():
             if size and sum(self.counts) > size:
-                per_page = page.tokens, self.pages.sections[1].tokens
+                per_page = self.pages.high.tokens, self.pages.sections[1].tokens
                 # its own size is 4,800 tokens or more
                 with mock.patch.object(attention, "chunk_tokens", lambda *_: size):
                     found.append(attention.partitioned(q, self.decoded[0], self.decoded[1], options, per_page))
@@ -141,6 +164,20 @@ class Head:
                 made = attention.attend(q, self.decoded[0], self.decoded[1], options)
                 found.append(([fp16_oracle.from_float(x) for x in made.out], made.p))
         return [out for out, _ in found], [p for _, p in found]
+
+    def ports(self) -> dict[str, Any]:
+        """The same on the ports of a unit with as many cells as the head has pages; no spare cells."""
+        images = np.stack([self.images[page] for page in self.cells])
+        words, count = self.q.view(np.uint16).ravel(), sum(self.counts)
+        entry = np.arange(len(self.cells))
+        return {
+            "q": words,
+            "images": images.ravel(),
+            "entry": entry if len(entry) > 1 else 0,
+            "n_high": self.counts[0],
+            "n_low": self.counts[1],
+            "newest": count - 1,
+        }
 
 
 SETTINGS = [
@@ -150,6 +187,8 @@ SETTINGS = [
     pytest.param(Arithmetic(order="sequential", fma=False), id="sequential unfused"),
     pytest.param(Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON), id="diffkv"),
     pytest.param(Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, lane_max=True), id="lane_max"),
+    pytest.param(Arithmetic(**NARROW), id="narrow"),
+    pytest.param(Arithmetic(warps=16, sum_threads=4, key_threads=8, value_rows=8, value_slots=3), id="other block"),
 ]
 SHAPES = [
     pytest.param(layouts(), (1, 0), id="one token"),
@@ -187,6 +226,7 @@ def test_every_bit_is_the_oracles(module: Any, pages: Pages, counts: tuple[int, 
         Arithmetic(partition_tokens=1),
         Arithmetic(partition_tokens=1, fma=False),
         Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, partition_tokens=1),
+        Arithmetic(partition_tokens=1, warps=2, sum_threads=2, value_rows=1),
     ],
 )
 @pytest.mark.parametrize("counts", [(9, 0), (4, 4), (8, 17), (1, 40)])
@@ -375,7 +415,8 @@ def test_repr() -> None:
     assert repr(PagedAttention()) == (
         "PagedAttention(head_size=64, heads=2, high='K8V4', low='K4V2', page_bytes=640, cells=4, preset='paper', "
         "order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, lane_max=False, partition_tokens=0, "
-        "partition_score=False, include_self=False, gqa='max')"
+        "partition_score=False, include_self=False, gqa='max', warps=8, sum_threads=256, key_threads=0, value_rows=0, "
+        "value_slots=0, join='tree', stages=False)"
     )
 
 

@@ -13,21 +13,38 @@ from refemu.golden.grade import device, use
 from refemu.golden.grade.answers import Answers
 from refemu.units import alternative as other
 from refemu.units.alternative import Device, right
+from refemu.units.unit import Config
 
+#: other answers that change an order of a sum: the wrong kernels of the table below, and more
 ORDERS = (
-    *(f"{count} threads sum the exponentials" for count in (32, 64, 128)),
-    *(f"{count} threads share a key" for count in (1, 2, 8)),
-    *(f"{count} warps take the pages" for count in (1, 2, 4)),
+    *(f"sum_threads is {count}" for count in (32, 64, 128)),
+    *(f"key_threads is {count}" for count in (1, 2, 8)),
+    *(f"warps is {count}" for count in (1, 2, 4)),
     "exponentials are summed token by token",
     "threads take the features of a key in turn",
     "a warp takes two neighbouring pages",
-    "neighbouring slots go to neighbouring accumulators",
-    "a page has one accumulator",
-    "accumulators are added one after the other",
+    "value_slots is 1",
+    "value_rows is 1",
+    "join is 'sequential'",
     "neighbouring accumulators are added first",
     "features are added from the last to the first",
     "slots of a page are added from the last to the first",
 )
+#: wrong kernels that a set of small pages once let pass, and the ports of which one at least must show each
+WRONG_KERNELS = {
+    "128 threads for the sum of exponentials": ("sum_threads is 128", {"p", "totals"}),
+    "32 threads for the sum of exponentials": ("sum_threads is 32", {"p", "totals"}),
+    "4 warps instead of 8": ("warps is 4", {"out", "acc", "sums"}),
+    "Vvec ignored in the accumulator number": ("value_slots is 1", {"out", "acc", "sums"}),
+    "all slots of a page in one accumulator": ("value_rows is 1", {"out", "acc", "sums"}),
+    "sequential sum of accumulators instead of a tree": ("join is 'sequential'", {"out", "sums"}),
+    "unfused": ("fma is False", {"p", "out", "logits", "acc"}),
+    "reciprocal softmax": ("softmax_div is 'recip_mul'", {"p", "out", "acc"}),
+    "Kgroup 1": ("key_threads is 1", {"p", "out", "logits"}),
+    "Kgroup 2": ("key_threads is 2", {"p", "out", "logits"}),
+    "512 threads for the sum of exponentials": ("sum_threads is 512", {"p", "totals"}),
+    "lanes of the maximum": ("lane_max is True", {"p", "tops", "totals"}),
+}
 
 
 @lru_cache
@@ -47,6 +64,51 @@ def test_every_wrong_order_of_attention_is_told_by_the_set_of_many_tokens(says: 
     (alternative,) = (each for each in unit.alternatives if each.says == says)
     wrong = other.device(unit, unit.configs["long"], [alternative])
     assert wrong is not None and device.wrong(committed("paged_attention", "long"), wrong).sum() >= 3
+
+
+def attention(says: str, config: str) -> Device:
+    unit = units.find("paged_attention")
+    (alternative,) = (each for each in unit.alternatives if each.says == says)
+    wrong = other.device(unit, unit.configs[config], [alternative])
+    assert wrong is not None
+    return wrong
+
+
+@pytest.mark.parametrize("config", ["f128", "f64"])
+@pytest.mark.parametrize(("says", "shown"), WRONG_KERNELS.values(), ids=list(WRONG_KERNELS))
+def test_every_wrong_kernel_is_told_at_the_papers_geometry(says: str, shown: set[str], config: str) -> None:
+    """D-leankv-56: in `out` or `p` of the committed row, and in the register of the stage that is wrong."""
+    unit = units.find("paged_attention")
+    (block,) = unit.cases(unit.configs[config], "random", 0)
+    right_, wrong = (
+        each.evaluate(block.inputs) for each in (right(unit, unit.configs[config]), attention(says, config))
+    )
+    differ = {name for name in ("out", "p") if not np.array_equal(getattr(right_, name), getattr(wrong, name))}
+    registers = {
+        port.name
+        for port in unit.ports(unit.configs[config]).state
+        if not np.array_equal(getattr(right_, port.name), getattr(wrong, port.name))
+    }
+
+    assert differ & shown
+    assert (registers & shown) or differ & shown == {"p"}
+    assert device.wrong(committed("paged_attention", config), attention(says, config)).all()
+
+
+@pytest.mark.parametrize("config", ["f128", "f64"])
+@pytest.mark.parametrize("says", ORDERS)
+def test_every_wrong_order_of_attention_is_told_at_the_papers_geometry(says: str, config: str) -> None:
+    assert device.wrong(committed("paged_attention", config), attention(says, config)).all()
+
+
+def test_a_block_of_other_threads_has_rows_of_its_own() -> None:
+    """D-leankv-56: the published block is told from a smaller one, parameter by parameter."""
+    unit = units.find("paged_attention")
+    chosen, usual = unit.configs["narrow"], unit.unit_class().arithmetic
+    answers = committed("paged_attention", "narrow")
+    for name in ("warps", "sum_threads", "key_threads", "value_rows", "value_slots", "join"):
+        change = Device(unit, Config(**{**chosen, name: getattr(usual, name)}), unit.run_jit)
+        assert device.wrong(answers, change).any(), name
 
 
 def test_random_heads_spread_their_attention() -> None:

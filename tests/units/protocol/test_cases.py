@@ -29,6 +29,7 @@ def test_first_row_tells_a_device_from_none(unit: Unit, name: str) -> None:
     first = {port: array[:1] for port, array in block.inputs.items()}
     lowest = {port.name: max(port.limits[0], 0) for port in unit.ports(config).inputs}
     zeros = {port: array * 0 + lowest[port] for port, array in first.items()}
+    zeros = dict(unit.legal(config, zeros)) if unit.legal else zeros
     result, silent = (unit.evaluate(config, inputs, jit=False) for inputs in (first, zeros))
     outputs = [port.name for port in unit.ports(config).outputs]
 

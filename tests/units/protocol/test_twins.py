@@ -27,7 +27,7 @@ WITHOUT_A_KERNEL = {
     "significance",
 }
 #: configurations whose cases are long, of units that have smaller ones
-LONG = {"paged_attention-long", "paged_attention-odd"}
+LONG = {"paged_attention-f128", "paged_attention-f64", "paged_attention-long", "paged_attention-odd"}
 INTERPRETED = [
     pytest.param(*case.values, id=case.id, marks=[pytest.mark.slow] if case.id in LONG else []) for case in CONFIGS
 ]

@@ -30,6 +30,8 @@ class HarmoniaConfig:
     paper: ClassVar[str] = "harmonia §III, §IV-A, §V-A"
     prepared_by: ClassVar[str] = "refemu.models.schemes.harmonia.prepare:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.harmonia.taps:tapped"
+    machine_by: ClassVar[str] = "refemu.models.schemes.harmonia.machine.block:machine"
+    costed_by: ClassVar[str] = "refemu.models.schemes.harmonia.cost:costs"
     every_decoder: ClassVar[bool] = True
 
     act_mantissa: int = 8  #: mantissa bits of linear inputs, queries and scores

@@ -50,13 +50,13 @@ def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, 
     if not config.offline:
         return no_factors(model)
     if source is None and config.smoothing is not None:
-        source = smoothing.load(config.smoothing)
+        source = smoothing.load(config.smoothing).of_first(model)
     if source is None:
         factors = smoothing.shipped(model.name)
         if factors is not None and all(
             factors.description.get(name) == value for name, value in described(model, config).items()
         ):
-            source = factors
+            source = factors.of_first(model)
     if not isinstance(source, Smoothing):
         source = learn(model, config, backend, source, progress)
     wanted = source.description.get("weights_sha256", model.sha256)

@@ -13,6 +13,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
 from refemu.models.config import ModelConfig
+from refemu.models.model import Model
 from refemu.models.schemes import offline
 
 FOLDER = Path(__file__).with_name("factors")  #: factors that ship, by name of the model
@@ -48,6 +49,12 @@ class Smoothing:
                 f"be equal, got {float(first[index])} and {float(second[index])}"
             )
         return self
+
+    def of_first(self, model: Model) -> "Smoothing":
+        """The factors of the blocks that `model` has, the first ones of the same weights."""
+        if self.description.get("weights_sha256") != model.sha256:
+            return self
+        return Smoothing(self.description, self.s[: model.config.blocks])
 
     def to_bytes(self) -> bytes:
         """The file: equal factors give equal bytes."""

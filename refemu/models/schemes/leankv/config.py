@@ -66,6 +66,8 @@ class LeanKvConfig:
     paper: ClassVar[str] = "leankv §4, §5, §6"
     prepared_by: ClassVar[str] = "refemu.models.schemes.leankv.layers:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.leankv.taps:tapped"
+    machine_by: ClassVar[str] = "refemu.models.schemes.leankv.machine.block:machine"
+    costed_by: ClassVar[str] = "refemu.models.schemes.leankv.cost:costs"
     every_decoder: ClassVar[bool] = True
     two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
 

@@ -44,6 +44,8 @@ ALTERNATIVES: tuple[Alternative, ...] = (
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-12": "Splitting a or b gives the same integer, since (16 h + l) x = 16 h x + l x, exact before the "
     "one conversion: no output depends on the operand that is split.",
+    "D-harmonia-40": "A row of a set is one group, whose sum is the same whether sub-PEs work one a slot or together; "
+    "bfp_pe_array_clocked shows which of them work in an edge.",
     "D-harmonia-21": "A row of a set is a whole group. Slots and cycles say when its sums are made, which shows in "
     "st.slot and in counters, not in acc and flags after the group.",
 }

@@ -27,6 +27,15 @@ CONSTANT = {
         "exact: out.flags 0-2": "an exact sum raises no flag",
         "st.col 0-3": "the last column leaves at the end of an operation, which a row shows",
     },
+    "bfp_pe_array_clocked": {
+        "by_slot, overlap: st.next_columns[1] 1": "a group moves into the last column of its tile, and no further",
+        "by_slot, overlap: st.current_columns[0] 0": "a column works on groups of tiles that have it",
+        "by_slot, overlap: st.current_columns[1] 1": "a column works on groups of tiles that have it",
+        "long, parallel: st.current_columns 0": "a column works on groups of tiles that have it",
+        "long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row: every group is in it",
+        "long, parallel: out.col 0": "an array of one column",
+        "long: out.flags, st.sum_flags 0-2": "an exact sum raises no flag",
+    },
     "bit_allocator": {
         "out.tokens 9,13-15,17-31": (
             "tokens are only counted up: 21 bits, of which the upper ones change once in thousands of tokens"
@@ -71,6 +80,15 @@ CONSTANT = {
         ),
     },
     "harmonia_core": {
+        "bias: out.mantissa[18] 7": "another element of the group has the larger exponent in all rows but few",
+        "keys, values: out.sign 0": "probabilities have no sign, and what stays FP16 has no codes",
+        "keys: out.mantissa[16,17,35] 0-7": "probabilities of tokens to come are 0",
+        "keys: out.exponent 3-4": "the largest of 18 probabilities at most: 1/16 and more",
+        "keys: out.y[0-15,18-34,36-53] 14-15": "probabilities, at most 1",
+        "keys: out.y[16,17,35] 0-15": "probabilities of tokens to come are 0",
+        "keys: out.array_cycles 3": "two to six passes of 16 or 17 cycles each, never one between 8 and 15",
+        "values: out.mantissa 0-7": "what stays FP16 has no codes",
+        "values: out.exponent 0-4": "what stays FP16 has no codes",
         "score: out.sign 0": "probabilities have no sign",
         "score: out.mantissa[27] 5": "the share of an early token among few: bits that other lanes set and clear",
         "score: out.mantissa[31-34,67-69,103-104] 0-7": (

@@ -7,18 +7,22 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16, fp32, rotary
+from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
 from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia import k_offset
 from refemu.units.harmonia.alternatives import accumulation
 from refemu.units.harmonia.alternatives.parts import variant
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
-from refemu.units.harmonia.harmonia_core.plan import Action
+from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core.passes import Pass
+from refemu.units.harmonia.harmonia_core.plan import LANES, Action
 from refemu.units.harmonia.harmonia_core.ports import State
-from refemu.units.harmonia.harmonia_core.unit import HarmoniaCore, registers
+from refemu.units.harmonia.harmonia_core.stages import registers
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
-from refemu.units.ports import fields
+from refemu.units.ports import fields, lanes
+from refemu.units.unit import Config
 
 
 class Even(HarmoniaCore):
@@ -52,13 +56,13 @@ class Before(HarmoniaCore):
         return before if self.shape.shifted else super()._vector(before, action)
 
     def _offset(self, before: State, action: Action) -> State:
-        after, window = super()._offset(before, action), self.shape.tracked
+        after, window = super()._offset(before, action), self.window_rows(before)
         last = action.row + action.rows
         first = action.row if action.row >= window else 0
         if last < window or self.rotation == "none":
             return after
         y = self._matrix(after.y)
-        y[first:last] = vector(self.shape, self.base, y[first:last], self.start + first)
+        y[first:last] = vector(self.shape, self.base, y[first:last], self.places(before)[first:last])
         return replace(after, y=self._words(y))
 
 
@@ -67,7 +71,7 @@ class Unshifted(HarmoniaCore):
 
     def _offset(self, before: State, action: Action) -> State:
         after, y = super()._offset(before, action), self._matrix(before.y)
-        shifted, window = self._matrix(after.y), self.shape.tracked
+        shifted, window = self._matrix(after.y), self.window_rows(before)
         shifted[:window] = y[:window]
         return replace(after, y=self._words(shifted))
 
@@ -77,7 +81,7 @@ class Ignoring(HarmoniaCore):
 
     def _offset(self, before: State, action: Action) -> State:
         after, y = super()._offset(before, action), self._matrix(before.y)
-        shifted, window = self._matrix(after.y), self.shape.tracked
+        shifted, window = self._matrix(after.y), self.window_rows(before)
         shifted[window:] = y[window:]
         return replace(after, y=self._words(shifted))
 
@@ -112,8 +116,7 @@ class RoundedAngles(HarmoniaCore):
             return super()._vector(before, action)
         y = self._matrix(before.y)
         some = np.s_[action.row : action.row + action.rows, action.column : action.column + action.columns]
-        positions = self.start + action.row + np.arange(action.rows)
-        turns = rotary.rotary(positions, self.head_dim, self.base, mode="f32_angle")
+        turns = rotary.rotary(self.places(before)[some[0]], self.head_dim, self.base, mode="f32_angle")
         cos, sin = (table.astype(np.float32) for table in turns)
         heads = fp16.to_f32(fp16.values(y[some]))[:, None]
         turned = fp32.rotate(heads, cos, sin, self.rotation == "interleaved")[:, 0]
@@ -138,7 +141,7 @@ class Scores(HarmoniaCore):
             return super()._vector(before, action)
         y = self._matrix(before.y)
         for row in range(action.row, action.row + action.rows):
-            seen = self.start + row + 1
+            seen = int(self.places(before)[row]) + 1
             x = self._scores(y[row, :seen].astype(np.uint32).view(np.float32))
             y[row] = 0
             y[row, :seen] = fp16.bits(fp16.to_f16(fp32.softmax32(x[None], Sequential())[0]))
@@ -180,6 +183,65 @@ class FullScores(Scores):
         return np.asarray(sums * self._factor)
 
 
+class RowWindow(HarmoniaCore):
+    """The first rows are the window, whatever their positions are."""
+
+    def window_rows(self, state: State) -> int:
+        return min(self.window, self.rows) if self.waits else 0
+
+
+class InARow(HarmoniaCore):
+    """Rows stand one behind the other, whatever their positions are."""
+
+    def places(self, state: State) -> np.ndarray:
+        return super().places(state)[0] + np.arange(self.rows)
+
+
+class OneMode(HarmoniaCore):
+    """All groups of a reduction have the mode of the first one."""
+
+    def modes(self, wide: np.ndarray) -> list[int]:
+        return super().modes(wide)[:1] * self.groups
+
+
+class OneSet(HarmoniaCore):
+    """All rows of a pass see the codes of the first one."""
+
+    def _passes(self, state: State, row: int, column: int) -> list[Pass]:
+        if self.b_type != "mixed":
+            return super()._passes(state, row, column)
+        units = len(fields(state.wide)) // self.rows
+        wide = fields(state.wide)[row * units : (row + 1) * units] * self.rows
+        return super()._passes(replace(state, wide=lanes(wide)), row, column)
+
+
+class Filled(HarmoniaCore):
+    """Lanes behind the end of a reduction repeat its last element."""
+
+    def operands(self, state: State, row: int, column: int) -> list[Any]:
+        tile, rest = super().operands(state, row, column), self.inner % LANES
+        if not rest:
+            return tile
+        for place in (2, 3, 5, 6):  # signs and magnitudes of a, codes and signs of b
+            lanes_of = np.array(tile[place]).reshape(-1, self.groups, LANES)
+            lanes_of[:, -1, rest:] = lanes_of[:, -1, rest - 1 : rest]
+            tile[place] = tuple(lanes_of.ravel().tolist())
+        return tile
+
+
+class Unbiased(HarmoniaCore):
+    """Biases are not added."""
+
+    def _bias(self, before: State, action: Action) -> State:
+        return before
+
+
+def _before_half(config: Config) -> Config:
+    if config["bias_add"] == "none":
+        raise Refused("harmonia_core: no bias is added")
+    return Config(**{**config, "bias_add": "accumulator"})
+
+
 def _accumulator(device: Any) -> Any:
     return device.array.accumulator
 
@@ -206,5 +268,21 @@ ALTERNATIVES: tuple[Alternative, ...] = (
         "partial sums are truncated to FP16",
         variant=variant(HarmoniaCore, _accumulator, accumulation.Truncating),
     ),
+    Alternative("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
+    Alternative("D-harmonia-29", "biases are not added", variant=Unbiased),
+    Alternative("D-harmonia-36", "all groups have the mode of the first", variant=OneMode),
+    Alternative("D-harmonia-45", "the first rows are the window", variant=RowWindow),
+    Alternative("D-harmonia-45", "rows stand one behind the other", variant=InARow),
+    *choices("D-harmonia-46", "codes", "rows"),
+    Alternative("D-harmonia-46", "all rows of a pass see the codes of the first", variant=OneSet),
+    Alternative("D-harmonia-47", "lanes behind a head repeat its last element", variant=Filled),
+    *choices("D-harmonia-48", "rotation", "half", "interleaved", "none"),
+    *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
     Alternative("D-arith-8", "rotary angles are rounded to FP32", variant=RoundedAngles),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. What overlaps changes the "
+    "clocks of a Timeline, which are on no port.",
+    "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which are on no "
+    "port.",
+}

@@ -1,6 +1,7 @@
 """The reconfigurable processing element [harmonia §IV-B]."""
 
-from refemu.units.harmonia.bfp_pe.operands import operand, require_fields
+from refemu.units.harmonia.bfp_pe.operands import operand, require_fields, seat
+from refemu.units.harmonia.bfp_pe.passes import Pass, PassPe
 from refemu.units.harmonia.bfp_pe.unit import (
     LANES,
     M8M4,
@@ -29,10 +30,13 @@ __all__ = [
     "UNIT",
     "Accumulator",
     "BfpPe",
+    "Pass",
+    "PassPe",
     "SubPe",
     "bfp_dot",
     "bfp_dot_int",
     "operand",
     "require_fields",
     "run",
+    "seat",
 ]

@@ -52,7 +52,24 @@ def operand(mode: int, b: tuple[int, ...], b_sign: tuple[int, ...], shift: int) 
 
 
 def seat(mode: int, slot: int) -> int:
-    """Sub-PE of a slot, 2 * wrapper + number: in M8M8 wrapper 0 has the high nibbles, wrapper 1 the low ones."""
+    """Place of the sub-PE that works in a slot: in M8M8 wrapper 0 has the high nibbles, wrapper 1 the low ones.
+
+    Parameters
+    ----------
+    mode : int
+        0 M8W4, 1 M8M4, 2 M8M8.
+    slot : int
+        Of the pass, 0 to 3.
+
+    Returns
+    -------
+    int
+        2 * wrapper + number.
+
+    References
+    ----------
+    [harmonia §IV-B, Fig. 13]
+    """
     return WRAPPERS * (slot % 2) + slot // 2 if mode == M8M8 else slot
 
 

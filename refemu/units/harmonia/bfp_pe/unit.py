@@ -6,9 +6,7 @@ a cycle); those of the accumulator hold here.
 Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +26,10 @@ from refemu.units.harmonia.bfp_accumulator import (
 )
 from refemu.units.harmonia.bfp_pe import operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
+from refemu.units.harmonia.bfp_pe.registers import COUNTERS, EVENTS, File, State, changed, ports
 from refemu.units.harmonia.cases import bfp_pe as bfp_pe_cases
 from refemu.units.harmonia.sub_pe import LANES, SubPe
-from refemu.units.ports import Port, Ports
+from refemu.units.ports import Ports
 from refemu.units.stepped import Clocked, Result
 from refemu.units.unit import Config, RunFunction, Unit
 
@@ -51,60 +50,6 @@ __all__ = [
     "bfp_dot_int",
     "run",
 ]
-
-EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psum", "fuse", "accumulate"))  #: by mode
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    event: str  #: "reset", "load", "psum", "fuse", "scale" or "accumulate"
-    index: int  #: group since reset, -1 for the reset
-    mode: int
-    clear: int
-    a_sign: tuple[int, ...]
-    a_mag: tuple[int, ...]
-    a_exp: int
-    b: tuple[int, ...]
-    b_sign: tuple[int, ...]
-    b_exp: int
-    w_scale: int
-    todo: int  #: events of this group that are still to come
-    slot: int  #: of the pass
-    psum: int  #: sum of the last sub-PE; after `fuse` that of 8 by 8 bits
-    value: int  #: word of float32: what is to be added
-    acc: int  #: word of float32
-    flags: int  #: sticky since `clear`
-    current_sign: tuple[int, ...]  #: register file that the sub-PEs read
-    current_mag: tuple[int, ...]
-    current_exp: int
-    next_sign: tuple[int, ...]  #: register file that `load` fills
-    next_mag: tuple[int, ...]
-    next_exp: int
-    latched: tuple[int, ...]  #: sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1
-    passes: int  #: passes begun
-    cycles: int  #: slots used
-    macs: int  #: products of a group; those of M8M8 take two of 4 by 8 bits
-    macs4x8: int
-    psums: int  #: sums of sub-PEs
-    fusions: int  #: sums of nibbles joined
-    fp_converts: int  #: conversions to floating point
-    scale_mults: int  #: products with a weight factor
-    fp32_adds: int  #: additions in FP32
-
-
-COUNTERS = (
-    "passes",
-    "cycles",
-    "macs",
-    "macs4x8",
-    "psums",
-    "fusions",
-    "fp_converts",
-    "scale_mults",
-    "fp32_adds",
-)
 
 
 class BfpPe(Clocked[State]):
@@ -211,17 +156,19 @@ class BfpPe(Clocked[State]):
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
         acc, flags = (0, 0) if clear else (before.acc, before.flags)
-        self.state = self.latched(
-            mode,
-            clear,
-            a_sign,
-            a_mag,
-            a_exp,
-            b,
-            b_sign,
-            b_exp,
-            w_scale,
+        self.state = changed(
+            before,
             event="load",
+            index=before.index + 1,
+            mode=mode,
+            clear=clear,
+            a_sign=a_sign,
+            a_mag=a_mag,
+            a_exp=a_exp,
+            b=b,
+            b_sign=b_sign,
+            b_exp=b_exp,
+            w_scale=w_scale,
             todo=len(EVENTS[mode]),
             slot=0 if begins else before.slot + 1,
             acc=acc,
@@ -233,9 +180,85 @@ class BfpPe(Clocked[State]):
         )
         return self.state
 
+    def load(self, a_sign: tuple[int, ...], a_mag: tuple[int, ...], a_exp: int) -> None:
+        """Fill the next register file while the sub-PEs read the current one.
+
+        Parameters
+        ----------
+        a_sign, a_mag : tuple of int
+            Signs and mantissas of a group of activations, as their ports take them.
+        a_exp : int
+            Shared exponent.
+        """
+        self.state = changed(self.state, next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
+
+    def begin(
+        self, mode: int, clear: int, b: tuple[int, ...], b_sign: tuple[int, ...], b_exp: int, w_scale: int
+    ) -> None:
+        """Open the group whose activations are in the next register file.
+
+        Parameters
+        ----------
+        mode, clear : int
+            As the ports of the same names.
+        b, b_sign : tuple of int
+            Codes or mantissas, and their signs.
+        b_exp, w_scale : int
+            Shared exponent and weight factor.
+        """
+        before = self.state
+        self._open(mode, clear, before.next_sign, before.next_mag, before.next_exp, b, b_sign, b_exp, w_scale)
+
+    def resume(
+        self,
+        files: tuple[File, File],
+        latched: tuple[int, ...],
+        acc: int,
+        flags: int,
+        mode: int = M8W4,
+        slot: int = SLOTS - 1,
+        half: tuple[int, tuple[int, ...], tuple[int, ...], int, int] | None = None,
+    ) -> None:
+        """Take the registers of a PE between two cycles.
+
+        Parameters
+        ----------
+        files : tuple of File
+            The next and the current register file.
+        latched : tuple of int
+            Sums of the sub-PEs.
+        acc, flags : int
+            Accumulator, a word of float32, and its flags.
+        mode, slot : int
+            Of the last group, and its slot of the pass.
+        half : tuple, optional
+            `clear`, `b`, `b_sign`, `b_exp` and `w_scale` of a group of M8M8 that has one of its slots left.
+        """
+        names = [f"{file}_{field}" for file in ("next", "current") for field in ("sign", "mag", "exp")]
+        file = dict(zip(names, (*files[0], *files[1]), strict=True))
+        registers = {"index": 0, "latched": latched, "acc": acc, "flags": flags, "mode": mode, "slot": slot}
+        state = changed(self.reset(State), **file, **registers)
+        if half:
+            operands = dict(zip(("clear", "b", "b_sign", "b_exp", "w_scale"), half, strict=True))
+            state = changed(state, event="psum", todo=len(EVENTS[M8M8]) - 1, a_exp=state.current_exp, **operands)
+        self.state = state
+
+    def slot(self) -> State:
+        """Execute the events of one slot, which are those of one cycle.
+
+        Returns
+        -------
+        State
+            Registers after the slot.
+        """
+        state = self._continue()
+        while state.todo and EVENTS[state.mode][-state.todo] != "psum":
+            state = self._continue()
+        return state
+
     def _continue(self) -> State:
         event = EVENTS[self.state.mode][-self.state.todo]
-        before = replace(self.state, event=event, todo=self.state.todo - 1)
+        before = changed(self.state, event=event, todo=self.state.todo - 1)
         events = {"psum": self._psum, "fuse": self._fuse, "scale": self._scale, "accumulate": self._add}
         self.state = events[event](before)
         return self.state
@@ -244,29 +267,32 @@ class BfpPe(Clocked[State]):
         """One slot: a sub-PE works, its sum is latched; one that needs no fusing is converted at once."""
         low = before.mode == M8M8 and before.todo == 2  # its second slot
         if not low:
-            signs, magnitudes, exponent = before.next_sign, before.next_mag, before.next_exp
-            before = replace(before, current_sign=signs, current_mag=magnitudes, current_exp=exponent)
+            before = self._swapped(before)
         slot = before.slot + low
-        signs, nibbles = self._operand(before, 0 if low else 4)
+        summed = self._multiplied(before, slot)
+        total = summed.latched[seat(before.mode, slot)]
+        cycles, macs = before.cycles + 1, before.macs + LANES * (not low)
+        after = changed(summed, slot=slot, psum=total, cycles=cycles, macs=macs)
+        return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
+
+    def _swapped(self, before: State) -> State:
+        """The register file that was filled is the one that the sub-PEs read from now on."""
+        signs, magnitudes, exponent = before.next_sign, before.next_mag, before.next_exp
+        return changed(before, current_sign=signs, current_mag=magnitudes, current_exp=exponent)
+
+    def _multiplied(self, before: State, slot: int) -> State:
+        """The sub-PE of a slot makes its sum, which is latched."""
+        signs, nibbles = self._operand(before, 0 if slot > before.slot else 4)
         total = sub_pe.psum(before.current_sign, before.current_mag, signs, nibbles)
         place = seat(before.mode, slot)
-        after = replace(
-            before,
-            slot=slot,
-            psum=total,
-            cycles=before.cycles + 1,
-            latched=(*before.latched[:place], total, *before.latched[place + 1 :]),
-            macs4x8=before.macs4x8 + LANES,
-            macs=before.macs + LANES * (not low),
-            psums=before.psums + 1,
-        )
-        return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
+        latched = (*before.latched[:place], total, *before.latched[place + 1 :])
+        return changed(before, latched=latched, macs4x8=before.macs4x8 + LANES, psums=before.psums + 1)
 
     def _fuse(self, before: State) -> State:
         """Sub-PEs of both wrappers made the sums of one group, of the high and of the low nibbles."""
         high, low = before.latched[seat(M8M8, before.slot - 1)], before.latched[seat(M8M8, before.slot)]
         joined = self.accumulator._join(high, low, before.a_exp, before.b_exp)
-        return self._converted(replace(before, fusions=before.fusions + 1), *joined)
+        return self._converted(changed(before, fusions=before.fusions + 1), *joined)
 
     def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
         """What a sub-PE reads of b."""
@@ -276,15 +302,15 @@ class BfpPe(Clocked[State]):
         return self.accumulator.convert(p, before.mode, before.a_exp, before.b_exp)
 
     def _converted(self, before: State, p: int, value: int, flags: int) -> State:
-        return replace(before, psum=p, value=value, flags=before.flags | flags, fp_converts=before.fp_converts + 1)
+        return changed(before, psum=p, value=value, flags=before.flags | flags, fp_converts=before.fp_converts + 1)
 
     def _scale(self, before: State) -> State:
         value = self.accumulator.scale(before.value, before.w_scale)
-        return replace(before, value=value, scale_mults=before.scale_mults + 1)
+        return changed(before, value=value, scale_mults=before.scale_mults + 1)
 
     def _add(self, before: State) -> State:
         acc, invalid = self.accumulator._sum(before.acc, before.value, before.clear)
-        return replace(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
+        return changed(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
 
     def draw(self, state: State) -> str:
         """Draw the registers as text, as [harmonia Fig. 13] lays them out.
@@ -300,45 +326,6 @@ class BfpPe(Clocked[State]):
             Several lines.
         """
         return operands.draw(state)
-
-
-def _file(name: str, which: str) -> Sequence[Port]:
-    """An activation register file."""
-    return (
-        Port(f"{name}_sign", 1, LANES, meaning=f"signs of the register file {which}"),
-        Port(f"{name}_mag", 8, LANES, meaning="its mantissas"),
-        Port(f"{name}_exp", 5, meaning="its exponent"),
-    )
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths; the same in every configuration."""
-    return Ports(
-        inputs=(
-            Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
-            Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
-            Port("a_sign", 1, LANES, meaning="1 where an activation is negative"),
-            Port("a_mag", 8, LANES, meaning="8-bit mantissas of the activations"),
-            Port("a_exp", 5, meaning="shared exponent of the activations"),
-            Port("b", 8, LANES, meaning="INT4, 4-bit or 8-bit mantissas, by mode; upper bits 0"),
-            Port("b_sign", 1, LANES, meaning="signs of the mantissas; 0 in M8W4"),
-            Port("b_exp", 5, meaning="their shared exponent; 0 in M8W4"),
-            Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
-        ),
-        outputs=(
-            Port("acc", 32, encoding="f32", meaning="sum of the groups"),
-            Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
-        ),
-        state=(
-            Port("psum", 22, signed=True, meaning="exact sum of the group"),
-            Port("value", 32, encoding="f32", meaning="what was added"),
-            Port("slot", 2, meaning="slot of the pass in which it was added"),
-            Port("latched", 18, SLOTS, signed=True, meaning="sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1"),
-            *_file("current", "that the sub-PEs read"),
-            *_file("next", "that is filled"),
-            Port("todo", 3, most=4, meaning="events of the group that are left"),
-        ),
-    )
 
 
 UNIT: Unit[State, Result] = Unit(

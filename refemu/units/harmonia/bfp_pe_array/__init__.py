@@ -1,5 +1,6 @@
 """The 8 x 16 output-stationary array of PEs, cycle by cycle: activations move across columns, weights are broadcast."""
 
+from refemu.units.harmonia.bfp_pe_array.tiles import operands
 from refemu.units.harmonia.bfp_pe_array.unit import (
     COLUMNS,
     COUNTERS,
@@ -11,4 +12,4 @@ from refemu.units.harmonia.bfp_pe_array.unit import (
     tile,
 )
 
-__all__ = ["COLUMNS", "COUNTERS", "LANES", "ROWS", "UNIT", "BfpPeArray", "run", "tile"]
+__all__ = ["COLUMNS", "COUNTERS", "LANES", "ROWS", "UNIT", "BfpPeArray", "operands", "run", "tile"]

@@ -40,38 +40,71 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
     ----------
     [harmonia §IV-A]
     """
+    whole = operands(a, b)
+    sizes = {"rows": (len(whole["a_exp"]), ROWS), "columns": (len(whole["b_exp"]), COLUMNS)}
+    for thing, (count, most) in sizes.items():
+        if count > most:
+            raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {count}")
+    mode = whole.pop("mode")
+    return {
+        "mode": mode if len(mode) > 1 else mode[0],
+        "row_valid": (np.arange(ROWS) < sizes["rows"][0]).astype(np.int64),
+        "col_valid": (np.arange(COLUMNS) < sizes["columns"][0]).astype(np.int64),
+        **{name: _padded(each, ROWS if name.startswith("a_") else COLUMNS) for name, each in whole.items()},
+    }
+
+
+def operands(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
+    """Lay out a x b of any size in fields as the ports have them.
+
+    Parameters
+    ----------
+    a : BfpTensor
+        (tokens, reduction), 8-bit mantissas, groups of 32.
+    b : BfpTensor or GroupIntTensor
+        INT4 weights, or 8- or 4-bit mantissas, groups of 32; its reduction may be either axis, as that of `a`.
+
+    Returns
+    -------
+    dict of ndarray
+        int64: `mode` (groups,), `a_sign` and `a_mag` (tokens, groups * 32), `a_exp` (tokens, groups), `b` and `b_sign`
+        (outputs, groups * 32), `b_exp` and `w_scale` (outputs, groups).
+
+    Raises
+    ------
+    Refused
+        Other widths or groups, or reductions of two lengths.
+
+    References
+    ----------
+    [harmonia §IV-A]
+    """
     left, bits = rows(a, "bfp_pe_array"), getattr(b.format, "mantissa_bits", 0)
     right = weight_rows(b, LANES) if isinstance(b, GroupIntTensor) else rows(b, "bfp_pe_array")
-    for thing, side, most in (("rows", left, ROWS), ("columns", right, COLUMNS)):
-        if len(side.values) > most:
-            raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {len(side.values)}")
     if (left.length, left.group) != (right.length, LANES) or a.format.mantissa_bits != 8 or bits not in (0, 4, 8):
         raise Refused(
             f"bfp_pe_array: 8-bit mantissas by INT4, 4 or 8 bits in groups of {LANES} and one length are "
             f"needed, got {a} and {b}"
         )
-    groups, mode = left.power.shape[1], {0: M8W4, 4: M8M4, 8: M8M8}[bits]
-    codes = right.values & 15 if mode == M8W4 else abs(right.values)
-    signs = 0 * codes if mode == M8W4 else right.values < 0
-    exponents = 0 * right.power if mode == M8W4 else _stored(right.power, bits)
-    scale = 0 * right.power if right.scale is None else right.scale.view(np.uint16)
-    return {
-        "mode": np.full(groups, mode) if groups > 1 else np.array(mode),
-        "row_valid": (np.arange(ROWS) < len(left.values)).astype(np.int64),
-        "col_valid": (np.arange(COLUMNS) < len(right.values)).astype(np.int64),
-        "a_sign": _padded(left.values < 0, ROWS),
-        "a_mag": _padded(abs(left.values), ROWS),
-        "a_exp": _padded(_stored(left.power, 8), ROWS),
-        "b": _padded(codes, COLUMNS),
-        "b_sign": _padded(signs, COLUMNS),
-        "b_exp": _padded(exponents, COLUMNS),
-        "w_scale": _padded(scale, COLUMNS),
+    mode = {0: M8W4, 4: M8M4, 8: M8M8}[bits]
+    codes, none = (right.values & 15 if mode == M8W4 else abs(right.values)), 0 * right.power
+    fields = {
+        "mode": np.full(left.power.shape[1], mode),
+        "a_sign": left.values < 0,
+        "a_mag": abs(left.values),
+        "a_exp": _exponents(a),
+        "b": codes,
+        "b_sign": 0 * codes if mode == M8W4 else right.values < 0,
+        "b_exp": _exponents(b) if isinstance(b, BfpTensor) else none,
+        "w_scale": none if right.scale is None else right.scale.view(np.uint16),
     }
+    return {name: each.astype(np.int64) for name, each in fields.items()}
 
 
-def _stored(power: np.ndarray, bits: int) -> np.ndarray:
-    """Exponent fields, at least 1, of powers of two: fields 0 and 1 mean the same."""
-    return power + 14 + bits
+def _exponents(tensor: BfpTensor) -> np.ndarray:
+    """The tensor's own exponent codes, (rows, groups)."""
+    along = tensor.exponent.T if tensor.axis == 0 else tensor.exponent
+    return along.reshape(-1, along.shape[-1])
 
 
 def _padded(values: np.ndarray, count: int) -> np.ndarray:

@@ -1,20 +1,22 @@
 """The 8 x 16 output-stationary array of PEs, cycle by cycle: activations move across columns, weights are broadcast.
 
 Paper: [harmonia §IV-A (2), (3)], [harmonia §IV-C, Fig. 14a] (a column's results are valid together, columns one after
-the other). Composed of sub_pe and bfp_accumulator. Decisions: D-harmonia-10 (output stationary, groups ascending),
-D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all columns).
+the other). Composed of bfp_pe, one for each place; bfp_pe_array_clocked is the array with a clock. Decisions:
+D-harmonia-10 (output stationary, groups ascending), D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a
+group of all columns), D-harmonia-44 (activations move as far as the last column of the tile).
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.units.harmonia import sub_pe
 from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, Precision
-from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, operand
+from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
 from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
 from refemu.units.harmonia.cases import bfp_pe_array as bfp_pe_array_cases
 from refemu.units.ports import Lanes, Port, Ports, fields
@@ -125,6 +127,14 @@ class BfpPeArray(Stepped[State]):
         self.ports: Ports = ports({"groups": self.groups})
         columns = {"work": (IDLE,) * COLUMNS, "weights": (BLANK,) * COLUMNS}
         self.state: State = self.reset(State, **columns, pes=(CLEARED,) * (ROWS * COLUMNS))
+        self._in_step = self.state  # the State that the registers of the PEs belong to
+
+    @cached_property
+    def elements(self) -> list[BfpPe]:
+        """The PEs, row-major; what an accumulator does is the same in all."""
+        first = BfpPe(self.partial, self.product)
+        first.accumulator = self.accumulator
+        return [copy(first) for _ in range(ROWS * COLUMNS)]
 
     def schedule(self, mode: Lanes) -> list[Work]:
         """Work of column 0, cycle by cycle; column c does it c cycles later.
@@ -211,14 +221,18 @@ class BfpPeArray(Stepped[State]):
 
     def _cycle(self, before: State, t: int) -> State:
         """Registers move on by one column, then every PE with work makes one slot; a finished column is read."""
+        if self.state is not self._in_step or t == 0:
+            self._enter(before)
         plan = self.schedule(before.mode)
         work = (plan[t] if t < len(plan) else IDLE, *before.work[:-1])
         weights = tuple(self._latch(before, c, work[c]) for c in range(COLUMNS))
         pes = tuple(self._slot(before, r, c, work[c], weights[c]) for r in range(ROWS) for c in range(COLUMNS))
-        rows = before.row_valid.count(1)
-        begun = [c for c in range(COLUMNS) if before.col_valid[c] and work[c].group >= 0 and work[c].slot == 0]
-        ended = [c for c in range(COLUMNS) if before.col_valid[c] and self._ends(before, work[c])]
-        working = [c for c in range(COLUMNS) if before.col_valid[c] and work[c].group >= 0]
+        rows, valid = before.row_valid.count(1), before.col_valid
+        last = max((c for c in range(COLUMNS) if valid[c]), default=0)
+        arrived = [c for c in range(last + 1) if work[c].group >= 0 and work[c].slot == 0]
+        begun = [c for c in arrived if valid[c]]
+        ended = [c for c in range(COLUMNS) if valid[c] and self._ends(before, work[c])]
+        working = [c for c in range(COLUMNS) if valid[c] and work[c].group >= 0]
         compute = t < self.valid_at(COLUMNS - 1, before.mode)
         after = replace(
             before,
@@ -231,11 +245,23 @@ class BfpPeArray(Stepped[State]):
             macs=before.macs + LANES * rows * len(begun),
             fp32_adds=before.fp32_adds + rows * len(ended),
             weight_broadcasts=before.weight_broadcasts + len(begun),
-            act_hops=before.act_hops + rows * len([c for c in begun if c > 0]),
+            act_hops=before.act_hops + rows * len([c for c in arrived if c > 0]),
             busy_pe_cycles=before.busy_pe_cycles + rows * len(working),
         )
-        self.state = self._read(after, before.pes, t - len(plan))
+        self.state = self._in_step = self._read(after, before.pes, t - len(plan))
         return self.state
+
+    def _enter(self, state: State) -> None:
+        """Give the PEs the registers of a State; one is between two slots where its column has work left."""
+        modes = fields(state.mode)
+        for place, (pe, registers) in enumerate(zip(self.elements, state.pes, strict=True)):
+            work, weights = state.work[place % COLUMNS], state.weights[place % COLUMNS]
+            file = registers.a_sign, registers.a_mag, registers.a_exp
+            between = work.group >= 0 and not self._ends(state, work)
+            mode = modes[work.group] if between else M8W4
+            half = (int(work.group == 0), *weights) if between else None
+            latched = (registers.high, *(0,) * (SLOTS - 1))
+            pe.resume((file, file), latched, registers.acc, registers.flags, mode, 0, half)
 
     def _ends(self, before: State, work: Work) -> bool:
         """Whether a slot is the last one of its group, so that the accumulator adds."""
@@ -251,29 +277,24 @@ class BfpPeArray(Stepped[State]):
 
     def _slot(self, before: State, row: int, column: int, work: Work, weights: Weights) -> Pe:
         """One PE: activations from its neighbour, or from the dispatcher in column 0; then a slot of its group."""
-        registers = before.pes[row * COLUMNS + column]
+        pe, registers = self.elements[row * COLUMNS + column], before.pes[row * COLUMNS + column]
         source = before.pes[row * COLUMNS + column - 1]
-        pe = registers._replace(a_sign=source.a_sign, a_mag=source.a_mag, a_exp=source.a_exp)
+        file = source.a_sign, source.a_mag, source.a_exp
+        if column == 0:
+            file = registers.a_sign, registers.a_mag, registers.a_exp
         if column == 0 and work.group >= 0:
             place = row * self.groups + work.group
             some = slice(place * LANES, (place + 1) * LANES)
-            pe = registers._replace(a_sign=before.a_sign[some], a_mag=before.a_mag[some], a_exp=before.a_exp[place])
+            file = before.a_sign[some], before.a_mag[some], before.a_exp[place]
+        pe.load(*file)
         if work.group < 0 or not (before.row_valid[row] and before.col_valid[column]):
-            return pe
-        return self._work(pe, weights, fields(before.mode)[work.group], work.slot, int(work.group == 0))
-
-    def _work(self, pe: Pe, weights: Weights, mode: int, slot: int, first: int) -> Pe:
-        signs, nibbles = operand(mode, weights.b, weights.b_sign, 0 if slot else 4)
-        total = sub_pe.psum(pe.a_sign, pe.a_mag, signs, nibbles)
-        if mode == M8M8 and slot == 0:
-            return pe._replace(high=total)
-        if mode == M8M8:
-            _, value, flags = self.accumulator._join(pe.high, total, pe.a_exp, weights.b_exp)
-        else:
-            value, flags = self.accumulator.convert(total, mode, pe.a_exp, weights.b_exp)
-        value = self.accumulator.scale(value, weights.w_scale) if mode == M8W4 else value
-        acc, invalid = self.accumulator._sum(pe.acc, value, first)
-        return pe._replace(acc=acc, flags=pe.flags | flags | invalid)
+            return registers._replace(a_sign=file[0], a_mag=file[1], a_exp=file[2])
+        mode = fields(before.mode)[work.group]
+        if work.slot == 0:
+            pe.begin(mode, int(work.group == 0), *weights)
+        state = pe.slot()
+        high = state.psum if mode == M8M8 and work.slot == 0 else registers.high
+        return Pe(*file, high, state.acc, state.flags)
 
     def _read(self, after: State, pes: tuple[Pe, ...], column: int) -> State:
         """The column whose last sum was committed in the cycle before leaves the array; `pes` as they were then."""

@@ -48,11 +48,18 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, why, {**some, "a_exp": raw["a_exp"][16:] % 4 + 17})
         why = "rows and columns that are all equal: every element reaches the exponent of its group"
         yield Cases(kind, why, _equal(config, drawn))
+        if config["b_type"] == "mixed":
+            yield from _widths(drawn)
+        if "position" in drawn:
+            yield _gaps(config, drawn)
+        if "bias" in drawn:
+            why = "biases beside results of 0, and results that they take to 0"
+            yield Cases(kind, why, _biases(drawn), "D-harmonia-29")
         if config["kind"] == "score":
             yield _keys(config, raw)
         if config["kind"] == "k":
             yield _channels(config, raw)
-        if config["kind"] == "k" and config["start"] == 0:
+        if config["kind"] == "k" and config["start"] == 0 and "position" not in drawn:
             why = "small angles: rotated keys beside midpoints of FP16"
             yield Cases(kind, why, {p: a[ANGLE : ANGLE + 1] for p, a in drawn.items()}, "D-arith-8")
 
@@ -63,11 +70,41 @@ def _equal(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     value = {"a_mag": 200, "a_exp": 17, "b": 7, "w_scale": 0x2555} | (
         {} if config["b_type"] == "int4" else {"b_exp": 15}
     )
-    for port in inputs.keys() - {"frozen"}:
+    for port in inputs.keys() - {"frozen", "position", "wide", "bias"}:
         inputs[port] = 0 * inputs[port] + value.get(port, 0)
     inputs["a_sign"][1] = 1
+    if config["b_type"] == "mixed":
+        inputs["b"] += 0x40
     if config["b_type"] != "int4":
         inputs["w_scale"] *= 0
+    return inputs
+
+
+def _widths(drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+    """Codes of one width for all rows, then other codes for every row: one set in a pass, or as many as rows."""
+    some = {port: array[:3] for port, array in drawn.items()}
+    lanes = some["wide"].shape[-1]
+    for width, wide in (("4", 0), ("8", 1)):
+        why = f"codes of {width} bits for all rows"
+        yield Cases("edge", why, {**some, "wide": np.full_like(some["wide"], wide)}, "D-harmonia-46")
+    alone = np.arange(lanes) == np.arange(len(some["wide"]))[:, None] * lanes // 3
+    yield Cases("edge", "one code of 8 bits in one row", {**some, "wide": alone.astype(np.int64)}, "D-harmonia-36")
+
+
+def _gaps(config: Config, drawn: Mapping[str, np.ndarray]) -> Cases:
+    """Windows of one key, of two, ... by position, whatever the row is."""
+    rows = config["rows"]
+    inputs = {port: array[: rows - 1] for port, array in drawn.items()}
+    row, inside = np.arange(rows), np.arange(1, rows)[:, None]
+    inputs["position"] = np.where(row < inside, row, row + config["window"])
+    return Cases("edge", "windows that end at another row each", inputs, "D-harmonia-45")
+
+
+def _biases(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Products of 0 and drawn biases, then drawn products and biases of either zero."""
+    inputs = {port: array[:8].copy() for port, array in drawn.items()}
+    inputs["a_mag"][:2] = 0
+    inputs["bias"][2], inputs["bias"][3] = 0, 0x8000
     return inputs
 
 
@@ -79,6 +116,8 @@ def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
     inputs["a_mag"] += 255
     inputs["a_exp"] += 15
     inputs["b_exp"] += 15
+    if "wide" in inputs:
+        inputs["wide"] += 1
     inputs["b"] += 255 * (np.arange(columns * inner) // inner // 4 == np.arange(count)[:, None])
     return Cases("edge", "four keys share the attention of every query that sees them, each key in turn", inputs)
 
@@ -90,6 +129,8 @@ def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
     channel, case = np.arange(count) // 2, np.arange(count)
     inputs = {port: np.zeros((count, array.shape[-1]), np.int64) for port, array in raw.items()}
     inputs["a_mag"][:, 0] = inputs["a_mag"][:, -inner] = 128
+    if "position" in inputs:
+        inputs["position"] += np.arange(config["rows"])
     inputs["a_exp"] += 15
     inputs["b"][case, channel * inner] = 4
     inputs["w_scale"][case, channel * groups] = np.where(case % 2 == 0, 0x5155, 0xA6AA)
@@ -105,11 +146,23 @@ def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     fitted = {**inputs, "a_exp": inputs["a_exp"] & 3 | 12}
     if "frozen" in inputs:
         fitted["frozen"] = _offsets(inputs["frozen"])
+    if "position" in inputs:
+        fitted["position"] = _positions(config, inputs["position"])
+    if "bias" in inputs:
+        fitted["bias"] = inputs["bias"] & 0xBFFF
     if config["b_type"] == "int4":
         none = {port: np.zeros_like(inputs[port]) for port in ("b_sign", "b_exp")}
         return fitted | none | {"b": inputs["b"] & 15, "w_scale": inputs["w_scale"] & 0x03FF | 0x2400}
     b = inputs["b"] & 15 if config["b_type"] == "bfp4" else inputs["b"]
     return fitted | {"b": b, "b_exp": inputs["b_exp"] & 3 | 12, "w_scale": np.zeros_like(inputs["w_scale"])}
+
+
+def _positions(config: Config, words: np.ndarray) -> np.ndarray:
+    """Positions from 0 on that ascend by 1 or 2, in the last row by up to a million."""
+    steps = 1 + (words & 1)
+    steps[..., 0] = 0
+    steps[..., -1] += words[..., -1] >> 2
+    return np.cumsum(steps, axis=-1)
 
 
 def _offsets(words: np.ndarray) -> np.ndarray:

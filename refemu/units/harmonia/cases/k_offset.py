@@ -141,8 +141,8 @@ def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: st
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Drawn port values with tokens up to the end of the window, then none."""
-    ended = np.cumsum(inputs["last"] != 0) - (inputs["last"] != 0)
-    inside = (ended == 0) & (np.arange(inputs["last"].shape[0]) < config["window"])
+    ended = np.cumsum(inputs["last"] != 0, axis=-1) - (inputs["last"] != 0)
+    inside = (ended == 0) & (np.arange(inputs["last"].shape[-1]) < config["window"])
     return {**inputs, "valid": inside.astype(inputs["valid"].dtype)}
 
 

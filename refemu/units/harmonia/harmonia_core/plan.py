@@ -1,20 +1,18 @@
-"""The plan of harmonia_core: the steps of [harmonia §IV-A, Fig. 12] in order, block by block, and its operands."""
+"""The plan of harmonia_core: the steps of [harmonia §IV-A, Fig. 12] in order, block by block."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import Literal, NamedTuple, TypeAlias
 
 from refemu.units.harmonia.fdgf import COMPUTE, FETCH_A, FETCH_B, PASS_COLUMNS, PASS_ROWS, FdgfController, passes
-from refemu.units.ports import fields
 
 LANES = 32
 HEADS = ("q", "k")  #: kinds whose groups end with their heads
 
 Kind: TypeAlias = Literal["q", "k", "v", "score", "context", "linear", "final"]  #: of C
-Activation: TypeAlias = Literal["none", "silu", "relu"]
+Activation: TypeAlias = Literal["none", "silu", "relu", "gelu_erf", "gelu_tanh"]
+Bias: TypeAlias = Literal["none", "after", "accumulator"]  #: added behind FP2Half in FP16, or before it in FP32
 Rotation: TypeAlias = Literal["half", "interleaved", "none"]
 Block: TypeAlias = tuple[int, int, int, int]  #: row, column, rows, columns
 
@@ -32,6 +30,7 @@ class Shape(NamedTuple):
     force: int
     activation: Activation
     rotation: Rotation
+    bias_add: Bias
     shifted: bool  #: keys lose offsets
     tracked: int  #: first rows, the keys that choose the offsets and wait for them
 
@@ -39,12 +38,12 @@ class Shape(NamedTuple):
 class Action(NamedTuple):
     """One event: a rectangle of C, or what is fetched."""
 
-    event: str  #: "load", "dispatch", "compute", "fp2half", "vector", "offset", "convert" or "store"
+    event: str  #: "load", "dispatch", "compute", "fp2half", "bias", "vector", "offset", "convert" or "store"
     row: int  #: of a load: tile of rows
     column: int  #: of a load: tile of columns
     rows: int
     columns: int
-    number: int  #: elements loaded or stored, groups read by each dispatcher, array passes, columns converted
+    number: int  #: elements loaded, stored or biased, tiles of the array, columns converted
 
 
 @lru_cache(maxsize=32)
@@ -122,14 +121,12 @@ class Planner:
     def computed(self, block: Block) -> Iterator[Action]:
         """The events of a block, and of all that it was the last missing part of."""
         _, _, rows, columns = block
-        count = -(-rows // PASS_ROWS) * -(-columns // PASS_COLUMNS)
-        groups = -(-self.shape.inner // LANES)
-        for event, number in (
-            ("dispatch", count * groups),
-            ("compute", count),
-            ("fp2half", -(-rows // PASS_ROWS) * columns),
-        ):
-            yield Action(event, *block, number)
+        high = -(-rows // PASS_ROWS)
+        tiles = high * -(-columns // PASS_COLUMNS)
+        numbers = {"dispatch": tiles, "compute": tiles, "fp2half": high * columns, "bias": rows * columns}
+        order = {"none": ("fp2half",), "after": ("fp2half", "bias"), "accumulator": ("bias", "fp2half")}
+        for event in ("dispatch", "compute", *order[self.shape.bias_add]):
+            yield Action(event, *block, numbers[event])
         ready = self.vectors.fill(block) if self.vectors else [block]
         for part in ready if self.vectors else ():
             yield Action("vector", *part, part[2] * part[3])
@@ -178,32 +175,6 @@ def group_edges(shape: Shape) -> list[int]:
 
 def _multiples(length: int, width: int) -> list[int]:
     return [*range(0, length, width), length]
-
-
-def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
-    """The array's operands for 8 rows of A and 16 columns of B from `row` and `column` on; what is beyond is 0."""
-    groups = -(-shape.inner // LANES)
-    rows, columns = min(PASS_ROWS, shape.rows - row), min(PASS_COLUMNS, shape.columns - column)
-
-    def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
-        """`count` of `places` rows of `width`, each filled up to `full`."""
-        padded = np.zeros((places, full), np.int64)
-        padded[:count, :width] = np.reshape(fields(values)[first * width : (first + count) * width], (count, width))
-        return tuple(padded.ravel().tolist())
-
-    wide, narrow = (shape.inner, groups * LANES), (groups, groups)
-    a = [
-        part(values, *widths, row, rows, PASS_ROWS)
-        for values, widths in ((state.a_sign, wide), (state.a_mag, wide), (state.a_exp, narrow))
-    ]
-    b = [
-        part(values, *widths, column, columns, PASS_COLUMNS)
-        for values, widths in ((state.b, wide), (state.b_sign, wide), (state.b_exp, narrow), (state.w_scale, narrow))
-    ]
-    masks = [
-        tuple(int(i < count) for i in range(places)) for count, places in ((rows, PASS_ROWS), (columns, PASS_COLUMNS))
-    ]
-    return [*masks, *a, *b]
 
 
 def group_shape(kind: Kind, rows: int, columns: int, head_dim: int) -> tuple[int, int]:

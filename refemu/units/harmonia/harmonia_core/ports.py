@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import Refused, at, first_index
 from refemu.units import stepped
 from refemu.units.harmonia.bfp_pe import require_fields
+from refemu.units.harmonia.bfp_pe_array import COLUMNS
+from refemu.units.harmonia.harmonia_core.passes import wide_units
 from refemu.units.harmonia.harmonia_core.plan import LANES, group_shape
 from refemu.units.harmonia.k_offset import require_offsets
 from refemu.units.ports import Lanes, Port, Ports
+
+#: Ports that some configurations have: what they carry, for a refusal
+OPTIONAL = {
+    "frozen": "the offsets of the prompt",
+    "position": "the position of every row",
+    "wide": "which codes have 8 bits",
+    "bias": "a bias of every column",
+}
 
 
 @dataclass(frozen=True)
@@ -27,21 +38,29 @@ class State:
     b_sign: Lanes
     b_exp: Lanes
     w_scale: Lanes
-    frozen: Lanes  #: offsets of the prompt; () where the port is missing, here and for `offset`
+    frozen: Lanes  #: offsets of the prompt; () where the port is missing, here and for all others that may be
+    position: Lanes
+    wide: Lanes
+    bias: Lanes
     sign: Lanes
     mantissa: Lanes
     exponent: Lanes
     offset: Lanes
+    array_cycles: int  #: of the product
+    array_words: int  #: the same
     y: Lanes  #: the temporary SRAM: words of FP16, as far as they are
     sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
     offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
     fetched: int  #: elements of A and B
     reads: int  #: groups read by each dispatcher
+    words: int  #: nibble planes of groups of B that its dispatcher read, 128 bits each
     passes: int  #: of the array
     cycles: int  #: of the array
     macs: int
+    wide_macs: int  #: of them, those in mode M8M8
     fp32_adds: int
     half_columns: int  #: columns of FP2Half
+    bias_adds: int
     compare_cycles: int  #: of the converter
     align_cycles: int
     comparisons: int  #: of its exponents
@@ -50,14 +69,18 @@ class State:
     stored: int  #: elements
 
 
+#: Counters of a product
 COUNTERS = (
     "fetched",
     "reads",
+    "words",
     "passes",
     "cycles",
     "macs",
+    "wide_macs",
     "fp32_adds",
     "half_columns",
+    "bias_adds",
     "compare_cycles",
     "align_cycles",
     "comparisons",
@@ -77,13 +100,19 @@ class Result(stepped.Result):
     y: np.ndarray  #: uint16, (..., M * K), words of FP16 that were converted
     #: uint16, (..., K), words of FP16 that every key lost; (0,) where the port is missing
     offset: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint16))
+    #: (...), cycles of the array and nibble planes of B that it read; None but for b_type "mixed"
+    array_cycles: np.ndarray | None = None
+    array_words: np.ndarray | None = None
     fetched: int
     reads: int
+    words: int
     passes: int
     cycles: int
     macs: int
+    wide_macs: int
     fp32_adds: int
     half_columns: int
+    bias_adds: int
     compare_cycles: int
     align_cycles: int
     comparisons: int
@@ -94,11 +123,20 @@ class Result(stepped.Result):
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Widths in one configuration. Only keys have offsets, and only behind the window they come from outside."""
+    config = {"positions": "start", "bias_add": "none"} | dict(config)
     rows, inner, columns, kind = config["rows"], config["inner"], config["columns"], config["kind"]
     groups, codes = -(-inner // LANES), prod(group_shape(kind, rows, columns, config["head_dim"]))
     frozen = Port("frozen", 16, columns, encoding="f16", meaning="offsets of the prompt's window")
     offset = Port("offset", 16, columns, encoding="f16", meaning="what every key lost")
     shifted = kind == "k" and config["window"] > 0
+    mixed = config["b_type"] == "mixed"
+    position = Port("position", 22, rows, meaning="of every row, ascending")
+    wide = Port("wide", 1, rows * wide_units(kind, columns, groups), meaning="by row of A, codes of B that have 8 bits")
+    bias = Port("bias", 16, columns, encoding="f16", meaning="added to every row")
+    most = rows * columns * groups * 2  # as many passes as rows
+    cycles = rows * -(-columns // COLUMNS) * (2 * groups + COLUMNS - 1)
+    array_cycles = Port("array_cycles", cycles.bit_length(), meaning="cycles of the array in all passes")
+    array_words = Port("array_words", most.bit_length(), meaning="nibble planes of groups of B that it read")
     return Ports(
         inputs=(
             Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
@@ -109,6 +147,9 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
             Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4"),
             *[frozen] * (shifted and config["start"] >= config["window"]),
+            *[position] * (config["positions"] == "port"),
+            *[wide] * mixed,
+            *[bias] * (config["bias_add"] != "none"),
         ),
         outputs=(
             Port("sign", 1, rows * columns, meaning="signs of C, by rows"),
@@ -116,12 +157,13 @@ def ports(config: Mapping[str, Any]) -> Ports:
             Port("exponent", 5, codes, meaning="shared exponents of C, by rows"),
             Port("y", 16, rows * columns, encoding="f16", meaning="C before its conversion"),
             *[offset] * shifted,
+            *[array_cycles, array_words] * mixed,
         ),
     )
 
 
 def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
-    """Refuse bits set in fields of b that its type does not have, and offsets that no window gives.
+    """Refuse bits set in fields of b that its type does not have, and what optional ports must not carry.
 
     inputs: by port, any leading axes, then lanes.
     """
@@ -134,3 +176,27 @@ def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
     require_fields(core.name, many, np.zeros((*many.shape, 1), int), np.zeros((*many.shape, 1), int), b_exp, w_scale)
     if "frozen" in inputs:
         require_offsets(core.name, "frozen", inputs["frozen"], core.offsets.rule.chosen)
+    if "position" in inputs:
+        require_positions(core, np.asarray(inputs["position"], np.int64))
+    if "bias" in inputs:
+        infinite = np.asarray(inputs["bias"]) & 0x7C00 == 0x7C00
+        _refuse(core.name, "bias must be finite", infinite, inputs["bias"])
+
+
+def require_positions(core: Any, position: np.ndarray) -> None:
+    """Refuse positions (..., rows) that are repeated or descend, and those that the configuration does not admit."""
+    later = np.diff(position, axis=-1, prepend=-1) <= 0
+    _refuse(core.name, "position must ascend from row to row", later, position)
+    _refuse(core.name, f"position must be {core.start} or more, as start is", position < core.start, position)
+    if core.kind == "score":
+        unseen = position >= core.columns
+        _refuse(core.name, f"position must be that of one of {core.columns} keys", unseen, position)
+    if core.waits:
+        first = position[..., :1]
+        _refuse(core.name, "position of the first key must be 0, whose window gives the offsets", first > 0, first)
+
+
+def _refuse(name: str, rule: str, bad: np.ndarray, values: Any) -> None:
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{name}: {rule}, got {int(np.asarray(values)[index])}{at(index)}")

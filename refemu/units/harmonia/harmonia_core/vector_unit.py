@@ -7,37 +7,43 @@ from refemu.arith.orders import Sequential
 from refemu.units.harmonia.harmonia_core.plan import Shape
 
 
-def vector(shape: Shape, base: int, words: np.ndarray, position: int) -> np.ndarray:
+def vector(shape: Shape, base: int, words: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The vector unit on words of FP16 (..., rows, width): whole heads, whole rows of scores, or anything.
 
-    position: of the first row of every matrix. base: of the rotary angles. Returns words of any unsigned dtype.
+    positions: of the rows, (rows,) or (..., rows). base: of the rotary angles. Returns words of any unsigned dtype.
     """
     if shape.activation == "relu":
         return np.where(words >> 15 == 1, 0, words)
     if shape.activation != "none":
         return tables.table16(shape.activation)[words]
     x = fp16.to_f32(fp16.values(words))
-    return fp16.bits(
-        fp16.to_f16(_softmax(shape.inner, x, position) if shape.kind == "score" else _turned(shape, base, x, position))
-    )
+    y = _softmax(shape.inner, x, positions) if shape.kind == "score" else _turned(shape, base, x, positions)
+    return fp16.bits(fp16.to_f16(y))
 
 
-def _turned(shape: Shape, base: int, x: np.ndarray, position: int) -> np.ndarray:
+def biased(words: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Words of FP16 (..., rows, columns) and their biases (..., columns), each sum rounded once (D-harmonia-29)."""
+    x, y = (fp16.to_f32(fp16.values(part)) for part in (words, bias))
+    return fp16.bits(fp16.to_f16(x + y[..., None, :]))
+
+
+def _turned(shape: Shape, base: int, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The rotary embedding of every head."""
-    rows, head_dim = x.shape[-2], shape.head_dim
-    heads = x.reshape(-1, x.shape[-1] // head_dim, head_dim)
-    cos, sin = (
-        np.tile(table.astype(np.float32), (len(heads) // rows, 1))
-        for table in rotary.rotary(position + np.arange(rows), head_dim, base)
-    )
-    return fp32.rotate(heads, cos, sin, shape.rotation == "interleaved").reshape(x.shape)
+    head_dim = shape.head_dim
+    some, place = np.unique(positions, return_inverse=True)
+    count = x.shape[-1] // head_dim
+    by_head = np.broadcast_to(place.reshape(positions.shape)[..., None], (*x.shape[:-1], count)).ravel()
+    cos, sin = (table.astype(np.float32)[by_head] for table in rotary.rotary(some, head_dim, base))
+    return fp32.rotate(x.reshape(-1, 1, head_dim), cos, sin, shape.rotation == "interleaved").reshape(x.shape)
 
 
-def _softmax(inner: int, x: np.ndarray, position: int) -> np.ndarray:
-    """Query r sees keys 0 to position + r; what it does not see is +0."""
+def _softmax(inner: int, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The query at position p sees keys 0 to p; what it does not see is +0."""
+    if positions.ndim > 1:
+        return np.stack([_softmax(inner, *part) for part in zip(x, positions, strict=True)])
     scale = np.float32(1 / np.sqrt(np.float64(inner)))
     shares = np.zeros_like(x)
-    for r in range(x.shape[-2]):
-        seen = np.s_[..., r, : position + r + 1]
+    for r, position in enumerate(positions.tolist()):
+        seen = np.s_[..., r, : position + 1]
         shares[seen] = fp32.softmax32(x[seen] * scale, Sequential())
     return shares

@@ -62,10 +62,15 @@ def convert(
         fmt.admitted(values, False, BfpConverter.name)  # refuses it in the name of the unit
         raise
     tokens, channels = values.shape
+    return Conversion(tensor, *stream(tokens, channels, kind), values.size)
+
+
+def stream(tokens: int, channels: int, kind: Kind) -> tuple[int, int, int, int, int]:
+    """Blocks, clocks, compare and align cycles, and comparisons of a matrix."""
     lengths = _lengths(tokens, channels, kind)
-    comparisons = values.size if kind == "token" else LANES * channels * -(-tokens // LANES)
+    comparisons = tokens * channels if kind == "token" else LANES * channels * -(-tokens // LANES)
     columns = int(total(lengths))
-    return Conversion(tensor, lengths.size, int(_cycles(lengths)), columns, columns, comparisons, values.size)
+    return lengths.size, int(_cycles(lengths)), columns, columns, comparisons
 
 
 def _lengths(tokens: int, channels: int, kind: Kind) -> np.ndarray:

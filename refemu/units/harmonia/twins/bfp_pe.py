@@ -11,6 +11,7 @@ from refemu.arith.jit import kernel
 from refemu.formats.harmonia.twins.bfp_dot import bfp_dot, bfp_dot_int
 from refemu.units.derived import Arrays, twin
 from refemu.units.harmonia.bfp_pe import LANES, M8M8, M8W4, UNIT, BfpPe
+from refemu.units.harmonia.kernels.group_sums import sum_groups
 from refemu.units.harmonia.twins.bfp_accumulator import accumulate
 
 __all__ = ["bfp_dot", "bfp_dot_int", "run"]
@@ -27,33 +28,14 @@ def run(pe: BfpPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         register[:] = array
     low = np.empty_like(psum)
     for nibbles, sums in ((b & 15, low), (b, psum)):
-        lanes = [array.reshape(-1, LANES) for array in (a_sign, a_mag, nibbles, b_sign)]
-        group_sums(mode.reshape(-1), *lanes, sums.reshape(-1))
+        lanes = [array.reshape(-1, 1, LANES) for array in (a_sign, a_mag, nibbles, b_sign)]
+        sum_groups(mode.reshape(-1, 1), *lanes, sums.reshape(-1, 1, 1, 1))
     latched[:], todo[:] = 0, 0
     passes = _slots(mode, clear, psum, low, slot, latched)
     value[:], acc[:], flags[:] = accumulate(pe.accumulator, mode, clear, psum, a_exp, b_exp, w_scale)
     groups, fused = psum.size, int(np.count_nonzero(mode == M8M8))
     cycles, scaled = groups + fused, int(np.count_nonzero(mode == M8W4))
     return passes, cycles, LANES * groups, LANES * cycles, cycles, fused, groups, scaled, groups
-
-
-@kernel
-def group_sums(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped-def]
-    """psum <- the exact sum of every group, (groups, 32) lanes; M8M8 needs no nibbles, being exact.
-
-    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum. The loop runs `lanes` times, which the
-    compiler does not know to be 32: else it would unroll the loop before it could make it a vector.
-    """
-    lanes = a_mag.shape[1] & 32
-    for i in range(psum.size):
-        total, weights = np.int32(0), np.int32(16 * (mode[i] == 0))
-        for k in range(lanes):
-            code = np.int32(b[i, k])
-            magnitude = np.int32(code - np.int32(weights * np.int32(code >> np.int32(3))))  # two's complement of 4 bits
-            minus = np.int32(np.int32(0) - np.int32(a_sign[i, k] ^ b_sign[i, k]))
-            product = np.int32(np.int32(a_mag[i, k]) * magnitude)
-            total = np.int32(total + np.int32(np.int32(product ^ minus) - minus))
-        psum[i] = total
 
 
 @kernel

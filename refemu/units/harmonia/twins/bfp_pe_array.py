@@ -10,14 +10,13 @@ import numpy as np
 
 from refemu.arith import integers
 from refemu.arith.fp16_jit import plain
-from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
 from refemu.units.harmonia.bfp_accumulator import Accumulator
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, LANES, ROWS, UNIT, BfpPeArray
+from refemu.units.harmonia.kernels.group_sums import sum_groups
 from refemu.units.harmonia.twins.bfp_accumulator import accumulate
 
 PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-level cache holds them
-I16 = np.int16
 
 
 @twin(UNIT)
@@ -35,7 +34,8 @@ def run(array: BfpPeArray, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     col.fill(COLUMNS - 1)
     column[:], column_valid[:] = sums[..., -1], inside[..., -1]
     slots = np.count_nonzero(plan == 2, axis=-1) + groups
-    high, wide, hops = (np.count_nonzero(side, axis=1) for side in (rows, columns, columns[:, 1:]))
+    high, wide = (np.count_nonzero(side, axis=1) for side in (rows, columns))
+    hops = (np.arange(COLUMNS) * columns).max(axis=1)  # to the last column of the tile (D-harmonia-44)
     adds = groups * high * wide
     per_tile = (slots + COLUMNS - 1, LANES * adds, adds, groups * high * hops, groups * wide, slots * high * wide)
     return [int(integers.total(counts)) for counts in per_tile]
@@ -72,42 +72,3 @@ def tile_sums(
         )
         acc[some], flags[some] = sums[..., -1], seen[..., -1]
     return acc, flags
-
-
-@kernel
-def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):  # type: ignore[no-untyped-def]
-    """psum (T, M, N, G) <- the exact sum of every group; M8M8 needs no nibbles, being exact.
-
-    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum.
-    """
-    left, right = np.empty((psum.shape[1], 32), np.int16), np.empty((psum.shape[2], 32), np.int16)
-    for i in range(psum.shape[0]):
-        for g in range(psum.shape[3]):
-            start, stop = 32 * g, min(32 * g + 32, a_mag.shape[2])
-            weights = I16(16 * (mode[i, g] == 0))
-            for m in range(psum.shape[1]):
-                _signed(a_sign[i, m, start:stop], a_mag[i, m, start:stop], I16(0), left[m])
-            for n in range(psum.shape[2]):
-                _signed(b_sign[i, n, start:stop], b[i, n, start:stop], weights, right[n])
-            for m in range(psum.shape[1]):
-                for n in range(psum.shape[2]):
-                    psum[i, m, n, g] = _dot(left[m], right[n])
-
-
-@kernel
-def _signed(sign, code, weights, out):  # type: ignore[no-untyped-def]
-    """out (32,) <- signed values, 0 behind the last; codes of INT4, for `weights` of 16, are two's complement."""
-    for k in range(code.size):
-        magnitude = I16(I16(code[k]) - I16(weights * I16(I16(code[k]) >> I16(3))))
-        minus = I16(I16(0) - I16(sign[k]))
-        out[k] = I16(I16(magnitude ^ minus) - minus)
-    for k in range(code.size, out.size):
-        out[k] = I16(0)
-
-
-@kernel
-def _dot(x, y):  # type: ignore[no-untyped-def]
-    total = np.int32(0)
-    for k in range(x.size):
-        total = np.int32(total + np.int32(np.int32(x[k]) * np.int32(y[k])))
-    return total

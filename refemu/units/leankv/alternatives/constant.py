@@ -4,6 +4,8 @@ Keys: `[configurations: ]ports[lanes] bits`; without configurations all ready on
 the bits, and `[some]` says that others do.
 """
 
+from refemu.units.leankv.alternatives.constant_steps import PAGES, STEPS
+
 CONSTANT = {
     "free_page_list": {
         "paper: out.taken[25-27] 3-4": (
@@ -88,8 +90,8 @@ CONSTANT = {
         "paper: out.moved[16,26-27,29] 15": (
             "words of 16 bits of packed features, of which few rows of a case are whole"
         ),
-        "out.n_high 0-15": "no more tokens than a page has; a section only grows in a case",
-        "out.n_low 2-15": "no more tokens than a page has; a section only grows in a case",
+        "diffkv, paper: out.n_high 0-15": "no more tokens than a page has; a section only grows in a case",
+        "diffkv, paper: out.n_low 2-15": "no more tokens than a page has; a section only grows in a case",
         "st.high, st.low[some] 0-15": (
             "words of records: each is written once or twice in a case, so that a bit seldom rises and falls"
         ),
@@ -178,6 +180,30 @@ CONSTANT = {
         ),
     },
     "paged_attention": {
+        "f128, f64: out.out 0-15": (
+            "one row, as its pages alone take tens of kilobytes: nothing follows it that could set or clear a bit"
+        ),
+        "f128, f64: out.p, out.score, st.logits, st.tops, st.totals, st.acc, st.sums 0-31": (
+            "one row, as its pages alone take tens of kilobytes: nothing follows it that could set or clear a bit"
+        ),
+        "narrow: out.p[some] 0-29": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
+        ),
+        "narrow: out.score[some] 0-29": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
+        ),
+        "narrow: st.logits[some] 0-31": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
+        ),
+        "narrow: st.totals 31": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
+        ),
+        "narrow: st.acc[some] 25,30": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
+        ),
+        "narrow: st.sums[some] 26": (
+            "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
+        ),
         "out.p 30-31": (
             "a share of attention, at most 1, has no sign; the first slots are never empty, the last ones always"
         ),
@@ -336,3 +362,5 @@ CONSTANT = {
         "paper: st.level 0-1": "the last level once an operation has ended, which is what a row shows",
     },
 }
+CONSTANT |= STEPS
+CONSTANT["kv_compressor"] |= PAGES

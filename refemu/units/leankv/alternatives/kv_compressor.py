@@ -1,6 +1,6 @@
 """Other answers to the decisions of kv_compressor, and to those of its codes and records."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,11 @@ from refemu.arith import fp16
 from refemu.arith.rounding import Rounding, round_float
 from refemu.arith.scalar32 import pattern16
 from refemu.formats import UnifiedPage
-from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import Affine
 from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units.alternative import Alternative
 from refemu.units.leankv.alternatives import rounding
-from refemu.units.leankv.kv_compressor import APPEND_LOW, DROP, REPLACE, KvCompressor
+from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
 from refemu.units.unit import Config
 
 
@@ -104,7 +103,7 @@ class Copies(KvCompressor):
         key, value = self.vectors[self.state.victim]
         return self._record(self.pages[1], key, value, token.score, token.position)
 
-    def _slot(self, images: np.ndarray) -> int:
+    def _slot(self, images: Sequence[np.ndarray]) -> int:
         slot = super()._slot(images)
         if self.state.op != APPEND_LOW:
             vectors = self.state.key, self.state.value
@@ -130,25 +129,26 @@ class Shifted(KvCompressor):
 class LastFillsHole(KvCompressor):
     """The last high token fills the slot of the victim, and the new token takes that of the last."""
 
-    def _slot(self, images: np.ndarray) -> int:
-        state, page = self.state, self.pages[0]
+    def _slot(self, images: Sequence[np.ndarray]) -> int:
+        state = self.state
         if state.op not in (REPLACE, DROP):
             return super()._slot(images)
-        page.write(images[0], state.victim, page.read(images[0], state.n_high - 1))
+        self.put(images, APPEND_HIGH, state.victim, self.get(images, APPEND_HIGH, state.n_high - 1))
         return state.n_high - 1
 
 
-def _pages(config: Config) -> tuple[UnifiedPage, ...]:
-    return tuple(
-        UnifiedPage(config["head_size"], hetero_kv.find(config[name]), config["page_bytes"]) for name in ("high", "low")
-    )
+class RoundThePages(KvCompressor):
+    """Neighbouring slots of a section stand in neighbouring pages."""
+
+    def place(self, section: int, slot: int) -> tuple[int, int]:
+        return slot % self.counts[section], slot // self.counts[section]
 
 
 def _records(change: Callable[[np.ndarray, UnifiedPage], np.ndarray]) -> Any:
     """A function on answers that changes every record."""
 
     def answer(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-        high, low = _pages(config)
+        high, low = KvCompressor(**config).pages
         of_low = (np.asarray(inputs["op"]) == APPEND_LOW)[..., None]
         written = np.where(of_low, change(result.written, low), change(result.written, high))
         return {"written": written, "moved": change(result.moved, low)}
@@ -198,6 +198,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-leankv-30", "low codes are the high bits of the stored ones", variant=Shifted),
     Alternative("D-leankv-31", "the last token fills the freed slot", variant=LastFillsHole),
     Alternative("D-leankv-31", "the freed slot stays empty", answer=_at_end),
+    Alternative("D-leankv-61", "slots of a section go round its pages", variant=RoundThePages),
     Alternative("D-arith-2", "the stored step is cut off", variant=_kind(_stores(rounding.toward_zero16))),
     Alternative("D-arith-2", "the stored step rounds half away from 0", variant=_kind(_stores(rounding.half_away16))),
 )

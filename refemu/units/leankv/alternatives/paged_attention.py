@@ -6,36 +6,14 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.fp32 import exp32, fma32
-from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
+from refemu.arith.orders import Lanes, Order, Sequential, Tree
 from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.alternatives import rounding
 from refemu.units.leankv.paged_attention import PagedAttention, Pages
-from refemu.units.leankv.paged_attention.arithmetic import EPSILON, WARP, WARPS, Arithmetic
+from refemu.units.leankv.paged_attention.arithmetic import EPSILON, Arithmetic
 from refemu.units.leankv.paged_attention.phases import Page
 
 KERNEL = "kernel"  #: value of the parameter `order`
-
-
-def threads(count: int) -> type[Pages]:
-    """A block of so many threads, a multiple of 32, sums the exponentials."""
-
-    class Block(Pages):
-        def total_order(self, arithmetic: Arithmetic) -> Order:
-            order = Lanes(count, "strided", Chunks(WARP, Halves(WARP), Halves(count // WARP)))
-            return order if arithmetic.order == KERNEL else super().total_order(arithmetic)
-
-    return Block
-
-
-def key_groups(count: int) -> type[Pages]:
-    """So many threads share the features of a key."""
-
-    class Groups(Pages):
-        def key_order(self, arithmetic: Arithmetic) -> Order:
-            order = Lanes(count, "blocked", Tree(count), "product")
-            return order if arithmetic.order == KERNEL else super().key_order(arithmetic)
-
-    return Groups
 
 
 class InTurn(Pages):
@@ -48,38 +26,10 @@ class InTurn(Pages):
 class Interleaved(Pages):
     """The threads that share a key take its features in turn."""
 
-    def key_order(self, arithmetic: Arithmetic) -> Order:
+    def key_order(self, arithmetic: Arithmetic) -> Lanes:
         groups = self.high.k_group
         order = Lanes(groups, "strided", Tree(groups), "product")
         return order if arithmetic.order == KERNEL else super().key_order(arithmetic)
-
-
-def warps(count: int) -> type[Pages]:
-    """So many warps take the pages in turn; their accumulators are the first ones."""
-
-    class Fewer(Pages):
-        def accumulators(self, arithmetic: Arithmetic) -> int:
-            return count * self.rows if arithmetic.order == KERNEL else super().accumulators(arithmetic)
-
-        def place(self, page: int, slot: int, arithmetic: Arithmetic) -> int:
-            row = self.rows * (page % count) + slot // self.high.v_vec % self.rows
-            return row % self.accumulators(arithmetic)
-
-    return Fewer
-
-
-class WithoutPacks(Pages):
-    """Neighbouring slots go to neighbouring accumulators, whatever Vvec is."""
-
-    def place(self, page: int, slot: int, arithmetic: Arithmetic) -> int:
-        return (self.rows * (page % WARPS) + slot % self.rows) % self.accumulators(arithmetic)
-
-
-class OneOfPage(Pages):
-    """All slots of a page go to one accumulator."""
-
-    def place(self, page: int, slot: int, arithmetic: Arithmetic) -> int:
-        return self.rows * (page % WARPS) % self.accumulators(arithmetic)
 
 
 class PagesInBlocks(Pages):
@@ -96,16 +46,6 @@ def _laid(layout_of: type[Pages]) -> type[PagedAttention]:
         layout = layout_of
 
     return Other
-
-
-class AccumulatorsInTurn(PagedAttention):
-    """The accumulators are added one after the other."""
-
-    def _joined(self, acc: np.ndarray) -> np.ndarray:
-        total = acc[:, 0].copy()
-        for place in range(1, acc.shape[1]):
-            total = total + acc[:, place]
-        return total
 
 
 class AccumulatorsPaired(PagedAttention):
@@ -200,18 +140,14 @@ def _order(says: str, layout: type[Pages]) -> Alternative:
 
 ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-leankv-1", "preset", "paper", "diffkv"),
+    *choices("D-leankv-12", "k_vec", 1, 2),
+    *choices("D-leankv-12", "v_vec", 1, 4),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-41", "order", "kernel", "sequential"),
-    *(_order(f"{count} threads sum the exponentials", threads(count)) for count in (32, 64, 128)),
     _order("exponentials are summed token by token", InTurn),
-    *(_order(f"{count} threads share a key", key_groups(count)) for count in (1, 2, 8)),
     _order("threads take the features of a key in turn", Interleaved),
-    *(_order(f"{count} warps take the pages", warps(count)) for count in (1, 2, 4)),
     _order("a warp takes two neighbouring pages", PagesInBlocks),
-    _order("neighbouring slots go to neighbouring accumulators", WithoutPacks),
-    _order("a page has one accumulator", OneOfPage),
-    Alternative("D-leankv-41", "accumulators are added one after the other", variant=AccumulatorsInTurn),
     Alternative("D-leankv-41", "neighbouring accumulators are added first", variant=AccumulatorsPaired),
     Alternative("D-leankv-41", "features are added from the last to the first", variant=FeaturesDescending),
     Alternative("D-leankv-41", "slots of a page are added from the last to the first", variant=SlotsDescending),
@@ -223,8 +159,19 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-leankv-45", "softmax_eps", 0.0, EPSILON),
     *choices("D-leankv-46", "partition_tokens", 0, 1),
     *choices("D-leankv-46", "partition_score", True),
+    *choices("D-leankv-56", "warps", 1, 2, 4, 16),
+    *choices("D-leankv-56", "sum_threads", 32, 64, 128, 512),
+    *choices("D-leankv-56", "key_threads", 1, 2, 8),
+    *choices("D-leankv-56", "value_rows", 1, 2, 8),
+    *choices("D-leankv-56", "value_slots", 1, 4),
+    *choices("D-leankv-56", "join", "tree", "sequential"),
     Alternative("D-arith-2", "outputs are cut off", variant=Truncated),
     Alternative("D-arith-2", "outputs round half away from 0", variant=HalfAway),
     Alternative("D-arith-2", "outputs beyond fp16 are 65504", variant=Saturated),
     Alternative("D-arith-2", "subnormal outputs are 0", variant=Flushed),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-leankv-57": "the operands of an event are the same however many bits a thread loads at once: only counters of "
+    "sectors and the addresses that `loads` lists show it",
+    "D-leankv-58": "sectors are counted, and on no port",
+}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats import UnifiedPage
 from refemu.formats.leankv import hetero_kv
 from refemu.units import find
 from refemu.units.stimuli import Seeds, random_inputs
@@ -22,6 +21,9 @@ Event = tuple[int, int, int]  #: op, victim, low_slot
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     features, tokens = config["head_size"], _tokens(config)
+    if config.get("high_pages", 1) > 1 or config.get("low_pages", 1) > 1:
+        yield from _several(config, kind, seed, tokens)
+        return
     if kind == "paper":
         for why in ("a high and a low token", "the same again, from empty pages", "and once more"):
             yield _case(kind, f"[leankv §4] {why}", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
@@ -66,6 +68,23 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         near = {name: drawn[name] & 0x83FF | 0x3800 | (drawn[name] & 0x400) for name in ("key", "value")}
         why = "features of one order of magnitude, as keys and values have them, and any operations"
         yield Cases(kind, why, legal(config, drawn | near))
+
+
+def _several(config: Config, kind: Kind, seed: Seeds, tokens: Sequence[int]) -> Iterator[Cases]:
+    """Sections of several pages, in sets whose rows hold all of them."""
+    features, (high, low) = config["head_size"], tokens
+    if kind == "paper":
+        why = "[leankv §4] a token behind a full high page"
+        per_page = high // config["high_pages"]
+        yield _case(kind, why, features, [(APPEND_HIGH, 0, 0)] * (per_page + 1), "D-leankv-61")
+    if kind == "edge":
+        events = [(APPEND_HIGH, 0, 0)] * high + [(REPLACE, (5 * slot + 3) % high, slot) for slot in range(low)]
+        events += [(REPLACE, high - 1, 0), (REPLACE, 0, low - 1), (DROP, high - 1, 0), (REPLACE, high - 1, low // 2)]
+        why = "every page of both sections filled, then moves and drops from page to page"
+        yield _case(kind, why, features, events, "D-leankv-61")
+    if kind == "random":
+        drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (1, 6), seed)
+        yield Cases(kind, "uniform words and operations", legal(config, drawn))
 
 
 def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
@@ -136,11 +155,11 @@ def _case(
 
 
 def _tokens(config: Mapping[str, Any]) -> list[int]:
-    """Tokens that a high and a low page hold."""
-    return [
-        UnifiedPage(config["head_size"], hetero_kv.find(config[name]), config["page_bytes"]).tokens
-        for name in ("high", "low")
-    ]
+    """Tokens that the high and the low pages hold."""
+    from refemu.units.leankv.kv_compressor.tokens import layouts
+
+    pages = layouts(config)
+    return [config.get(f"{name}_pages", 1) * page.tokens for name, page in zip(("high", "low"), pages, strict=True)]
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

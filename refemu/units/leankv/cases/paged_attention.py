@@ -22,6 +22,7 @@ NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
 
 
 MANY = 12  #: cells of a table
+SMALL = 16  #: tokens of a high page
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -29,6 +30,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     pages = _pages(config)
     high, low = pages.sections
     two = pages.low is not None
+    if high.tokens > SMALL:
+        yield from _whole_pages(config, kind, seed, pages)
+        return
+    if config.get("stages"):
+        yield from _few(config, kind, seed, pages)
+        return
     if kind == "paper":
         why = "[leankv §6.2] high pages, then low pages of a head, in cells of any order"
         yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
@@ -38,6 +45,42 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
         some = first_of_each(drawn, 2, 1 if config["cells"] < MANY else 2)
         yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, some))
+
+
+def _whole_pages(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
+    """Pages of the paper's size: one row for each seed, as its image alone takes tens of kilobytes."""
+    if kind != "random":
+        return
+    high, low = pages.sections
+    last = config["cells"] - 1
+    counts = high.tokens - 2, (last - 1) * low.tokens + low.tokens // 4 * 2
+    rows = [(*counts, 1043 + each) for each in (seed if isinstance(seed, range) else (seed,))]
+    why = "values in pairs of opposite sign with equal keys: every order of every sum shows in `out` or `p`"
+    yield _rows(kind, why, pages, config, rows, 2.0, "D-leankv-56", _opposite)
+
+
+def _few(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
+    """A few rows of small pages, whose registers are shown: a full table, an almost empty one, orders of sums."""
+    high, low = pages.sections
+    cells = config["cells"]
+    most = (cells // 2 * high.tokens, (cells - cells // 2) * low.tokens)
+    if kind == "paper":
+        why = "[leankv §6.2] high pages, then low pages of a head, in cells of any order"
+        yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, low.tokens - 2, 1)])
+    if kind == "edge":
+        rows = [(1, 0, 2), (high.tokens + 1, 1, 4), (1, (cells - 1) * low.tokens, 6)]
+        yield _rows(kind, "one token; one token in the last page; full low pages", pages, config, rows)
+        why = "as many tokens as fit: the order of the exponentials, and probabilities in many binades"
+        for size, seeds in ((0.5, (24, 25, 26)), (2.0, (24, 25, 26, 27)), (4.0, (7, 8, 30))):
+            longest = [(high.tokens, (cells - 1) * low.tokens, each) for each in seeds]
+            yield _rows(kind, why, pages, config, longest, size, "D-leankv-56")
+        why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
+        yield _rows(kind, why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
+        why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
+        yield _rows(kind, why, pages, config, [(*most, 13), (*most, 15)], 1.0, "D-leankv-56", _opposite)
+    if kind == "random":
+        drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
+        yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
 
 
 def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:

@@ -1,5 +1,6 @@
 """Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step."""
 
+from refemu.units.leankv.generation_compressor.decisions import LARGEST, Policy, ScoreRule
 from refemu.units.leankv.generation_compressor.unit import (
     A1,
     A2,
@@ -27,6 +28,7 @@ __all__ = [
     "B1",
     "B2",
     "DOWNGRADE",
+    "LARGEST",
     "PRUNE",
     "STATIC_APPEND",
     "STATIC_DROP",
@@ -34,6 +36,8 @@ __all__ = [
     "UNIT",
     "C",
     "GenerationCompressor",
+    "Policy",
+    "ScoreRule",
     "W",
     "run",
 ]

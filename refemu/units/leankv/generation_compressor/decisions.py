@@ -14,10 +14,10 @@ from refemu.units import stepped
 from refemu.units.ports import Lanes, Port, Ports
 
 NAME = "generation_compressor"
-Policy = Literal["algorithm1", "diffkv", "static"]
-ScoreRule = Literal["share", "cumulative"]
+Policy = Literal["algorithm1", "diffkv", "static"]  #: Rule of a decision (D-leankv-26)
+ScoreRule = Literal["share", "cumulative"]  #: Quantity that Algorithm 1 compares (D-leankv-27)
 POLICIES = get_args(Policy)
-LARGEST = 0x7F7F_FFFF  #: pattern of the largest finite float32: a section without a candidate
+LARGEST = 0x7F7F_FFFF  #: Pattern of the largest finite float32: a section without a candidate
 LANES, LANE_BITS = 128, 7  #: of the published code's search for a minimum
 OUTPUTS = ("choice", "victim", "low_slot", "delta_high", "delta_low")
 

@@ -6,13 +6,14 @@ from refemu.arith.float_jit.matmul import PAD, row_fp32
 from refemu.arith.float_jit.orders import clear_all, copy_all, plus
 from refemu.arith.float_jit.scalars import FP32_FMA, ONE, canonical, exp, fma32
 from refemu.arith.jit import helper, kernel
-from refemu.units.leankv.kernels.pages import P_TOKENS, P_V_BITS, P_V_VEC, page_keys, page_values
+from refemu.units.leankv.kernels.pages import P_TOKENS, P_V_BITS, page_keys, page_values
 
-# Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one).
-S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS = range(5)
+# Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one),
+# warps, threads of the sum of exponentials, neighbouring slots of an accumulator, whether accumulators add up in turn.
+S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS, S_WARPS, S_THREADS, S_SLOTS, S_IN_TURN = range(9)
 # Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), its tokens.
 T_UNIT, T_FIRST, T_LAST, T_START, T_END = 0, 1, 3, 5, 6
-WARPS, LANES, WARP = 8, 256, 32  # of a block
+WARP = 32  # threads
 LEAST = np.int32(-2147483648)
 
 
@@ -32,6 +33,8 @@ def paged_heads(
     tops,
     totals,
     out,
+    logits,
+    accs,
     first,
     last,
 ):
@@ -40,13 +43,14 @@ def paged_heads(
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
     sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. images (pages, words); cells (U, L):
     page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; key_packs, value_packs (2, P):
-    words of a page's packs of token 0; numbers: factor of the logits, what is added to a sum of exponentials.
+    words of a page's packs of token 0; numbers: factor of the logits, what is added to a sum of exponentials. Unless
+    they are empty: logits (U, G, tokens) <- those of the chunks; accs (chunks, G, accumulators, F) <- accumulators.
     """
     depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS]) + PAD
     keys, sums = np.empty((depth, most), np.float32), np.empty((settings[S_SUMS], most), np.float32)
     values, weights = np.empty((most, depth), np.float32), np.empty(most, np.float32)
     words, meta = np.empty(max(most, depth), np.uint32), np.empty((2, most), np.float32)
-    acc = np.empty((q.shape[1], max(np.int64(1), settings[S_ROWS] * WARPS), depth), np.float32)
+    acc = np.empty((q.shape[1], max(np.int64(1), settings[S_ROWS] * settings[S_WARPS]), depth), np.float32)
     order, places = np.empty(most, np.int64), np.empty((2, depth), np.int64)
     for s in range(2):
         per = 16 // layout[s, P_V_BITS]
@@ -70,6 +74,8 @@ def paged_heads(
             (words, meta, keys, sums),
         )
         for g in range(q.shape[1]):
+            if logits.size > 0:
+                copy_all(p[u, g, task[T_START] : task[T_END]], logits[u, g, task[T_START] : task[T_END]])
             key = tops[n, g]
             top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
             totals[n, g] = _chances(p[u, g, task[T_START] : task[T_END]], top, numbers[1], settings)
@@ -83,6 +89,7 @@ def paged_heads(
             task,
             p[u],
             out[n],
+            accs[n % max(1, accs.shape[0])],
             (words, values, weights, order, acc, places),
         )
 
@@ -106,8 +113,8 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
 
 
 @helper
-def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, work):
-    """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens)."""
+def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, accs, work):
+    """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens); accs <- accumulators, if not empty."""
     words, values, weights, order, acc, places = work
     at, before, rows = task[T_START], np.int64(0), max(np.int64(1), settings[S_ROWS])
     clear_all(acc.reshape(acc.size))
@@ -121,36 +128,49 @@ def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, wo
             count, used = min(layout[s, P_TOKENS], lengths[s] - j * layout[s, P_TOKENS]), np.int64(0)
             for row in range(rows):
                 begin = used
-                used = _rows_of(row, rows, layout[s, P_V_VEC], count, used, order)
+                used = _rows_of(row, rows, settings[S_SLOTS], count, used, order)
                 page_values(image, layout[s], packs[s], order[begin:used], words, values[begin:])
                 for g in range(acc.shape[0]):
                     for k in range(begin, used):
                         weights[k] = p[g, at + order[k]]
-                    sums = acc[g, row + settings[S_ROWS] * ((j - first) % WARPS)]
+                    sums = acc[g, row + settings[S_ROWS] * ((j - first) % settings[S_WARPS])]
                     if settings[S_ACC] == FP32_FMA:
                         _row_fma32(weights[begin:used], values[begin:used], sums, sums.size)
                     else:
                         row_fp32(weights[begin:used], values[begin:used], np.int64(0), sums, sums.size)
             at += count
     for g in range(acc.shape[0]):
-        half = acc.shape[1] // 2
-        while half > 0:
-            for i in range(half):
-                plus(acc[g, i + half], acc[g, i])
-            half = half // 2
+        for i in range(accs.shape[1]):
+            for f in range(out.shape[1]):
+                accs[g, i, f] = canonical(acc[g, i, places[before, f]])
+        _join(acc[g], settings[S_IN_TURN])
         for f in range(out.shape[1]):
             out[g, f] = acc[g, 0, places[before, f]]
 
 
 @helper
-def _rows_of(row, rows, v_vec, count, used, order):
+def _join(acc, in_turn):
+    """acc[0] <- the sum of all, in turn or by halves."""
+    if in_turn:
+        for i in range(1, acc.shape[0]):
+            plus(acc[i], acc[0])
+        return
+    half = acc.shape[0] // 2
+    while half > 0:
+        for i in range(half):
+            plus(acc[i + half], acc[i])
+        half = half // 2
+
+
+@helper
+def _rows_of(row, rows, slots, count, used, order):
     """order[used:] <- the slots below `count` that accumulator `row` of a warp adds; returns the new `used`."""
     if rows == 1:
         for t in range(count):
             order[used + t] = t
         return used + count
-    for block in range(row * v_vec, count, rows * v_vec):
-        for t in range(block, min(block + v_vec, count)):
+    for block in range(row * slots, count, rows * slots):
+        for t in range(block, min(block + slots, count)):
             order[used] = t
             used += 1
     return used
@@ -226,9 +246,9 @@ def _chances(x, top, eps, settings):
         for t in range(x.size):
             total = np.float32(total + x[t])
     else:
-        lanes = np.zeros(LANES, np.float32)
-        for t0 in range(0, x.size, LANES):
-            part = x[t0 : t0 + LANES]
+        lanes = np.zeros(settings[S_THREADS], np.float32)
+        for t0 in range(0, x.size, lanes.size):
+            part = x[t0 : t0 + lanes.size]
             plus(part, lanes[: part.size])
         total = _tree_of_lanes(lanes)
     bottom = np.float32(total + eps)
@@ -244,16 +264,17 @@ def _chances(x, top, eps, settings):
 
 @helper
 def _tree_of_lanes(lanes):
-    """The sum of 256 lanes: halves within each 32, then halves of the 8 results."""
-    half = WARP // 2
+    """The sum of all lanes: halves within each warp, then halves of the warps' results."""
+    warp = min(lanes.size, WARP)
+    half = warp // 2
     while half > 0:
-        for w in range(0, LANES, WARP):
+        for w in range(0, lanes.size, warp):
             for i in range(w, w + half):
                 lanes[i] = lanes[i] + lanes[i + half]
         half = half // 2
-    half = WARPS // 2
+    half = lanes.size // warp // 2
     while half > 0:
         for w in range(half):
-            lanes[w * WARP] = lanes[w * WARP] + lanes[(w + half) * WARP]
+            lanes[w * warp] = lanes[w * warp] + lanes[(w + half) * warp]
         half = half // 2
     return lanes[0]

@@ -46,6 +46,7 @@ class Pool(Clocked[State]):
         self.requests: Requests = Requests(self.shape)
         self.counters: Counters = Counters()
         self._event: dict[str, Any] = {"event": "reset", "index": -1}
+        self._log: list[State] | None = None  #: of the events inside a call that is stepped
         self._reset()
 
     def _reset(self) -> None:
@@ -250,6 +251,7 @@ class Pool(Clocked[State]):
             **padded,
             requests=requests,
             slots=tuple(self.requests.free_slots),
+            following=last.get("following"),
             **self._registers(),
             **asdict(self.counters),
         )
@@ -259,7 +261,7 @@ class Pool(Clocked[State]):
         self._load(state)
         self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests}, deque(state.slots))
         self.counters = Counters(**{name: getattr(state, name) for name in COUNTERS})
-        names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low")
+        names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low", "following")
         self._event = {name: getattr(state, name) for name in names}
         self._event["moved"] = Moved(fields(state.counts), fields(state.prefix), fields(state.ids))
         self._event["came"] = Moved(fields(state.lacking))

@@ -9,6 +9,7 @@ from refemu.units.ports import Lanes, Port, Ports
 
 PROMPT, RELEASE, STEP, FINISH = range(4)  #: operations
 EVENTS = ("prompt_allocate", "prompt_release", "step_allocate", "finish")
+INNER = ("plan", "level", "take", "give", "append", "split", "clear", "tokens")  #: events inside a call
 TOTALS = ("allocated", "recycled", *COUNTERS)  #: counters of a Result
 HELD = (1 << 31) - 1  #: largest id of a sequence, and largest length
 
@@ -17,7 +18,7 @@ HELD = (1 << 31) - 1  #: largest id of a sequence, and largest length
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset" or one of EVENTS
+    event: str  #: "reset", one of INNER, or one of EVENTS behind them
     index: int  #: number of the event, -1 for the reset
     op: int
     members: int
@@ -47,6 +48,7 @@ class State:
     shortfall: int
     step_pages: int
     pruned: int
+    following: "State | None" = None  #: the next event of the call; None where it is done
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

@@ -15,23 +15,25 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, plain
 from refemu.units.leankv.cases import page_manager as page_manager_cases
 from refemu.units.leankv.free_page_list import OutOfPages
-from refemu.units.leankv.page_manager.pool import Pool, total
+from refemu.units.leankv.page_manager.pool import total
 from refemu.units.leankv.page_manager.registers import EVENTS, FINISH, PROMPT, RELEASE, STEP, TOTALS, State, ports
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
+from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
-from refemu.units.ports import fields
 from refemu.units.stepped import Result
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
 
 
-class PageManager(Pool):
+class PageManager(Stepping):
     """Memory manager with four events, the calls of [leankv §5.3]; each serves all sequences, layers and heads.
 
     Order of every prefix sum: sequence (as the call names them), layer, head, high before low (D-leankv-38). A call
-    that is refused, for want of pages too (D-leankv-53), has changed nothing.
+    that is refused, for want of pages too (D-leankv-53), has changed nothing. Stepped, a call is `plan`, then a `level`
+    for each of its prefix sum, `take` or `give` for the pointers of the list, and the writes to the table one by one:
+    `append`, `split`, `clear`, `tokens` (D-leankv-66).
 
     References
     ----------
@@ -124,8 +126,8 @@ class PageManager(Pool):
         self.requests.admit(clean)
         moved = self._allocated(counts)
         for (sequence, entry), count, page in _regions(self._heads(list(clean)), moved):
-            self.table.append(entry, HIGH, moved.ids[page : page + count])
-            self.table.set_tokens(entry, clean[sequence], 0)
+            self._append(entry, HIGH, moved.ids[page : page + count])
+            self._set_tokens(entry, clean[sequence], 0)
         return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
 
     def prompt_release(self, sequences: Sequence[int], high: ArrayLike, low: ArrayLike) -> tuple[Moved, Moved]:
@@ -167,17 +169,14 @@ class PageManager(Pool):
         heads = self._heads(known)
         came = self._allocated(lacking.ravel().tolist()) if lacking.any() else Moved()
         for (_, entry), count, page in _regions(heads, came):
-            self.table.append(entry, HIGH, came.ids[page : page + count])
+            self._append(entry, HIGH, came.ids[page : page + count])
         self.counters.shortfall += len(came.ids)
         went = self._recycled(
-            [
-                self.table.split(entry, *kept)
-                for (_, entry), kept in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)
-            ]
+            [self._split(entry, *kept) for (_, entry), kept in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)]
         )
         tokens = np.stack([n_high, n_low], axis=-1).reshape(-1, 2).tolist()
         for (sequence, entry), (stays_high, stays_low) in zip(heads, tokens, strict=True):
-            self.table.set_tokens(entry, stays_high, stays_low)
+            self._set_tokens(entry, stays_high, stays_low)
             self.counters.pruned += self.requests.table[sequence].prompt - stays_high - stays_low
         for sequence in known:
             self.requests.table[sequence].running = True
@@ -224,10 +223,10 @@ class PageManager(Pool):
         entries = self._entries(known)
         sections = [(entry, section) for entry in entries for section in (HIGH, LOW)]
         for (entry, section), count, page in _regions(sections, moved):
-            self.table.append(entry, section, moved.ids[page : page + count])
+            self._append(entry, section, moved.ids[page : page + count])
         for entry, (more_high, more_low) in zip(entries, delta.reshape(-1, 2).tolist(), strict=True):
             stored = self.table.tokens(entry)
-            self.table.set_tokens(entry, stored[HIGH] + more_high, stored[LOW] + more_low)
+            self._set_tokens(entry, stored[HIGH] + more_high, stored[LOW] + more_low)
             self.counters.pruned += 1 - more_high - more_low
         self.counters.step_pages = max(self.counters.step_pages, int(need.max(initial=0)))
         for sequence in known:
@@ -255,7 +254,7 @@ class PageManager(Pool):
         known = self.requests.require_known(sequences)
         entries = self._entries(known)
         counts = [count for entry in entries for count in self.table.used(entry)]
-        ids = [self.table.clear(entry) for entry in entries]
+        ids = [self._clear(entry) for entry in entries]
         moved = self._recycled(ids, counts)
         self.requests.remove(known)
         return self._done(FINISH, moved, Moved(), sequences=known)
@@ -276,7 +275,9 @@ class PageManager(Pool):
     def _allocated(self, counts: Sequence[int]) -> Moved:
         base = self.list.start
         sums = self._scan(counts, base)
-        return Moved(tuple(counts), sums, tuple(self.list.allocate(total(counts))))
+        moved = Moved(tuple(counts), sums, tuple(self.list.allocate(total(counts))))
+        self._inner("take", moved)
+        return moved
 
     def _recycled(self, parts: Sequence[Sequence[int]], counts: Sequence[int] | None = None) -> Moved:
         base = self.list.tail % self.shape.pages
@@ -284,9 +285,13 @@ class PageManager(Pool):
         sums = self._scan(sizes, base)
         ids = tuple(page for part in parts for page in part)
         self.list.recycle(ids)
-        return Moved(tuple(sizes), sums, ids)
+        moved = Moved(tuple(sizes), sums, ids)
+        self._inner("give", moved)
+        return moved
 
     def _scan(self, counts: Sequence[int], base: int) -> tuple[int, ...]:
+        if self._log is not None:
+            self._levels(counts, base)
         sums = scan(counts, base)
         self.counters.levels += sums.levels
         self.counters.adds += sums.adds
@@ -307,22 +312,24 @@ class PageManager(Pool):
 
     def step(
         self,
-        op: int,
-        members: int,
-        sequences: Sequence[int] | int,
-        prompts: Sequence[int] | int,
-        high: Sequence[int] | int,
-        low: Sequence[int] | int,
+        op: int | None = None,
+        members: int | None = None,
+        sequences: Sequence[int] | int | None = None,
+        prompts: Sequence[int] | int | None = None,
+        high: Sequence[int] | int | None = None,
+        low: Sequence[int] | int | None = None,
     ) -> State:
-        """Execute one event: 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish.
+        """Begin a call with its first event; without inputs, execute the next one.
 
-        The call names the first `members` lanes of `sequences`; `high` and `low` are of all their heads.
+        Calls are 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish, of the first `members` lanes of
+        `sequences`; `high` and `low` are of all their heads.
         """
-        return self._open(*self.accept(op, members, sequences, prompts, high, low))
+        return self._stepped(op=op, members=members, sequences=sequences, prompts=prompts, high=high, low=low)
 
-    def _open(self, op: int, members: int, *lanes: Any) -> State:
-        """lanes: sequences, prompts, high, low."""
-        sequences, prompts, high, low = map(fields, lanes)
+    def _called(
+        self, op: int, members: int, sequences: Sequence[int], prompts: Sequence[int], high: Any, low: Any
+    ) -> None:
+        """One of the four calls."""
         names, shape = list(sequences[:members]), (members, self.shape.layers, self.shape.heads)
         kept = [
             np.array(value[: members * self.shape.layers * self.shape.heads], np.int64).reshape(shape)
@@ -338,9 +345,6 @@ class PageManager(Pool):
             self.step_allocate(names, *kept)
         else:
             self.finish(names)
-        latched = {"sequences": sequences, "prompts": prompts, "high": high, "low": low}
-        self._event |= {"op": op, "members": members, **latched}
-        return self.state
 
     def __repr__(self) -> str:
         return "PageManager(" + ", ".join(f"{name}={value!r}" for name, value in asdict(self.shape).items()) + ")"

@@ -1,5 +1,8 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way."""
 
+from refemu.units.leankv.paged_attention.arithmetic import SoftmaxDiv, SumOrder
+from refemu.units.leankv.paged_attention.loads import SECTOR, Load, Traffic, WarpLoad, head_loads, page_loads, traffic
+from refemu.units.leankv.paged_attention.ports import COUNTERS
 from refemu.units.leankv.paged_attention.stored import get_scores, set_scores
 from refemu.units.leankv.paged_attention.unit import (
     CONSTANTS,
@@ -18,17 +21,27 @@ from refemu.units.leankv.paged_attention.unit import (
 
 __all__ = [
     "CONSTANTS",
+    "COUNTERS",
     "DIFFKV",
     "EPSILON",
     "PAPER",
+    "SECTOR",
     "UNIT",
     "Arithmetic",
+    "Load",
     "PagedAttention",
     "Pages",
+    "SoftmaxDiv",
+    "SumOrder",
+    "Traffic",
+    "WarpLoad",
     "add_scores",
     "attend",
     "get_scores",
+    "head_loads",
+    "page_loads",
     "run",
     "set_scores",
     "step",
+    "traffic",
 ]

@@ -1,7 +1,8 @@
-"""Options of paged attention's arithmetic: order, division, subtracted maximum; and its refusals.
+"""Options of paged attention's arithmetic: order, block of threads, division, subtracted maximum; and its refusals.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted
-maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-19 (what a score takes of heads).
+maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-56 (block of threads), D-leankv-19
+(what a score takes of heads).
 """
 
 from collections.abc import Callable
@@ -19,9 +20,17 @@ from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.significance import Gqa
 
 WARPS, WARP = 8, 32  #: of a block of threads, and threads of one
-THREADS = Lanes(WARPS * WARP, "strided", Chunks(WARP, Halves(WARP), Halves(WARPS)))  #: order of a block's sum
-SumOrder = Literal["kernel", "sequential"]
-SoftmaxDiv = Literal["div", "recip_mul"]
+SumOrder = Literal["kernel", "sequential"]  #: Order of attention's sums (D-leankv-41)
+Join = Literal["tree", "sequential"]
+SoftmaxDiv = Literal["div", "recip_mul"]  #: Division of the softmax (D-leankv-45)
+#: Parameters of a block of threads, with their least and most
+BLOCK = (
+    ("warps", 1, 32),
+    ("sum_threads", 1, 1024),
+    ("key_threads", 0, 32),
+    ("value_rows", 0, 32),
+    ("value_slots", 0, 1024),
+)
 EPSILON = float(np.float32(1e-6))  #: Softmax epsilon of the published code
 
 
@@ -38,10 +47,17 @@ class Arithmetic:
     partition_score: bool = False  #: quirk: p of token t is weighted as of chunk t // chunk, whatever its own
     include_self: bool = False  #: whether the newest token's p is added to its own score (D-leankv-17)
     gqa: Gqa = "max"  #: of the heads' p that is added to a score: the largest, or the "mean" (D-leankv-19)
+    warps: int = WARPS  #: of a block: they take the pages of a section in turn (D-leankv-56, like what follows)
+    sum_threads: int = WARPS * WARP  #: threads that sum the exponentials
+    key_threads: int = 0  #: threads that share a key; 0 = Kgroup of the pages
+    value_rows: int = 0  #: accumulators of a warp; 0 = 32 / Vgroup of the pages
+    value_slots: int = 0  #: neighbouring slots of a page that meet in an accumulator; 0 = Vvec of the pages
+    join: Join = "tree"  #: accumulators are added by halves, or "sequential"
 
     def __post_init__(self) -> None:
         thing = "paged_attention"
         require_choice(self.order, get_args(SumOrder), thing, "order")
+        self._require_block(thing)
         require_choice(self.softmax_div, get_args(SoftmaxDiv), thing, "softmax_div")
         require_choice(self.gqa, get_args(Gqa), thing, "gqa")
         for name in ("fma", "lane_max", "partition_score", "include_self"):
@@ -51,12 +67,31 @@ class Arithmetic:
             raise Refused(f"{thing}: softmax_eps must be a float32 value in [0, 1), got {eps!r}")
         require_int(self.partition_tokens, 0, 1 << 24, thing, "partition_tokens")
 
+    def _require_block(self, thing: str) -> None:
+        """Refuse counts that a tree of halves cannot add, and a block where `order` has none."""
+        require_choice(self.join, get_args(Join), thing, "join")
+        for name, least, most in BLOCK:
+            value = require_int(getattr(self, name), least, most, thing, name)
+            if name != "value_slots" and value & (value - 1):
+                raise Refused(f"{thing}: {name} must be a power of two{' or 0' * (not least)}, got {value}")
+        if self.order == "sequential":
+            for name in (*(name for name, _, _ in BLOCK), "join"):
+                value, usual = getattr(self, name), type(self).__dataclass_fields__[name].default
+                if value != usual:
+                    raise Refused(f"{thing}: order 'sequential' has no block of threads, got {name}={value!r}")
+
 
 PAPER = Arithmetic()  #: Arithmetic of the paper
 #: Arithmetic of the published code
 DIFFKV = Arithmetic(softmax_div="recip_mul", softmax_eps=EPSILON, partition_tokens=4800, include_self=True)
 CONSTANTS = ("k_vec", "k_group", "v_vec", "v_group", "align")  #: Constants of the pages, as for `UnifiedPage`
 PRESETS = {"paper": PAPER, "diffkv": DIFFKV}
+
+
+def threads(count: int) -> Lanes:
+    """Order of the sum of a block of so many threads: halves within each warp, then halves of the warps' results."""
+    warp = min(count, WARP)
+    return Lanes(count, "strided", Chunks(warp, Halves(warp), Halves(count // warp)))
 
 
 @dataclass(frozen=True)
@@ -120,8 +155,45 @@ class Pages:
 
     @property
     def rows(self) -> int:
-        """Accumulators of a warp: value slots that it works on at once, Vvec tokens each."""
+        """Accumulators of a warp of 32 threads: value slots that it works on at once, Vvec tokens each."""
         return WARP // self.high.v_group
+
+    def rows_of(self, arithmetic: Arithmetic) -> int:
+        """Accumulators of a warp.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Options.
+
+        Returns
+        -------
+        int
+            `rows`, unless the options say otherwise.
+        """
+        return arithmetic.value_rows or self.rows
+
+    def most_chunks(self, arithmetic: Arithmetic, cells: int) -> int:
+        """Most partitions of a head.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Options.
+        cells : int
+            Of a table entry.
+
+        Returns
+        -------
+        int
+            Partitions, at least 1.
+        """
+        size = self.chunk(arithmetic)
+        if size == 0:
+            return 1
+        high, low = (size // page.tokens for page in self.sections)
+        some = range(cells + 1) if self.low is not None else (cells,)
+        return max(-(-pages // high) - (pages - cells) // low for pages in some)
 
     def chunk(self, arithmetic: Arithmetic) -> int:
         """Tokens of a partition: a multiple of what both pages hold, `partition_tokens` or just above.
@@ -139,7 +211,7 @@ class Pages:
         unit = self.high.tokens * self.sections[1].tokens
         return -(-arithmetic.partition_tokens // unit) * unit
 
-    def key_order(self, arithmetic: Arithmetic) -> Order:
+    def key_order(self, arithmetic: Arithmetic) -> Lanes:
         """Order of the products of a query and a key: Kgroup threads with F / Kgroup features each, then a tree.
 
         Parameters
@@ -149,10 +221,17 @@ class Pages:
 
         Returns
         -------
-        Order
+        Lanes
             Order of a sum.
+
+        Raises
+        ------
+        Refused
+            The features are no multiple of the threads.
         """
-        groups = self.high.k_group if arithmetic.order == "kernel" else 1
+        groups = (arithmetic.key_threads or self.high.k_group) if arithmetic.order == "kernel" else 1
+        if self.high.head_size % groups:
+            raise Refused(f"paged_attention: key_threads must divide head_size {self.high.head_size}, got {groups}")
         return Lanes(groups, "blocked", Tree(groups), "product")
 
     def total_order(self, arithmetic: Arithmetic) -> Order:
@@ -168,7 +247,7 @@ class Pages:
         Order
             Order of a sum.
         """
-        return THREADS if arithmetic.order == "kernel" else Sequential()
+        return threads(arithmetic.sum_threads) if arithmetic.order == "kernel" else Sequential()
 
     def accumulators(self, arithmetic: Arithmetic) -> int:
         """Accumulators of the values, for one query head.
@@ -183,7 +262,7 @@ class Pages:
         int
             Accumulators.
         """
-        return WARPS * self.rows if arithmetic.order == "kernel" else 1
+        return arithmetic.warps * self.rows_of(arithmetic) if arithmetic.order == "kernel" else 1
 
     def place(self, page: int, slot: int, arithmetic: Arithmetic) -> int:
         """Accumulator of a slot.
@@ -202,8 +281,8 @@ class Pages:
         int
             Number of the accumulator.
         """
-        row = self.rows * (page % WARPS) + slot // self.high.v_vec % self.rows
-        return row % self.accumulators(arithmetic)
+        rows, slots = self.rows_of(arithmetic), arithmetic.value_slots or self.high.v_vec
+        return (rows * (page % arithmetic.warps) + slot // slots % rows) % self.accumulators(arithmetic)
 
 
 def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> None:

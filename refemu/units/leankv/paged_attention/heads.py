@@ -85,7 +85,7 @@ def _head(
         for page, tokens in read:
             at = page.start - chunk[0].start
             acc = phases.add_values(pages, arithmetic, page, p[:, at : at + page.tokens], tokens.value.decode(), acc)
-        done.append((phases.tree(acc), p, top, total))
+        done.append((phases.join(arithmetic, acc), p, top, total))
     parts, chances, tops, totals = zip(*done, strict=True)
     p = np.concatenate(chances, axis=1)
     if len(cut) == 1:

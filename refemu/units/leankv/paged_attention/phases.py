@@ -1,7 +1,8 @@
-"""Phases of paged_attention on arrays: one page, one softmax, one tree, one combination of chunks.
+"""Phases of paged_attention on arrays: one page, one softmax, one sum of accumulators, one combination of chunks.
 
 Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-leankv-43 (maximum), D-leankv-44
-(exponential), D-leankv-45 (division), D-leankv-46 (partitions). Arrays have the G query heads of a KV head first.
+(exponential), D-leankv-45 (division), D-leankv-46 (partitions), D-leankv-56 (block of threads). Arrays have the G query
+heads of a KV head first.
 """
 
 from collections.abc import Callable
@@ -14,10 +15,10 @@ from refemu.arith import fp16
 from refemu.arith.dot import dot
 from refemu.arith.fp32 import exp32, fma32
 from refemu.arith.operands import Accumulator
-from refemu.arith.orders import Halves, Lanes
+from refemu.arith.orders import Halves
 from refemu.arith.sums import reduce, total32
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.leankv.paged_attention.arithmetic import THREADS, Arithmetic, Pages
+from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages, threads
 from refemu.units.leankv.significance import update
 
 Exponential: TypeAlias = Callable[[np.ndarray], np.ndarray]  #: of float32 values
@@ -111,6 +112,17 @@ def acc_of(acc: np.ndarray, place: int) -> np.ndarray:
     return acc[:, place].copy()
 
 
+def join(arithmetic: Arithmetic, acc: np.ndarray) -> np.ndarray:
+    """(G, F) all accumulators of (G, accumulators, F), as a tree of halves or in turn (D-leankv-56)."""
+    if arithmetic.join == "tree":
+        return tree(acc)
+    total = acc[:, 0].copy()
+    with np.errstate(all="ignore"):
+        for place in range(1, acc.shape[1]):
+            total += acc[:, place]
+    return total
+
+
 def tree(acc: np.ndarray) -> np.ndarray:
     """(G, F) all accumulators of (G, accumulators, F), i and i + half again and again."""
     with np.errstate(all="ignore"):
@@ -124,24 +136,20 @@ def combine(
     """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
 
     parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. `softmax_eps` is added to the
-    total of all, and to a chunk's in float64, there as the decimal constant of the published code (1e-6).
+    total of all, and to a chunk's in float64, there as the decimal constant of the published code (1e-6). The
+    threads of a block add the total, whatever `order` is.
     """
     eps = np.float32(arithmetic.softmax_eps)
     with np.errstate(all="ignore"):
         weights = exp(tops - maximum(tops.T, np.ones(len(tops), np.bool_)))
         factors = ((totals.astype(np.float64) + float(str(eps))) * weights).astype(np.float32)
-        total = dot(totals.T, weights.T, order=combine_order(), acc=accumulator(arithmetic))
+        total = dot(totals.T, weights.T, order=threads(arithmetic.sum_threads), acc=accumulator(arithmetic))
         inverse = np.float32(1) / (total + eps)
         acc = np.zeros(parts.shape[1:], np.float32)
         for part, factor in zip(parts, factors, strict=True):
             term = fp16.to_f32(fp16.narrow(part)) * factor[:, None]
             acc = fma32(term, inverse[:, None], acc) if arithmetic.fma else acc + term * inverse[:, None]
         return acc, factors * inverse
-
-
-def combine_order() -> Lanes:
-    """Of the chunks' sums: as for the exponentials in the kernel, whatever `order` is."""
-    return THREADS
 
 
 def weigh(pages: Pages, arithmetic: Arithmetic, p: np.ndarray, starts: list[int], weights: np.ndarray) -> np.ndarray:

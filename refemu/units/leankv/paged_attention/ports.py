@@ -2,16 +2,21 @@
 
 from dataclasses import dataclass
 
-from refemu.units.leankv.paged_attention.arithmetic import Pages
-from refemu.units.ports import Lanes, Port, Ports
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
-COUNTERS = ("pages", *SEGMENTS, "macs", "exps", "divisions")
+SECTORS = tuple(name.replace("words", "sectors") for name in SEGMENTS)
+#: Counters of a State, in a Result
+COUNTERS = ("pages", *SEGMENTS, *SECTORS, "macs", "exps", "divisions")
 
 
 @dataclass(frozen=True)
 class State:
-    """Ports and registers after one event, and what happened since reset. Arrays as float32 bytes, heads first."""
+    """Ports and registers after one event, and what happened since reset. Registers of float32 stages as patterns."""
 
     event: str  #: "reset" or one of EVENTS
     index: int  #: number of the operation, -1 for the reset
@@ -24,14 +29,14 @@ class State:
     out: tuple[int, ...]
     p: tuple[int, ...]
     score: tuple[int, ...]
+    logits: Lanes  #: scaled products, head by head and token by token, of all chunks so far
+    tops: Lanes  #: subtracted maxima, chunk by chunk, head by head
+    totals: Lanes  #: sums of exponentials, chunk by chunk, head by head
+    chances: Lanes  #: p of all chunks so far as each chunk has it, before chunks are combined; on no port
+    acc: Lanes  #: accumulators of this chunk, head by head, accumulator by accumulator, of a feature each
+    sums: Lanes  #: sums of the accumulators, not rounded to fp16, chunk by chunk, head by head
     chunk: int  #: partition on its way
     page: int  #: pages of it that this phase has done
-    logits: bytes  #: of the tokens of this chunk so far
-    chances: bytes  #: p of all chunks so far, before chunks are combined
-    tops: bytes  #: subtracted maxima, chunk by chunk
-    totals: bytes  #: sums of exponentials, chunk by chunk
-    acc: bytes  #: accumulators of this chunk
-    parts: bytes  #: sums of the chunks done
     pages: int  #: read, keys and values together once
     key_words: int  #: 16-bit words read of every segment
     key_meta_words: int
@@ -39,16 +44,76 @@ class State:
     val_meta_words: int
     score_words: int
     pos_words: int
+    key_sectors: int  #: of 32 bytes, that the loads of a warp touch
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
     macs: int  #: 2 F for every token and query head
     exps: int
     divisions: int
 
 
-def ports_of(layouts: Pages, heads: int, cells: int) -> Ports:
-    """Widths for pages of these layouts, `heads` query heads and a table entry of so many cells."""
+def values(register: Lanes, *shape: int) -> np.ndarray:
+    """float32 values (shape) of the patterns of a register.
+
+    Parameters
+    ----------
+    register : int or tuple of int
+        Patterns.
+    *shape : int
+        Shape, one of them -1 if it follows.
+
+    Returns
+    -------
+    ndarray of float32
+        Values.
+    """
+    return np.array(fields(register), np.uint32).view(np.float32).reshape(shape)
+
+
+def patterns(array: np.ndarray) -> Lanes:
+    """Patterns of float32 values, as a register holds them; a NaN is the positive quiet one.
+
+    Parameters
+    ----------
+    array : ndarray of float32
+        Values.
+
+    Returns
+    -------
+    int or tuple of int
+        Patterns in C order.
+    """
+    return lanes(fp16.canonical(array).view(np.uint32).ravel().tolist())
+
+
+def stages_of(layouts: Pages, arithmetic: Arithmetic, heads: int, cells: int) -> tuple[Port, ...]:
+    """Registers of the float32 stages: what they hold after an operation is that of its last chunk or of all chunks."""
+    tokens, chunks = most_tokens(layouts, cells), layouts.most_chunks(arithmetic, cells)
+    features, slots = layouts.high.head_size, layouts.accumulators(arithmetic)
+    return (
+        Port("logits", 32, heads * tokens, encoding="f32", meaning="products of query and key, scaled, as p"),
+        Port("tops", 32, chunks * heads, encoding="f32", meaning="subtracted maxima, chunk by chunk"),
+        Port("totals", 32, chunks * heads, encoding="f32", meaning="sums of exponentials, chunk by chunk"),
+        Port("chances", 32, heads * tokens, encoding="f32", meaning="probabilities within each chunk, as p"),
+        Port("acc", 32, heads * slots * features, encoding="f32", meaning="accumulators of the last chunk by head"),
+        Port("sums", 32, chunks * heads * features, encoding="f32", meaning="sums of accumulators, chunk by chunk"),
+    )
+
+
+def most_tokens(layouts: Pages, cells: int) -> int:
+    """Lanes of a port with a value for each token."""
+    high, low = layouts.sections
+    return cells * max(high.tokens, low.tokens)
+
+
+def ports_of(layouts: Pages, heads: int, cells: int, stages: tuple[Port, ...] = ()) -> Ports:
+    """Widths for pages of these layouts, `heads` query heads and a table entry of so many cells; registers shown."""
     high, low = layouts.sections
     most = [cells * high.tokens, cells * low.tokens if layouts.low else 0]
-    tokens = cells * max(high.tokens, low.tokens)
+    tokens = most_tokens(layouts, cells)
     return Ports(
         inputs=(
             Port("q", 16, heads * high.head_size, encoding="f16", meaning="queries, head by head"),
@@ -63,4 +128,5 @@ def ports_of(layouts: Pages, heads: int, cells: int) -> Ports:
             Port("p", 32, heads * tokens, encoding="f32", meaning="probabilities, head by head: high, low slots"),
             Port("score", 32, tokens, encoding="f32", meaning="scores after the step: high slots, low slots"),
         ),
+        state=stages,
     )

@@ -2,7 +2,8 @@
 
 Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself), D-leankv-19 (heads that share a KV head),
 D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44
-(exponential), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-arith-2 (rounding of the output).
+(exponential), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-56 (block of threads),
+D-leankv-57 (loads of a warp), D-leankv-58 (sectors of a load), D-arith-2 (rounding of the output).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import plain, require_int
+from refemu.arith.checks import plain, require_bool, require_int
 from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
@@ -28,19 +29,22 @@ from refemu.units.leankv.paged_attention.arithmetic import (
     PRESETS,
     Arithmetic,
     Attended,
+    Join,
     Pages,
     SoftmaxDiv,
     SumOrder,
     require,
     require_distinct,
 )
+from refemu.units.leankv.paged_attention.configurations import CONFIGS
 from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
+from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
-from refemu.units.leankv.paged_attention.ports import COUNTERS, State, ports_of
+from refemu.units.leankv.paged_attention.ports import COUNTERS, State, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
-from refemu.units.ports import Ports, fields
+from refemu.units.ports import Port, Ports, fields, lanes
 from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import RunFunction, Unit
 
 __all__ = [
     "CONSTANTS",
@@ -58,7 +62,6 @@ __all__ = [
 ]
 
 EVENTS = ("key_page", "softmax", "value_page", "tree", "combine", "score")
-ARRAYS = ("logits", "chances", "tops", "totals", "acc", "parts")  #: registers kept as bytes
 
 
 class PagedAttention(Stepped[State]):
@@ -93,6 +96,13 @@ class PagedAttention(Stepped[State]):
         partition_score: bool = PAPER.partition_score,
         include_self: bool = PAPER.include_self,
         gqa: Gqa = PAPER.gqa,
+        warps: int = PAPER.warps,
+        sum_threads: int = PAPER.sum_threads,
+        key_threads: int = PAPER.key_threads,
+        value_rows: int = PAPER.value_rows,
+        value_slots: int = PAPER.value_slots,
+        join: Join = PAPER.join,
+        stages: bool = False,
         k_vec: int = UnifiedPage.k_vec,
         k_group: int = UnifiedPage.k_group,
         v_vec: int = UnifiedPage.v_vec,
@@ -135,6 +145,20 @@ class PagedAttention(Stepped[State]):
             Whether the newest token's p is added to its own score.
         gqa : {"max", "mean"}
             Join of the heads.
+        warps : int
+            Warps of a block, which take the pages of a section in turn: a power of two, 1 to 32.
+        sum_threads : int
+            Threads that sum the exponentials: a power of two, 1 to 1024.
+        key_threads : int
+            Threads that share a key: a power of two up to 32; 0 = Kgroup.
+        value_rows : int
+            Accumulators of a warp: a power of two up to 32; 0 = 32 / Vgroup.
+        value_slots : int
+            Neighbouring slots of a page that meet in an accumulator; 0 = Vvec.
+        join : {"tree", "sequential"}
+            How the accumulators are added.
+        stages : bool
+            Whether the registers of the float32 stages are ports.
         k_vec, k_group, v_vec, v_group : int
             Constants of the pages, as for `UnifiedPage`, like the following.
         align : tuple of 2 int
@@ -147,8 +171,10 @@ class PagedAttention(Stepped[State]):
         """
         self.heads: int = require_int(heads, 1, 1 << 10, self.name, "heads")
         self.cells: int = require_int(cells, 1, 1 << 16, self.name, "cells")
+        require_bool(stages, self.name, "stages")
         scores = partition_score, include_self, gqa
-        options = order, fma, softmax_div, softmax_eps, lane_max, partition_tokens, *scores
+        block = warps, sum_threads, key_threads, value_rows, value_slots, join
+        options = order, fma, softmax_div, softmax_eps, lane_max, partition_tokens, *scores, *block
         self.arithmetic: Arithmetic = Arithmetic(*plain(options))
         self.features: int = plain(head_size)
         self.page_bytes: int | None = plain(page_bytes)
@@ -157,8 +183,12 @@ class PagedAttention(Stepped[State]):
         constants: dict[str, Any] = dict(zip(CONSTANTS, plain((k_vec, k_group, v_vec, v_group, align)), strict=True))
         pairs = self.high, self.low
         self.layouts: Pages = self.layout.of(self.features, *pairs, self.page_bytes, plain(preset), **constants)
-        self.ports: Ports = ports_of(self.layouts, self.heads, self.cells)
-        self.state: State = self.reset(State, n_high=1, **dict.fromkeys(ARRAYS, b""))
+        self.layouts.key_order(self.arithmetic)  # refuses threads that cannot share a key
+        #: registers of the float32 stages; ports where `stages` says so
+        self.stages: tuple[Port, ...] = stages_of(self.layouts, self.arithmetic, self.heads, self.cells)
+        shown = tuple(each for each in self.stages if stages and each.name != "chances")
+        self.ports: Ports = ports_of(self.layouts, self.heads, self.cells, shown)
+        self.state: State = self.reset(State, n_high=1, **{each.name: lanes((0,) * each.lanes) for each in self.stages})
 
     @property
     def busy(self) -> bool:
@@ -178,8 +208,8 @@ class PagedAttention(Stepped[State]):
         return self._stepped(q=q, images=images, entry=entry, n_high=n_high, n_low=n_low, newest=newest)
 
     def _open(self, *inputs: Any) -> State:
-        zeros = {port.name: (0,) * port.lanes for port in self.ports.outputs}
-        self.state = self.latched(*inputs, chunk=0, page=0, **zeros, **dict.fromkeys(ARRAYS, b""))
+        zeros = {port.name: lanes((0,) * port.lanes) for port in (*self.ports.outputs, *self.stages)}
+        self.state = self.latched(*inputs, chunk=0, page=0, **zeros)
         self.state = self._key_page()
         return self.state
 
@@ -209,8 +239,19 @@ class PagedAttention(Stepped[State]):
     def _chunks(self) -> list[list[Page]]:
         return phases.chunks(self.layouts, self.arithmetic, self.cells, self.state.n_high, self.state.n_low)
 
-    def _array(self, name: str, *shape: int) -> np.ndarray:
-        return np.frombuffer(getattr(self.state, name), np.float32).reshape(*shape)
+    def _stage(self, name: str, *shape: int) -> np.ndarray:
+        """float32 values of a register: a copy of this shape."""
+        return values(getattr(self.state, name), *shape)
+
+    def _read(self, page: Page, *segments: str) -> dict[str, Any]:
+        """Counters after a warp's loads of these segments of a page: words of the tokens, sectors of the loads."""
+        layout, number = self.layouts.sections[page.section], fields(self.state.entry)[page.cell]
+        loads, counted = traffic(layout, page.tokens, base=number * layout.size), {}
+        for name in segments:
+            words, sectors = f"{name}_words", f"{name}_sectors"
+            counted[words] = getattr(self.state, words) + page.tokens * _words(layout.parts[name])
+            counted[sectors] = getattr(self.state, sectors) + loads[name].sectors
+        return counted
 
     def _image(self, page: Page) -> np.ndarray:
         words = self.layouts.high.size // 2
@@ -224,18 +265,16 @@ class PagedAttention(Stepped[State]):
         """The logits of the next page."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         keys = phases.read(self.layouts, page, self._image(page)).key
-        added = self._logits(self._q(), keys.decode())
-        earlier = self._array("logits", self.heads, -1) if before.logits else added[:, :0]
-        parts = self.layouts.sections[page.section].parts
+        logits = self._stage("logits", self.heads, -1)
+        logits[:, page.start : page.start + page.tokens] = self._logits(self._q(), keys.decode())
         return replace(
             before,
             event="key_page",
             page=before.page + 1,
             pages=before.pages + 1,
-            logits=np.concatenate([earlier, added], axis=1).tobytes(),
-            key_words=before.key_words + page.tokens * _words(parts["key"]),
-            key_meta_words=before.key_meta_words + page.tokens * _words(parts["key_meta"]),
+            logits=patterns(logits),
             macs=before.macs + page.tokens * self.heads * self.features,
+            **self._read(page, "key", "key_meta"),
         )
 
     def _logits(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -248,21 +287,26 @@ class PagedAttention(Stepped[State]):
 
     def _softmax(self) -> State:
         """Probabilities of the tokens of the chunk (D-leankv-43, D-leankv-44, D-leankv-45)."""
-        before, values = self.state, self._array("logits", self.heads, -1)
-        slots = np.concatenate([np.arange(page.tokens) for page in self._chunks()[before.chunk]])
+        before, chunk = self.state, self._chunks()[self.state.chunk]
+        slots = np.concatenate([np.arange(page.tokens) for page in chunk])
+        tokens = slice(chunk[0].start, chunk[0].start + len(slots))
         seen = slots % 4 == 0 if self.arithmetic.lane_max else np.ones(len(slots), np.bool_)
-        p, top, total = phases.softmax(self.layouts, self.arithmetic, values, seen, self._exp)
-        earlier = self._array("chances", self.heads, -1) if before.chances else p[:, :0]
+        logits = self._stage("logits", self.heads, -1)[:, tokens]
+        p, top, total = phases.softmax(self.layouts, self.arithmetic, logits, seen, self._exp)
+        chances, tops, totals = (
+            self._stage(name, *shape)
+            for name, shape in (("chances", (self.heads, -1)), ("tops", (-1, self.heads)), ("totals", (-1, self.heads)))
+        )
+        chances[:, tokens], tops[before.chunk], totals[before.chunk] = p, top, total
         divided = p.size if self.arithmetic.softmax_div == "div" else self.heads
-        acc = np.zeros((self.heads, self.layouts.accumulators(self.arithmetic), self.features), np.float32)
         return replace(
             before,
             event="softmax",
             page=0,
-            chances=np.concatenate([earlier, p], axis=1).tobytes(),
-            tops=before.tops + top.tobytes(),
-            totals=before.totals + total.tobytes(),
-            acc=acc.tobytes(),
+            chances=patterns(chances),
+            tops=patterns(tops),
+            totals=patterns(totals),
+            acc=(0,) * len(fields(before.acc)),
             exps=before.exps + p.size,
             divisions=before.divisions + divided,
         )
@@ -270,92 +314,76 @@ class PagedAttention(Stepped[State]):
     def _value_page(self) -> State:
         """The values of the next page, each added to the accumulator of its slot (D-leankv-41)."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
-        values = phases.read(self.layouts, page, self._image(page)).value
-        p = self._array("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
-        acc = self._added(page, p, values.decode(), self._array("acc", self.heads, -1, self.features))
-        parts = self.layouts.sections[page.section].parts
+        value = phases.read(self.layouts, page, self._image(page)).value
+        p = self._stage("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
+        acc = self._added(page, p, value.decode(), self._stage("acc", self.heads, -1, self.features))
         return replace(
             before,
             event="value_page",
             page=before.page + 1,
-            acc=acc.tobytes(),
-            val_words=before.val_words + page.tokens * _words(parts["val"]),
-            val_meta_words=before.val_meta_words + page.tokens * _words(parts["val_meta"]),
+            acc=patterns(acc),
             macs=before.macs + page.tokens * self.heads * self.features,
+            **self._read(page, "val", "val_meta"),
         )
 
-    def _added(self, page: Page, p: np.ndarray, values: np.ndarray, acc: np.ndarray) -> np.ndarray:
-        """Accumulators (G, accumulators, F) after a page's slots in turn; p (G, slots), values (slots, F)."""
-        return phases.add_values(self.layouts, self.arithmetic, page, p, values, acc)
+    def _added(self, page: Page, p: np.ndarray, value: np.ndarray, acc: np.ndarray) -> np.ndarray:
+        """Accumulators (G, accumulators, F) after a page's slots in turn; p (G, slots), value (slots, F)."""
+        return phases.add_values(self.layouts, self.arithmetic, page, p, value, acc)
 
     def _joined(self, acc: np.ndarray) -> np.ndarray:
-        """(G, F) sum of the accumulators, by halves (D-leankv-41)."""
-        return phases.tree(acc)
+        """(G, F) sum of the accumulators, by halves or in turn (D-leankv-41, D-leankv-56)."""
+        return phases.join(self.arithmetic, acc)
 
-    def _narrowed(self, values: np.ndarray) -> np.ndarray:
+    def _narrowed(self, exact: np.ndarray) -> np.ndarray:
         """float32 results as fp16 (D-arith-2)."""
-        return fp16.narrow(fp16.canonical(values))
+        return fp16.narrow(fp16.canonical(exact))
 
-    def _out(self, values: np.ndarray) -> tuple[int, ...]:
-        return tuple(fp16.bits(self._narrowed(values)).ravel().tolist())
+    def _out(self, exact: np.ndarray) -> tuple[int, ...]:
+        return tuple(fp16.bits(self._narrowed(exact)).ravel().tolist())
 
     def _tree(self) -> State:
         """The sum of the accumulators; the result, if there is one chunk."""
-        before, total = self.state, self._joined(self._array("acc", self.heads, -1, self.features))
-        state = replace(
-            before, event="tree", chunk=before.chunk + 1, page=0, logits=b"", parts=before.parts + total.tobytes()
-        )
+        before, sums = self.state, self._stage("sums", -1, self.heads, self.features)
+        total = sums[before.chunk] = self._joined(self._stage("acc", self.heads, -1, self.features))
+        state = replace(before, event="tree", chunk=before.chunk + 1, page=0, sums=patterns(sums))
         if len(self._chunks()) > 1:
             return state
-        return replace(state, out=self._out(total), p=self._padded(self._array("chances", self.heads, -1)))
+        return replace(state, out=self._out(total), p=fields(state.chances))
 
     def _combine(self) -> State:
         """The result and the probabilities from those of the chunks (D-leankv-46)."""
         before, chunks = self.state, self._chunks()
         out, weights = phases.combine(
             self.arithmetic,
-            self._array("parts", len(chunks), self.heads, self.features),
-            self._array("tops", len(chunks), self.heads),
-            self._array("totals", len(chunks), self.heads),
+            self._stage("sums", -1, self.heads, self.features)[: len(chunks)],
+            self._stage("tops", -1, self.heads)[: len(chunks)],
+            self._stage("totals", -1, self.heads)[: len(chunks)],
             self._exp,
         )
-        p = phases.weigh(
-            self.layouts,
-            self.arithmetic,
-            self._array("chances", self.heads, -1),
-            [chunk[0].start for chunk in chunks],
-            weights,
-        )
+        p, starts = self._stage("chances", self.heads, -1), [chunk[0].start for chunk in chunks]
+        used = slice(0, before.n_high + before.n_low)
+        p[:, used] = phases.weigh(self.layouts, self.arithmetic, p[:, used], starts, weights)
         return replace(
             before,
             event="combine",
             out=self._out(out),
-            p=self._padded(p),
+            p=fields(patterns(p)),
             exps=before.exps + weights.size,
             divisions=before.divisions + self.heads,
         )
 
     def _score(self) -> State:
-        """Scores of all tokens, after all query heads."""
-        before, chunks = self.state, self._chunks()
-        stored = [phases.read(self.layouts, page, self._image(page)) for chunk in chunks for page in chunk]
+        """Scores of all tokens, after all query heads; positions are read where the newest token keeps its own."""
+        pages = [page for chunk in self._chunks() for page in chunk]
+        stored = [phases.read(self.layouts, page, self._image(page)) for page in pages]
         score, position = (np.concatenate([getattr(page, name) for page in stored]) for name in ("score", "position"))
-        p = np.array(before.p, np.uint32).view(np.float32).reshape(self.heads, -1)[:, : len(score)]
-        scores = phases.add_score(score, position, p, before.newest, self.arithmetic)
-        padded = np.zeros(len(before.score), np.uint32)
-        padded[: len(scores)] = scores.view(np.uint32)
-        return replace(
-            before,
-            event="score",
-            score=tuple(padded.tolist()),
-            score_words=before.score_words + 2 * len(score),
-            pos_words=before.pos_words + 2 * len(score) * (not self.arithmetic.include_self),
-        )
-
-    def _padded(self, p: np.ndarray) -> tuple[int, ...]:
-        full = np.zeros((self.heads, len(self.state.score)), np.float32)
-        full[:, : p.shape[1]] = p
-        return tuple(full.view(np.uint32).ravel().tolist())
+        segments = ("score",) if self.arithmetic.include_self else ("score", "pos")
+        for page in pages:
+            self.state = replace(self.state, **self._read(page, *segments))
+        p = values(self.state.p, self.heads, -1)[:, : len(score)]
+        scores = np.zeros(len(self.state.score), np.float32)
+        scores[: len(score)] = phases.add_score(score, position, p, self.state.newest, self.arithmetic)
+        return replace(self.state, event="score", score=fields(patterns(scores)))
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `attend` does, and a page in two cells."""
@@ -397,7 +425,7 @@ class PagedAttention(Stepped[State]):
         return queries, pool, (entries + self.cells * np.arange(rows)[:, None]).astype(np.int32), lengths
 
     def __repr__(self) -> str:
-        options = [*asdict(self.arithmetic).items(), *self._constants()]
+        options = [*asdict(self.arithmetic).items(), ("stages", bool(self.ports.state)), *self._constants()]
         listed = "".join(f", {name}={value!r}" for name, value in options)
         return (
             f"PagedAttention(head_size={self.features}, heads={self.heads}, high={self.high!r}, low={self.low!r}, "
@@ -419,31 +447,12 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return PagedAttention(**config).ports
 
 
-SMALL: dict[str, int | str] = {
-    "head_size": 64,
-    "heads": 2,
-    "high": "K8V4",
-    "low": "K4V2",
-    "page_bytes": 384,
-    "cells": 6,
-}
-
 UNIT: Unit[State, Result] = Unit(
     name="paged_attention",
     version=2,
     paper="leankv §6.2",
     meaning="attention of one step over the pages of a KV head",
-    configs={
-        "paper": Config(**SMALL, preset="paper", **asdict(PAPER)),
-        "diffkv": Config(**SMALL, preset="diffkv", **{**asdict(DIFFKV), "partition_tokens": 1}),
-        "odd": Config(**{**SMALL, "heads": 8, "page_bytes": 512}, preset="paper", **asdict(PAPER)),
-        "long": Config(**{**SMALL, "heads": 1, "page_bytes": 1024, "cells": 14}, preset="paper", **asdict(PAPER)),
-        "one_precision": Config(
-            **{**SMALL, "low": None, "high": "K4V4"},
-            preset="paper",
-            **{**asdict(PAPER), "order": "sequential", "fma": False},
-        ),
-    },
+    configs=CONFIGS,
     ports=ports,
     unit_class=PagedAttention,
     cases=paged_attention_cases.cases,

@@ -140,14 +140,22 @@ class Decisions(NamedTuple):
 
 def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
     """`run` on arrays as `device.admitted` returns them, without its checks: a model's own pages need none."""
+    return counted(device, arrays)[0]
+
+
+def counted(device: GenerationCompressor, arrays: Arrays) -> tuple[Decisions, int, int]:
+    """As `decide`, with the divisions and comparisons that it took."""
     with np.errstate(all="ignore"):
-        columns, *_ = _decided(device, arrays) if _by_kernels(device) else _selected(Heads(device, arrays))
-    return Decisions(
+        columns, divisions, comparisons = (
+            _decided(device, arrays) if _by_kernels(device) else _selected(Heads(device, arrays))
+        )
+    decisions = Decisions(
         *(
             column.astype(port.result_dtype).reshape(arrays[2].shape)
             for port, column in zip(device.ports.outputs, columns, strict=True)
         )
     )
+    return decisions, divisions, comparisons
 
 
 def _by_kernels(device: GenerationCompressor) -> bool:

@@ -187,11 +187,12 @@ def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
 
 
 class _Heads:
-    """Pages and lengths of many devices: image 2 * i is the high page of device i, 2 * i + 1 its low one."""
+    """Pages and lengths of many devices: the high pages of every one, then its low ones."""
 
     def __init__(self, device: KvCompressor, count: int) -> None:
         self.device, (self.high, self.low) = device, device.pages
-        self.images = self.high.empty(2 * count)
+        self.pages = device.counts[0] + device.counts[1]
+        self.images = self.high.empty(self.pages * count)
         self.n_high, self.n_low = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.requantized = self.pruned = 0
 
@@ -200,35 +201,44 @@ class _Heads:
         op, victim, low_slot, key, value, score, position = inputs
         if not self._allowed(op, victim, low_slot):
             self._refuse(op, victim, low_slot)
-        preset, high_page = self.device.preset, 2 * np.arange(len(op))
+        preset = self.device.preset
         moves = np.flatnonzero(op == REPLACE)
-        target = np.stack([high_page[moves] + 1, low_slot[moves]], axis=1)
         if moves.size:
-            source = np.stack([high_page[moves], victim[moves]], axis=1)
-            requantize(self.high, self.low, preset, self.images, source, target)
-            out["moved"][moves] = kv_page_jit.read(self.low, self.images, target[:, 0], target[:, 1])
+            source, target = self._places(moves, 0, victim[moves]), self._places(moves, 1, low_slot[moves])
+            pairs = (np.stack(place, axis=1) for place in (source, target))
+            requantize(self.high, self.low, preset, self.images, *pairs)
+            out["moved"][moves] = kv_page_jit.read(self.low, self.images, *target)
         grown = (op == REPLACE) & (low_slot == self.n_low)
         self.requantized += moves.size
         self.pruned += int(np.count_nonzero(op == DROP)) + moves.size - int(np.count_nonzero(grown))
         vectors = fp16.values(key), fp16.values(value)
         slot = np.where(op == APPEND_HIGH, self.n_high, np.where(op == APPEND_LOW, self.n_low, victim))
-        for page, rows in ((self.high, np.flatnonzero(op != APPEND_LOW)), (self.low, np.flatnonzero(op == APPEND_LOW))):
+        for section, page in enumerate(self.device.pages):
+            rows = np.flatnonzero((op == APPEND_LOW) == section)
             if rows.size:
-                pages = high_page[rows] + (page is self.low)
+                places = self._places(rows, section, slot[rows])
                 record = vectors[0][rows], vectors[1][rows], score[rows].view(np.float32), position[rows]
-                write(page, preset, self.images, pages, slot[rows], *record)
-                out["written"][rows, : page.record_words] = kv_page_jit.read(page, self.images, pages, slot[rows])
+                write(page, preset, self.images, *places, *record)
+                out["written"][rows, : page.record_words] = kv_page_jit.read(page, self.images, *places)
         self.n_high += op == APPEND_HIGH
         self.n_low += (op == APPEND_LOW) | grown
         out["n_high"][:], out["n_low"][:] = self.n_high, self.n_low
-        out["high"][:], out["low"][:] = self.images[::2], self.images[1::2]
+        images = self.images.reshape(len(op), self.pages, self.high.size // 2)
+        out["high"][:] = images[:, : self.device.counts[0]].reshape(out["high"].shape)
+        out["low"][:] = images[:, self.device.counts[0] :].reshape(out["low"].shape)
+
+    def _places(self, devices: np.ndarray, section: int, slot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Image and slot of section slots of some devices."""
+        tokens = self.device.pages[section].tokens
+        return devices * self.pages + section * self.device.counts[0] + slot // tokens, slot % tokens
 
     def _allowed(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> bool:
         """Whether the operation of every device is allowed."""
         takes, moves = (op == REPLACE) | (op == DROP), op == REPLACE
         grows_low = (op == APPEND_LOW) | (moves & (low_slot == self.n_low))
+        room = [pages * page.tokens for pages, page in zip(self.device.counts, self.device.pages, strict=True)]
         bad = (takes & (victim >= self.n_high)) | (moves & (low_slot > self.n_low))
-        bad |= ((op == APPEND_HIGH) & (self.n_high == self.high.tokens)) | (grows_low & (self.n_low == self.low.tokens))
+        bad |= ((op == APPEND_HIGH) & (self.n_high == room[0])) | (grows_low & (self.n_low == room[1]))
         return not bad.any()
 
     def _refuse(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> None:

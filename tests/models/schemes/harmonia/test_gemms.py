@@ -107,7 +107,8 @@ def attended(core: Core, q: np.ndarray, held: Held, start: int) -> Iterator[tupl
         ends = BfpTensor(p.format, p.sign[:, :length], p.mantissa[:, :length], p.exponent[:, : -(-length // 32)], 1)
         yield f"score {head}", same_codes(scores, ends)
         columns = tuple(np.ascontiguousarray(part.T) for part in (v.sign, v.mantissa, v.exponent))
-        yield f"context {head}", same(core.heads("context", p, np.s_[:], columns), wanted[:, head])
+        kind = "final" if len(columns[0]) % 32 else "context"
+        yield f"context {head}", same(core.heads(kind, p, np.s_[:], columns), wanted[:, head])
 
 
 def products(core: Core, x: np.ndarray, cache: Any) -> Iterator[tuple[str, bool]]:

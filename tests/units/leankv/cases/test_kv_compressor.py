@@ -8,7 +8,8 @@ from refemu.units.leankv.kv_compressor import UNIT, KvCompressor
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_both_pages_are_filled_and_a_low_token_is_overwritten(name: str) -> None:
     config = UNIT.configs[name]
-    high, low = (page.tokens for page in KvCompressor(**config).pages)
+    device = KvCompressor(**config)
+    high, low = (pages * page.tokens for pages, page in zip(device.counts, device.pages, strict=True))
     results = [UNIT.evaluate(config, block.inputs) for block in UNIT.cases(config, "edge", 0)]
 
     assert max(int(r.n_high.max()) for r in results) == high and max(int(r.n_low.max()) for r in results) == low

@@ -5,8 +5,11 @@ import pytest
 
 from refemu.units.leankv.paged_attention import UNIT
 
+WHOLE = ("f128", "f64")  #: pages of the paper's size: one random row, nothing else
+FEW = ("long", "narrow")  #: rows of some kinds only
 
-@pytest.mark.parametrize("name", UNIT.configs)
+
+@pytest.mark.parametrize("name", [name for name in UNIT.configs if name not in WHOLE])
 def test_edges_reach_one_token_and_full_tables(name: str) -> None:
     config = UNIT.configs[name]
     blocks = list(UNIT.cases(config, "edge", 0))
@@ -18,7 +21,7 @@ def test_edges_reach_one_token_and_full_tables(name: str) -> None:
 
     assert min(int((block.inputs["n_high"] + block.inputs["n_low"]).min()) for block in blocks) == 1
     assert max(int(cells.max()) for cells in used) == config["cells"]
-    assert name == "long" or any(not (block.inputs["q"] & 0x7FFF).any() for block in blocks)
+    assert name in FEW or any(not (block.inputs["q"] & 0x7FFF).any() for block in blocks)
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
@@ -40,3 +43,18 @@ def test_partitions_are_among_them() -> None:
     totals = [block.inputs["n_high"] + block.inputs["n_low"] for block in UNIT.cases(config, "edge", 0)]
 
     assert max(int(total.max()) for total in totals) > device.layouts.chunk(device.arithmetic)
+
+
+@pytest.mark.parametrize(("name", "tokens", "held"), [("f128", 300, (32, 60)), ("f64", 484, (54, 96))])
+def test_rows_of_whole_pages_hold_hundreds_of_tokens(name: str, tokens: int, held: tuple[int, int]) -> None:
+    """One row for each seed; pages of 32 and 60, or 54 and 96 tokens, the last ones not full."""
+    config = UNIT.configs[name]
+    kinds = {kind: list(UNIT.cases(config, kind, 0)) for kind in ("paper", "edge", "random")}
+    (row,), (three,) = kinds["random"], UNIT.cases(config, "random", range(3))
+    counts = int(row.inputs["n_high"][0]), int(row.inputs["n_low"][0])
+
+    assert not kinds["paper"] and not kinds["edge"]
+    assert tuple(page.tokens for page in UNIT.unit_class(**config).layouts.sections) == held
+    assert sum(counts) == tokens and counts[0] % held[0] and counts[1] % held[1]
+    assert len(three.inputs["n_high"]) == 3 and np.array_equal(three.inputs["q"][0], row.inputs["q"][0])
+    assert len(np.unique(three.inputs["q"], axis=0)) == 3

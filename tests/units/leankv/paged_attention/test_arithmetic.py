@@ -5,10 +5,17 @@ from typing import Any
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.arith.orders import Lanes, Sequential, Tree
+from refemu.arith.orders import Chunks, Halves, Lanes, Sequential, Tree
 from refemu.formats.leankv.hetero_kv import K4V2, K8V4, K8V8
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.leankv.paged_attention.arithmetic import DIFFKV, EPSILON, PAPER, THREADS, Arithmetic, Pages
+from refemu.units.leankv.paged_attention.arithmetic import (
+    DIFFKV,
+    EPSILON,
+    PAPER,
+    Arithmetic,
+    Pages,
+    threads,
+)
 
 HIGH, LOW = UnifiedPage(128, K8V4), UnifiedPage(128, K4V2)
 
@@ -25,7 +32,9 @@ def test_orders() -> None:
     pages = Pages(HIGH, LOW)
 
     assert pages.key_order(PAPER) == Lanes(4, "blocked", Tree(4), "product")
-    assert (pages.total_order(PAPER), pages.total_order(Arithmetic(order="sequential"))) == (THREADS, Sequential())
+    assert (pages.total_order(PAPER), pages.total_order(Arithmetic(order="sequential"))) == (threads(256), Sequential())
+    assert threads(256) == Lanes(256, "strided", Chunks(32, Halves(32), Halves(8)))
+    assert threads(8) == Lanes(8, "strided", Chunks(8, Halves(8), Halves(1)))
 
 
 def test_accumulators_are_warps_times_rows() -> None:
@@ -38,6 +47,28 @@ def test_accumulators_are_warps_times_rows() -> None:
     assert places[8] == places[16] == places[0] and places[9] == [4 + place for place in places[0]]
     assert {place for row in places for place in row} == set(range(32))
     assert pages.place(5, 3, Arithmetic(order="sequential")) == 0
+
+
+def test_a_block_of_other_threads() -> None:
+    """D-leankv-56: two warps with two accumulators each, and one slot of a page after the other."""
+    pages, narrow = Pages(HIGH, LOW), Arithmetic(warps=2, key_threads=2, value_rows=2, value_slots=1)
+
+    assert pages.key_order(narrow) == Lanes(2, "blocked", Tree(2), "product")
+    assert pages.accumulators(narrow) == 4
+    assert [[pages.place(page, slot, narrow) for slot in range(4)] for page in range(3)] == [
+        [0, 1, 0, 1],
+        [2, 3, 2, 3],
+        [0, 1, 0, 1],
+    ]
+
+
+@pytest.mark.parametrize(("low", "cells", "most"), [(LOW, 3, 2), (LOW, 98, 3), (None, 160, 1), (None, 161, 2)])
+def test_most_partitions_of_a_head(low: UnifiedPage | None, cells: int, most: int) -> None:
+    """180 high or 96 low pages make a partition, never both; 160 pages without a low precision."""
+    pages = Pages(HIGH, low)
+
+    assert pages.most_chunks(DIFFKV, cells) == most
+    assert pages.most_chunks(PAPER, cells) == 1
 
 
 def test_partitions_are_whole_pages_of_both_sections() -> None:
@@ -53,6 +84,15 @@ BAD = [
     pytest.param({"softmax_eps": -0.5}, Refused, r"in \[0, 1\), got -0.5", id="negative"),
     pytest.param({"softmax_div": "fast"}, Refused, "softmax_div must be one of", id="division"),
     pytest.param({"partition_tokens": -1}, Refused, "partition_tokens must be in", id="partition"),
+    pytest.param({"warps": 3}, Refused, "warps must be a power of two, got 3", id="warps"),
+    pytest.param({"value_rows": 6}, Refused, "value_rows must be a power of two or 0, got 6", id="rows"),
+    pytest.param({"sum_threads": 0}, Refused, r"sum_threads must be in \[1, 1024\], got 0", id="threads"),
+    pytest.param({"value_slots": -1}, Refused, "value_slots must be in", id="slots"),
+    pytest.param({"key_threads": 2.0}, RefusedType, "key_threads must be an int, got 2.0", id="key threads"),
+    pytest.param({"join": "pairs"}, Refused, "join must be one of 'tree', 'sequential'", id="join"),
+    pytest.param(
+        {"order": "sequential", "warps": 4}, Refused, "'sequential' has no block of threads, got warps=4", id="idle"
+    ),
 ]
 
 

@@ -5,7 +5,9 @@ into a small buffer, tokens of a key and features of a value side by side; chunk
 heads of as many chunks at once.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +18,10 @@ from refemu.arith.fp16_jit import plain, ready, round16, to_f32
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.scores import paged_scores
+from refemu.units.leankv.kernels.sectors import page_sectors
 from refemu.units.leankv.paged_attention import UNIT, PagedAttention, phases
 from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
-from refemu.units.leankv.paged_attention.ports import COUNTERS, SEGMENTS
+from refemu.units.leankv.paged_attention.ports import COUNTERS, SECTORS, SEGMENTS
 from refemu.units.leankv.significance import Gqa
 
 COLUMNS = 13  #: of `layout` in kernels/attention.py
@@ -55,8 +58,12 @@ def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
             float_jit.FP32_FMA if arithmetic.fma else float_jit.FP32,
             arithmetic.softmax_div == "recip_mul",
             arithmetic.lane_max,
-            pages.high.k_group if kernel else 1,
-            pages.rows if kernel else 0,
+            pages.key_order(arithmetic).count if kernel else 1,
+            pages.rows_of(arithmetic) if kernel else 0,
+            arithmetic.warps,
+            arithmetic.sum_threads,
+            arithmetic.value_slots or pages.high.v_vec,
+            arithmetic.join == "sequential",
         ],
         np.int64,
     )
@@ -123,7 +130,36 @@ def step(
 def attend_unchecked(
     pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, arithmetic: Arithmetic
 ) -> tuple[np.ndarray, np.ndarray]:
-    """out (..., G, F) float32 of fp16 values, and p, of what `require` admits, with the queries as float32.
+    """out (..., G, F) float32 of fp16 values, and p, of what `require` admits, with the queries as float32."""
+    done = stages(pages, q, images, cells, lengths, arithmetic, False)
+    return done.out, done.p
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What `stages` computes; U heads, C chunks of all heads one after the other."""
+
+    out: np.ndarray  #: (..., G, F) float32 of fp16 values
+    p: np.ndarray  #: (..., G, tokens)
+    chances: np.ndarray  #: (U, G, tokens): p before chunks are combined; empty like what follows unless it is asked for
+    logits: np.ndarray  #: (U, G, tokens)
+    acc: np.ndarray  #: (C, G, accumulators, F)
+    tops: np.ndarray  #: (C, G) integer keys
+    totals: np.ndarray  #: (C, G)
+    sums: np.ndarray  #: (C, G, F), not rounded
+    unit: np.ndarray  #: (C,) head of a chunk
+
+
+def stages(
+    pages: Pages,
+    q: np.ndarray,
+    images: np.ndarray,
+    cells: np.ndarray,
+    lengths: np.ndarray,
+    arithmetic: Arithmetic,
+    every: bool = True,
+) -> Stages:
+    """As `attend_unchecked`; every: logits, accumulators and probabilities of chunks too.
 
     The process's threads share out the heads.
     """
@@ -136,18 +172,19 @@ def attend_unchecked(
     tables, settings, tasks = _layout(pages), _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
     tops, totals = np.empty((len(tasks), heads), np.int32), np.empty((len(tasks), heads), np.float32)
     sums = np.empty((len(tasks), heads, features), np.float32)
+    logits = np.zeros(chances.shape if every else (0, 0, 0), np.float32)
+    acc = np.zeros((len(tasks), heads, pages.accumulators(arithmetic), features) if every else (1, 0, 0, 0), np.float32)
     numbers = np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
+    operands = flat, images, entries, stored, *tables, numbers, settings, tasks
 
     def run(first: int, last: int) -> None:
-        paged_heads(
-            flat, images, entries, stored, *tables, numbers, settings, tasks, chances, tops, totals, sums, first, last
-        )
+        paged_heads(*operands, chances, tops, totals, sums, logits, acc, first, last)
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))
-    if len(tasks) > len(flat):
-        sums = _combined(pages, arithmetic, tasks, sums, tops, totals, chances)
-    return round16(sums).reshape(out.shape), p
+    before = chances.copy() if every else logits
+    joined = _combined(pages, arithmetic, tasks, sums, tops, totals, chances) if len(tasks) > len(flat) else sums
+    return Stages(round16(joined).reshape(out.shape), p, before, logits, acc, tops, totals, sums, tasks[:, 0])
 
 
 def _combined(
@@ -162,8 +199,7 @@ def _combined(
     """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
     units, heads, features = len(p), *sums.shape[1:]
     joined, weights = np.empty((units, heads, features), np.float32), np.empty_like(totals)
-    maxima = np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
-    count = np.bincount(tasks[:, 0], minlength=units)
+    maxima, count = _maxima(tops), np.bincount(tasks[:, 0], minlength=units)
     first = np.cumsum(count) - count
     joined[count == 1] = sums[first[count == 1]]
     for chunks in sorted(set(count.tolist()) - {1}):
@@ -177,6 +213,11 @@ def _combined(
         joined[count == chunks], weights[rows] = out.reshape(-1, heads, features), weight.reshape(*rows.shape, heads)
     _weigh(pages, arithmetic, tasks, np.flatnonzero(count[tasks[:, 0]] > 1), first, weights, p)
     return joined
+
+
+def _maxima(tops: np.ndarray) -> np.ndarray:
+    """float32 values of integer keys that have their order."""
+    return np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
 
 
 def _weigh(
@@ -226,16 +267,43 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
     """All heads together, each with pages of its own."""
     pages, arithmetic = device.layouts, device.arithmetic
     queries, pool, entries, lengths = device.operands(*inputs[:5])
-    out, p = attend_unchecked(pages, to_f32(queries), pool, entries, lengths, arithmetic)
-    add_scores(pages, pool, entries, lengths, p, inputs[5], arithmetic.include_self, arithmetic.gqa)
+    done = stages(pages, to_f32(queries), pool, entries, lengths, arithmetic, bool(device.ports.state))
+    add_scores(pages, pool, entries, lengths, done.p, inputs[5], arithmetic.include_self, arithmetic.gqa)
     slots = device.ports.outputs[2].lanes
-    chances = np.zeros((len(lengths), device.heads, slots), np.float32)
-    chances[..., : p.shape[-1]] = p
-    outputs[0][...] = fp16.bits(fp16.narrow(out)).reshape(outputs[0].shape)
-    outputs[1][...] = chances.view(np.uint32).reshape(outputs[1].shape)
-    outputs[2][...] = _scores(pages, pool, entries, lengths, slots).reshape(outputs[2].shape)
-    counts = _counters(device, lengths)
+    columns = {
+        "out": fp16.bits(fp16.narrow(done.out)),
+        "p": _padded(done.p, slots),
+        "score": _scores(pages, pool, entries, lengths, slots),
+    }
+    if device.ports.state:
+        columns |= _registers(device, done, slots)
+    for port, output in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
+        output[...] = columns[port.name].reshape(output.shape)
+    counts = counters(device, entries, lengths)
     return [counts[name] for name in COUNTERS]
+
+
+def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np.ndarray]:
+    """Patterns of the registers after the last chunk, row by row; of chunks that a row has not they are 0."""
+    rows, lanes = len(done.logits), {port.name: port.lanes for port in device.stages}
+    chunks = np.bincount(done.unit, minlength=rows)
+    last, number = np.cumsum(chunks) - 1, np.arange(len(done.unit)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+    per_chunk = {"tops": _maxima(done.tops), "totals": done.totals, "sums": done.sums}
+    columns = {"logits": _padded(done.logits, slots), "chances": _padded(done.chances, slots)}
+    columns["acc"] = fp16.canonical(done.acc[last]).view(np.uint32)
+    for name, array in per_chunk.items():
+        each = array.reshape(len(array), math.prod(array.shape[1:]))
+        whole = np.zeros((rows, lanes[name] // each.shape[1], each.shape[1]), np.float32)
+        whole[done.unit, number] = each
+        columns[name] = fp16.canonical(whole).view(np.uint32)
+    return columns
+
+
+def _padded(p: np.ndarray, slots: int) -> np.ndarray:
+    """Patterns of values of tokens (..., G, tokens), with zeros behind them to the lanes of a port."""
+    padded = np.zeros((*p.shape[:-1], slots), np.float32)
+    padded[..., : p.shape[-1]] = p
+    return padded.view(np.uint32)
 
 
 def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarray, lanes: int) -> np.ndarray:
@@ -250,8 +318,13 @@ def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarr
     return scores
 
 
-def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
-    """Counters of the readable unit, from the lengths."""
+def counters(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
+    """Counters of the readable unit. entries: (rows, cells) of pages of the rows, `device.cells` each."""
+    return _operations(device, lengths) | _sectors(device, entries, lengths)
+
+
+def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
+    """Words and operations, from the lengths."""
     counted, arithmetic, heads = dict.fromkeys(COUNTERS, 0), device.arithmetic, device.heads
     stored = integers.total(lengths, axis=0).tolist()
     for section, (count, page) in enumerate(zip(stored, device.layouts.sections, strict=True)):
@@ -269,6 +342,19 @@ def _counters(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
         "exps": heads * (tokens + combined[0]),
         "divisions": heads * (divided + combined[1]),
     }
+
+
+def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
+    """Sectors that the warps' loads touch; a row's pages are numbered from 0."""
+    pages, counts = device.layouts, np.zeros(len(SECTORS), np.int64)
+    groups = np.array(
+        [(page.key_packs, page.value_packs, page.k_group, page.k_vec, page.v_group) for page in pages.sections],
+        np.int64,
+    )
+    cells = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
+    positions = not device.arithmetic.include_self
+    page_sectors(cells, np.asarray(lengths, np.int64), pages.high.size // 2, *_layout(pages), groups, positions, counts)
+    return dict(zip(SECTORS, counts.tolist(), strict=True))
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:

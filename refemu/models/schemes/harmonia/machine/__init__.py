@@ -1,0 +1,1 @@
+"""Harmonia's accelerator on a block of a decoder."""

@@ -1,0 +1,159 @@
+"""The ports of Harmonia's units, with arrays shaped for them, for the operations of one block."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.schemes.harmonia.machine import work
+from refemu.models.schemes.harmonia.steps import Units
+from refemu.units.harmonia.harmonia_core import COUNTERS, Codes, HarmoniaCore
+from refemu.units.unit import Config
+
+CORE = "harmonia_core"
+WIDTHS = {4: "bfp4", 8: "bfp8"}  #: type of B by mantissa bits
+
+
+class Ports:
+    """Units at their ports for one block of a prepared model."""
+
+    def __init__(self, prepared: Any, layer: int, codes: Codes = "sets") -> None:
+        """prepared: of a Harmonia scheme, refused if its datapath is another. codes: of the core."""
+        require(prepared)
+        self.prepared: Any = prepared
+        self.layer: int = layer
+        self.codes: Codes = codes
+        self.steps: Units = prepared.units
+
+    def __repr__(self) -> str:
+        return f"Ports(layer={self.layer})"
+
+    def full(self, name: str) -> str:
+        """Name of a tensor of the block."""
+        return f"blk.{self.layer}.{name}"
+
+    def encode(self, words: np.ndarray, axis: int = -1, m: int | None = None) -> BfpTensor:
+        """The scheme's codes of words; by default in the bits of activations."""
+        scheme = self.prepared.harmonia
+        return self.steps.encode(scheme.format(m or scheme.act_mantissa), words, axis)
+
+    @property
+    def kv_type(self) -> str:
+        """Type of B where it is keys or values."""
+        scheme = self.prepared.harmonia
+        return WIDTHS[scheme.high] if scheme.high == scheme.low else "mixed"
+
+    def heads(self) -> dict[str, Any]:
+        """Parameters of queries and keys."""
+        model = self.prepared.model
+        turned = "interleaved" if model.rope_interleaved else "half"
+        rotation = turned if model.positions == "rotary" else "none"
+        base = int(model.rope_base) if model.positions == "rotary" else 10000
+        return {"head_dim": model.head_dim, "base": base, "rotation": rotation}
+
+    def core(self, kind: str, rows: int, inner: int, columns: int, **options: Any) -> Config:
+        """Configuration of a product."""
+        usual = {**units.find(CORE).configs["linear"], "activation": "none"}
+        sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "codes": self.codes}
+        return Config(**{**usual, **sizes, **options})
+
+    def linear(self, names: Any) -> Any:
+        """The scheme's linear layers that read one input."""
+        return self.prepared._linears[self.layer, tuple(names)]
+
+    def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+        """Answer of a unit's twin to arrays (cases, ..., lanes); a port of one lane has no axis of lanes."""
+        device = units.find(unit)
+        single = {port.name for port in device.ports(Config(**config)).inputs if port.lanes == 1}
+        shaped = {name: array[..., 0] if name in single else array for name, array in inputs.items()}
+        return device.evaluate(config, shaped)
+
+    def multiply(
+        self, name: str, config: Config, inputs: Mapping[str, np.ndarray], kind: str, due: np.ndarray, codes: Any
+    ) -> tuple[Operation, Any]:
+        """Some products of one size on the core, beside the scheme's words and, if any, codes.
+
+        inputs: arrays by port, (products, ...). due: uint16, as many as `y`. codes: signs, mantissas, exponents.
+        """
+        cases = len(inputs["a_sign"])
+        flat = {port: np.asarray(array).reshape(cases, -1) for port, array in inputs.items()}
+        answer = self.evaluate(CORE, config, flat)
+        counters = {counter: getattr(answer, counter) for counter in COUNTERS}
+        wrong = differences(np.ravel(answer.y), np.ravel(due))
+        for port, wanted in zip(("sign", "mantissa", "exponent"), codes or (), strict=False):
+            answered = np.ravel(getattr(answer, port))
+            wrong += differences(answered, np.ravel(wanted).astype(answered.dtype))
+        core = HarmoniaCore(**config)
+        line = work.timeline(core, flat.get("wide", flat["a_sign"][:, :0])[0].reshape(core.rows, -1), cases)
+        cost = work.cost(core, counters, cases, line)
+        operation = Operation(
+            self.full(name),
+            CORE,
+            dict(config),
+            (cases * config["rows"], config["columns"], config["inner"]),
+            due.size + (answer.mantissa.size if codes else 0),
+            wrong,
+            line.clock,
+            work.use(counters, line),
+            {**cost.words, "B to the array": counters["words"], **{f"MACs {m}": n for m, n in cost.macs.items()}},
+            kind,
+            cost,
+        )
+        return operation, answer
+
+    def converted(self, name: str, words: np.ndarray, codes: BfpTensor) -> Operation:
+        """A matrix of words through the converter, beside the scheme's codes."""
+        from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
+
+        done = bfp_converter_jit.convert(words.view(np.float16), kind="token", m=codes.format.mantissa_bits)
+        wrong = 0
+        for port in ("sign", "mantissa", "exponent"):
+            answered = getattr(done.tensor, port)
+            wrong += differences(answered, getattr(codes, port).astype(answered.dtype))
+        return Operation(
+            self.full(f"{name}.input"),
+            "bfp_converter",
+            {"m": codes.format.mantissa_bits},
+            words.shape,
+            words.size,
+            wrong,
+            done.cycles,
+            {"comparators": done.compare_cycles / done.cycles, "aligner": done.align_cycles / done.cycles},
+            {"values": words.size},
+            "quantize",
+            Cost(comparisons=done.comparisons, conversions=words.size, cycles=done.cycles),
+        )
+
+
+def require(prepared: Any) -> None:
+    """Refuse what the ports of the units do not take."""
+    scheme, model = prepared.harmonia, prepared.model
+    fixed = {
+        "preset": "paper",
+        "act_mantissa": 8,
+        "group": 32,
+        "weights": "int4",
+        "product": "fp32",
+        "scale_per": 32,
+        "saturate": False,
+        "zero_point": False,
+        "v_granularity": "group",
+        "rounding": "truncate",
+        "special": "error",
+        "subnormals": "keep",
+        "offset_k": None,
+        "offset_scope": "layer",
+        "offset_sign": "signed",
+        "scores": "fp16",
+        "score_scale": "softmax",
+    }
+    other = [name for name, value in fixed.items() if getattr(scheme, name) != value]
+    if other or {scheme.high, scheme.low} - {4, 8}:
+        names = ", ".join(f"{name}={getattr(scheme, name)}" for name in other or ("high", "low"))
+        raise Refused(f"machine: Harmonia's accelerator has the paper's datapath and 4 or 8 bits of KV, got {names}")
+    if model.positions == "rotary" and model.rope_base != int(model.rope_base):
+        raise Refused(f"machine: the base of the rotary angles must be an integer, got {model.rope_base}")

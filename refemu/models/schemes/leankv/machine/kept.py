@@ -1,0 +1,72 @@
+"""Tokens that a prompt keeps, for the machine: vectors, significance, and the slots of every head. [leankv §4, §6.1]"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.units.leankv.head_step import ADMIT, LOAD, STEP
+from refemu.units.leankv.kv_compressor import PromptPlan, plan_prompt
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A prompt in one layer, of the H KV heads of a worker."""
+
+    q: np.ndarray  #: (N, H, G, F) fp16 values in float32
+    key: np.ndarray  #: (N, H, F)
+    value: np.ndarray
+    sums: np.ndarray  #: (H, N) float32 patterns
+    shares: np.ndarray  #: (H, N) patterns
+    plans: list[PromptPlan] = field(default_factory=list)  #: of every head
+
+    def planned(self, prepared: Any, cls: np.ndarray, order: np.ndarray, head: int) -> PromptPlan:
+        """Slots of one head's tokens from their classes and order (N,)."""
+        quirks = [name for name in prepared.lean.quirks if name in ("score_by_rank", "position_epoch")]
+        return plan_prompt(cls, order, self.sums[head].view(np.float32), quirks)
+
+    def events(self, q: np.ndarray, key: np.ndarray, value: np.ndarray) -> dict[str, np.ndarray]:
+        """Port values of layer_step: a prompt, its kept tokens, then a token: q (H, G, F), key, value (H, F)."""
+        heads, tokens = self.sums.shape
+        kept = [[(1, t) for t in plan.high] + [(2, t) for t in plan.low] for plan in self.plans]
+        most = max(len(each) for each in kept)
+        shape = (1, most + 2, heads)
+        ports: dict[str, np.ndarray] = {
+            name: np.zeros(shape, np.int64) for name in ("keep_high", "keep_low", "section", "score", "position")
+        }
+        vectors = {name: np.zeros((*shape, key.shape[-1]), np.uint16) for name in ("key", "value")}
+        ports["keep_high"][0, 0] = [len(plan.high) for plan in self.plans]
+        ports["keep_low"][0, 0] = [len(plan.low) for plan in self.plans]
+        for head, (plan, each) in enumerate(zip(self.plans, kept, strict=True)):
+            if not each:
+                continue
+            section, at = np.array(each, np.int64).T
+            rows = slice(1, 1 + len(each))
+            ports["section"][0, rows, head] = section
+            ports["score"][0, rows, head] = plan.score[at].view(np.uint32)
+            ports["position"][0, rows, head] = plan.position[at]
+            for name, source in (("key", self.key), ("value", self.value)):
+                vectors[name][0, rows, head] = fp16.bits(fp16.to_f16(source[at, head]))
+        for name, new in (("key", key), ("value", value)):
+            vectors[name][0, -1] = fp16.bits(fp16.to_f16(new))
+        queries = np.zeros((1, most + 2, q.size), np.uint16)
+        queries[0, -1] = fp16.bits(fp16.to_f16(q)).ravel()
+        op, prompt = np.full((1, most + 2), LOAD), np.zeros((1, most + 2), np.int64)
+        op[0, 0], op[0, -1], prompt[0, 0] = ADMIT, STEP, tokens
+        flat = {name: words.reshape(1, most + 2, -1) for name, words in vectors.items()}
+        alone = {name: words[..., 0] if heads == 1 else words for name, words in ports.items()}
+        return {"op": op, "prompt": prompt, **alone, **flat, "q": queries}
+
+
+def of_prompt(prepared: Any, q: np.ndarray, cache: Any, heads: slice) -> Kept:
+    """The prompt of an attention call: q (N, H * G, F) of all heads; what the scheme keeps of a worker's."""
+    grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])[:, heads]
+    key, value = cache.key[:, heads], cache.value[:, heads]
+    flat = grouped.reshape(len(q), -1, q.shape[-1])
+    significance = prepared.units.prompt(flat, key, value, prepared._scale)[1]
+    kept = Kept(grouped, key, value, significance.sum, significance.share)
+    classes = prepared.units.classify(significance.share)
+    for head in range(len(significance.sum)):
+        kept.plans.append(kept.planned(prepared, classes.cls[head], classes.order[head], head))
+    return kept

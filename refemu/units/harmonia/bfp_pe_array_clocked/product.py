@@ -1,0 +1,172 @@
+"""Whole products on the clocked array: every edge, by the readable unit or by its kernel. [harmonia §IV-A]"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused
+from refemu.units import stepped
+from refemu.units.harmonia.bfp_accumulator import Precision
+from refemu.units.harmonia.bfp_pe import LANES
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import COUNTERS, Activity
+from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
+from refemu.units.harmonia.bfp_pe_array_clocked.unit import COLUMNS, ROWS, BfpPeArrayClocked
+from refemu.units.ports import Port, fields
+
+FIELDS = (  # of operands, with lanes of a group
+    (Port("a_sign", 1), LANES),
+    (Port("a_mag", 8), LANES),
+    (Port("a_exp", 5), 1),
+    (Port("b", 8), LANES),
+    (Port("b_sign", 1), LANES),
+    (Port("b_exp", 5), 1),
+    (Port("w_scale", 16, encoding="f16"), 1),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(stepped.Result):
+    """C = A x B, and what the array did for it."""
+
+    acc: np.ndarray  #: uint32 (M, N): words of float32
+    flags: np.ndarray  #: uint8 (M, N): 1 FP16 overflow, 2 FP16 underflow, 4 NaN
+    cycles: int  #: edges
+    compute_cycles: int  #: edges in which some column has a slot
+    macs: int  #: products of a group; those of M8M8 take two of 4 by 8 bits
+    macs4x8: int  #: products of 4 by 8 bits
+    psums: int  #: sums of sub-PEs
+    fusions: int  #: sums of nibbles joined
+    fp_converts: int  #: conversions to floating point
+    scale_mults: int  #: products with a weight factor
+    fp32_adds: int  #: additions in FP32
+    act_hops: int  #: groups of activations passed from a PE to its neighbour
+    weight_broadcasts: int  #: weights put on a column, of a group or a pass
+    busy_pe_cycles: int  #: slots of PEs
+    lost: int  #: 0: the schedule keeps to the array's pace
+    missed: int  #: 0
+
+
+def multiply(
+    operands: Mapping[str, np.ndarray],
+    *,
+    rows: int = ROWS,
+    columns: int = COLUMNS,
+    partial: Precision = "fp16",
+    product: Precision = "fp32",
+    activity: Activity = "by_slot",
+    overlap: bool = False,
+    jit: bool = True,
+) -> Product:
+    """Multiply matrices on the array, tile by tile.
+
+    Parameters
+    ----------
+    operands : mapping of str to array_like of integers
+        Fields as `bfp_pe_array.operands` lays them out; `mode` may differ from group to group.
+    rows, columns : int
+        Of the array.
+    partial : {"fp16", "fp32"}
+        Rounding of a group's sum.
+    product : {"fp32", "fp16"}
+        Rounding of the product with the weight factor.
+    activity : {"by_slot", "parallel"}
+        What runs inside a pass (D-harmonia-40).
+    overlap : bool
+        Whether tiles overlap (D-harmonia-43).
+    jit : bool
+        Compiled, or by stepping the unit; the same result.
+
+    Returns
+    -------
+    Product
+        Sums, flags and counters.
+
+    Raises
+    ------
+    Refused
+        The fields do not fit each other, or a value is out of range.
+
+    References
+    ----------
+    [harmonia §IV-A]
+    """
+    array = BfpPeArrayClocked(rows, columns, partial, product, activity, overlap)
+    admitted = _admitted(array.name, operands)
+    size = len(admitted["a_exp"]), len(admitted["b_exp"])
+    slots = slots_of(admitted["mode"])
+    plan = list(tiles(size, slots, array.rows, array.columns, array.overlap))
+    return (_compiled if jit else _stepped)(array, admitted, plan)
+
+
+def _admitted(name: str, operands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Checked fields: int64."""
+    known = {"mode", *(port.name for port, _ in FIELDS)}
+    if set(operands) != known:
+        raise Refused(f"{name}: operands are {', '.join(sorted(known))}, got {', '.join(operands)}")
+    checked = {"mode": Port("mode", 2, most=2).admit(operands["mode"], name).reshape(-1).astype(np.int64)}
+    groups = len(checked["mode"])
+    for port, each in FIELDS:
+        values = port.admit(operands[port.name], name).astype(np.int64)
+        side = "a_exp" if port.name.startswith("a_") else "b_exp"
+        shape = (len(np.atleast_2d(operands[side])), groups * each)
+        if values.shape != shape or not values.size:
+            raise Refused(f"{name}: {port.name} must be {shape}, for {groups} groups, got {values.shape}")
+        checked[port.name] = values
+    if ((checked["w_scale"] & 0x7C00) == 0x7C00).any():
+        raise Refused(f"{name}: w_scale is not finite")
+    return checked
+
+
+def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:
+    """Every edge on one device; the tiles of a column leave in their order."""
+    size = len(operands["a_exp"]), len(operands["b_exp"])
+    acc, flags = np.zeros(size, np.uint32), np.zeros(size, np.uint8)
+    of_column = [iter([tile for tile in plan if tile.columns > c]) for c in range(array.columns)]
+    state = array.state
+    for state in array.steps(**edges(operands, array.rows, array.columns, array.activity, array.overlap)):
+        if any(fields(state.valid)):
+            tile = next(of_column[state.col])
+            some = slice(tile.top, tile.top + tile.rows), tile.left + state.col
+            acc[some], flags[some] = fields(state.acc)[: tile.rows], fields(state.flags)[: tile.rows]
+    return Product(acc, flags, **{name: getattr(state, name) for name in COUNTERS})
+
+
+def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:
+    from refemu.units.harmonia.kernels import bfp_array as kernels
+    from refemu.units.harmonia.twins import bfp_pe_array_clocked as bfp_pe_array_clocked_jit
+
+    reduction = entries(operands["mode"], array.activity)
+    groups = len(operands["mode"])
+    ids = np.full((len(reduction), array.inputs), groups)
+    for place, entry in enumerate(reduction):
+        ids[place, : entry.groups] = np.arange(entry.group, entry.group + entry.groups)
+    signed = np.where(operands["a_sign"], -operands["a_mag"], operands["a_mag"]).astype(np.int16)
+    factor = fp16.values(operands["w_scale"].astype(np.uint16)).astype(np.float32)
+    bytes_of = {name: each.astype(np.uint8) for name, each in operands.items()}
+    x, x_exp = (_blocks(each, array.rows, groups, ids) for each in (signed, bytes_of["a_exp"]))
+    weights = bytes_of["b"], bytes_of["b_sign"], bytes_of["b_exp"], factor
+    y = [_blocks(each, array.columns, groups, ids) for each in weights]
+    size = len(operands["a_exp"]), len(operands["b_exp"])
+    acc, flags, totals = np.zeros(size, np.float32), np.zeros(size, np.uint8), np.zeros(kernels.TOTALS, np.int64)
+    order = np.array([(entry.edge, entry.group, entry.groups, entry.mode) for entry in reduction])
+    chosen, shape = bfp_pe_array_clocked_jit.options(array), np.array([array.rows, array.columns])
+    with np.errstate(all="ignore"):
+        kernels.multiply(chosen, shape, order, np.array(plan), x, x_exp, *y, acc, flags, totals)
+    counts: dict[str, Any] = dict(zip(COUNTERS, totals.tolist(), strict=True))
+    return Product(acc.view(np.uint32), flags, **counts)
+
+
+def _blocks(values: np.ndarray, lines: int, groups: int, ids: np.ndarray) -> np.ndarray:
+    """(blocks of `lines` times entries, lines, lanes): what enters together, of rows or columns that work together.
+
+    values: (rows or columns, groups and lanes). ids: groups of each entry, those beyond the last are zeros.
+    """
+    blocks, lanes = -(-len(values) // lines), values.shape[1] // groups
+    whole = np.zeros((blocks * lines, groups + 1, lanes), values.dtype)
+    whole[: len(values), :groups] = values.reshape(len(values), groups, lanes)
+    chosen = whole.reshape(blocks, lines, groups + 1, lanes)[:, :, ids]  # blocks, lines, entries, groups, lanes
+    together = np.moveaxis(chosen, 2, 1).reshape(blocks * len(ids), lines, -1)
+    return np.ascontiguousarray(together)

@@ -1,0 +1,277 @@
+"""State, ports and control of the columns of the clocked array. [harmonia §IV-A, §IV-B, Fig. 13]"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+from refemu.units.harmonia.bfp_pe import LANES, SLOTS
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+
+Activity = Literal["by_slot", "parallel"]  #: Sub-PEs of a pass work one a slot, or together (D-harmonia-40)
+ACTIVITIES: tuple[Activity, ...] = get_args(Activity)  #: The choices of `Activity`
+
+
+class Entry(NamedTuple):
+    """What moves across the columns beside activations."""
+
+    mode: int
+    clear: int  #: its first group starts an output
+    last: int  #: its last group ends an output
+    rows: int  #: a bit for each row that it has
+    columns: int  #: a bit for each column of the tile
+    groups: int  #: one, or the groups of a pass
+
+
+class Weights(NamedTuple):
+    """Codes that a column broadcasts to its rows, for each group of an entry."""
+
+    b: tuple[int, ...]
+    b_sign: tuple[int, ...]
+    b_exp: tuple[int, ...]
+    w_scale: tuple[int, ...]
+
+
+class Column(NamedTuple):
+    """Control of a column; the rows of activations are in its PEs."""
+
+    arrived: int  #: `next` was filled in this edge, and moves on in the following one
+    waiting: int  #: `next` has not begun
+    next: Entry
+    b_waiting: int  #: `next_b` has not begun
+    next_b: Weights
+    left: int  #: slots that `current` has left
+    current: Entry
+    current_b: Weights
+
+
+ENTRY = ("mode", "clear", "last", "rows", "columns", "groups")
+WEIGHTS = ("b", "b_sign", "b_exp", "w_scale")
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports and registers after one edge, and counts since reset. PEs are row-major; a file is one value of a lane."""
+
+    event: str  #: "reset", "compute", or "idle" where no column had a slot
+    index: int  #: number of the edge, -1 for the reset
+    mode: int
+    clear: int
+    last: int
+    groups: int
+    a_valid: Lanes
+    col_valid: Lanes
+    a_sign: Lanes
+    a_mag: Lanes
+    a_exp: Lanes
+    b_valid: Lanes
+    b: Lanes
+    b_sign: Lanes
+    b_exp: Lanes
+    w_scale: Lanes
+    acc: Lanes
+    flags: Lanes
+    valid: Lanes
+    col: int
+    busy: int
+    arrived: Lanes
+    sub_pes: Lanes
+    waiting: Lanes  #: this and the next ones: of every column
+    next_mode: Lanes
+    next_clear: Lanes
+    next_last: Lanes
+    next_rows: Lanes
+    next_columns: Lanes
+    next_groups: Lanes
+    b_waiting: Lanes
+    next_b: Lanes
+    next_b_sign: Lanes
+    next_b_exp: Lanes
+    next_w_scale: Lanes
+    left: Lanes
+    current_mode: Lanes
+    current_clear: Lanes
+    current_last: Lanes
+    current_rows: Lanes
+    current_columns: Lanes
+    current_groups: Lanes
+    current_b: Lanes
+    current_b_sign: Lanes
+    current_b_exp: Lanes
+    current_w_scale: Lanes
+    next_sign: Lanes  #: this and the next ones: of every PE
+    next_mag: Lanes
+    next_exp: Lanes
+    current_sign: Lanes
+    current_mag: Lanes
+    current_exp: Lanes
+    latched: Lanes
+    pe_mode: Lanes
+    slot: Lanes
+    sums: Lanes
+    sum_flags: Lanes
+    cycles: int  #: edges
+    compute_cycles: int  #: edges in which some column has a slot
+    macs: int
+    macs4x8: int  #: products of 4 by 8 bits
+    psums: int  #: sums of sub-PEs
+    fusions: int
+    fp_converts: int
+    scale_mults: int
+    fp32_adds: int
+    act_hops: int  #: groups of activations passed from a PE to its neighbour
+    weight_broadcasts: int  #: groups of weights put on a column
+    busy_pe_cycles: int  #: slots of PEs
+    lost: int  #: entries, or weights of a column, that came while nothing could take them
+    missed: int  #: columns that ended in the edge of a column further right, whose sums were not shown
+
+
+OF_PES = ("macs", "macs4x8", "psums", "fusions", "fp_converts", "scale_mults", "fp32_adds")  #: counted by the PEs
+COUNTERS = (
+    "cycles",
+    "compute_cycles",
+    *OF_PES,
+    "act_hops",
+    "weight_broadcasts",
+    "busy_pe_cycles",
+    "lost",
+    "missed",
+)
+
+
+def columns_of(state: State, columns: int) -> list[Column]:
+    """Control of every column, from the registers of a State."""
+    registers = {
+        name: _split(getattr(state, name), columns)
+        for name in ("arrived", "waiting", "b_waiting", "left", *_names("next"), *_names("current"))
+    }
+
+    def part(kind: type[Any], which: str, names: Sequence[str], column: int) -> Any:
+        values = (registers[f"{which}_{name}"][column] for name in names)
+        return kind(*(value[0] if kind is Entry else value for value in values))
+
+    return [
+        Column(
+            registers["arrived"][c][0],
+            registers["waiting"][c][0],
+            part(Entry, "next", ENTRY, c),
+            registers["b_waiting"][c][0],
+            part(Weights, "next", WEIGHTS, c),
+            registers["left"][c][0],
+            part(Entry, "current", ENTRY, c),
+            part(Weights, "current", WEIGHTS, c),
+        )
+        for c in range(columns)
+    ]
+
+
+def column_registers(columns: Sequence[Column]) -> dict[str, Lanes]:
+    """The same as the fields of a State."""
+    registers = {name: lanes([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
+    registers |= {name: lanes([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
+    for which in ("next", "current"):
+        entries, weights = [getattr(c, which) for c in columns], [getattr(c, f"{which}_b") for c in columns]
+        for name, values in zip(ENTRY, zip(*entries, strict=True), strict=True):
+            registers[f"{which}_{name}"] = lanes(values)
+        for name, files in zip(WEIGHTS, zip(*weights, strict=True), strict=True):
+            registers[f"{which}_{name}"] = lanes([value for file in files for value in file])
+    return registers
+
+
+def _names(which: str) -> list[str]:
+    return [f"{which}_{name}" for name in (*ENTRY, *WEIGHTS)]
+
+
+def _split(value: Lanes, parts: int) -> list[tuple[int, ...]]:
+    """Lanes in `parts` of equal length."""
+    each = fields(value)
+    size = len(each) // parts
+    return [each[place * size : (place + 1) * size] for place in range(parts)]
+
+
+def of_place(value: Lanes, place: int, size: int) -> tuple[int, ...]:
+    """The `size` lanes of a PE."""
+    return fields(value)[place * size : (place + 1) * size]
+
+
+def width(activity: str) -> int:
+    """Groups that enter together: one, or those of a pass (D-harmonia-40)."""
+    return SLOTS if activity == "parallel" else 1
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Ports in one configuration."""
+    rows, columns, groups = config["rows"], config["columns"], width(config["activity"])
+    more = [Port("groups", 3, least=0, most=SLOTS, meaning="groups of the pass, 1 to 4, in M8M8 1 or 2")]
+    return Ports(
+        inputs=(
+            Port("mode", 2, most=2, meaning="of the group that enters: 0 M8W4, 1 M8M4, 2 M8M8"),
+            Port("clear", 1, meaning="it starts an output: accumulators +0, flags 0"),
+            Port("last", 1, meaning="it ends an output: sums leave, column after column"),
+            *(more if groups > 1 else []),
+            Port("a_valid", 1, rows, meaning="rows that have a group; none: nothing enters"),
+            Port("col_valid", 1, columns, meaning="columns that the tile has"),
+            Port("a_sign", 1, rows * groups * LANES, meaning="signs of the activations, row after row"),
+            Port("a_mag", 8, rows * groups * LANES, meaning="their 8-bit mantissas"),
+            Port("a_exp", 5, rows * groups, meaning="their shared exponents"),
+            Port("b_valid", 1, columns, meaning="columns that get a group of weights"),
+            Port("b", 8, columns * groups * LANES, meaning="INT4, 4-bit or 8-bit mantissas, column after column"),
+            Port("b_sign", 1, columns * groups * LANES, meaning="their signs; not read in M8W4"),
+            Port("b_exp", 5, columns * groups, meaning="their shared exponents; not read in M8W4"),
+            Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors, finite; read in M8W4"),
+        ),
+        outputs=(
+            Port("acc", 32, rows, encoding="f32", meaning="accumulators of the column that leaves, else +0"),
+            Port("flags", 3, rows, meaning="1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
+            Port("valid", 1, rows, meaning="rows of the column that leaves"),
+            Port("col", max(1, (columns - 1).bit_length()), meaning="its number"),
+            Port("busy", 1, meaning="some column holds a group"),
+            Port("arrived", 1, columns, meaning="columns into which activations moved in this edge"),
+            Port("sub_pes", SLOTS, columns, meaning="sub-PEs of each column that multiply in this edge, a bit each"),
+        ),
+        state=(*_of_columns(rows, columns, groups), *_of_pes(rows * columns, groups)),
+    )
+
+
+def _of_columns(rows: int, columns: int, groups: int) -> list[Port]:
+    """Registers of the columns."""
+    listed = [
+        Port("waiting", 1, columns, meaning="the next group has not begun"),
+        Port("b_waiting", 1, columns, meaning="the next weights have not begun"),
+        Port("left", 2 if groups > 1 else 1, columns, meaning="slots that the current group has left"),
+    ]
+    for which in ("next", "current"):
+        listed += [
+            Port(f"{which}_mode", 2, columns, most=2, meaning=f"mode of the {which} group"),
+            Port(f"{which}_clear", 1, columns, meaning="it starts an output"),
+            Port(f"{which}_last", 1, columns, meaning="it ends an output"),
+            Port(f"{which}_rows", rows, columns, meaning="its rows, a bit each"),
+            Port(f"{which}_columns", columns, columns, meaning="columns of its tile, a bit each"),
+        ]
+        if groups > 1:
+            listed.append(Port(f"{which}_groups", 3, columns, meaning="groups of the pass"))
+        listed += [
+            Port(f"{which}_b", 8, columns * groups * LANES, meaning=f"the {which} weights"),
+            Port(f"{which}_b_sign", 1, columns * groups * LANES, meaning="their signs"),
+            Port(f"{which}_b_exp", 5, columns * groups, meaning="their exponents"),
+            Port(f"{which}_w_scale", 16, columns * groups, encoding="f16", meaning="their factors"),
+        ]
+    return listed
+
+
+def _of_pes(pes: int, groups: int) -> list[Port]:
+    """Registers of the PEs."""
+    listed = []
+    for which in ("next", "current"):
+        listed += [
+            Port(f"{which}_sign", 1, pes * groups * LANES, meaning=f"signs of the {which} register file of every PE"),
+            Port(f"{which}_mag", 8, pes * groups * LANES, meaning="its mantissas"),
+            Port(f"{which}_exp", 5, pes * groups, meaning="its exponents"),
+        ]
+    return [
+        *listed,
+        Port("latched", 18, pes * SLOTS, signed=True, meaning="sums of the four sub-PEs of every PE"),
+        Port("pe_mode", 2, pes, most=2, meaning="mode of its last group"),
+        Port("slot", 2, pes, meaning="slot of the pass that came last"),
+        Port("sums", 32, pes, encoding="f32", meaning="its accumulator"),
+        Port("sum_flags", 3, pes, meaning="flags of the accumulator"),
+    ]

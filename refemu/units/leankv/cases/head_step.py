@@ -1,0 +1,213 @@
+"""Golden cases of head_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
+
+This module describes stimuli only; the descriptor, and with it every answer, is in head_step. layer_step takes the same
+histories for all its heads.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, prng
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import Cases, Config, Kind
+
+LOAD, ADMIT, STEP, FINISH = range(4)
+NONE, HIGH, LOW = range(3)  # of the port `section`
+ONE = 0x3F80_0000  #: pattern of 1.0
+Thresholds = tuple[float, float]
+EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window goes; all stay high
+KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
+#: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of head_step-paper
+CHOICES: tuple[Thresholds, ...] = (NOTHING, NOTHING, (0.05, 0.1), (0.097, 1.0), KEEP_LOW, (0.1, 0.1), EVERYTHING)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Tokens of a prompt, and the positions that a head keeps, in the order of the slots."""
+
+    tokens: int
+    high: tuple[int, ...]
+    low: tuple[int, ...] = ()
+
+
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    yield from of_heads("head_step", config, kind, seed)
+
+
+def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Cases for any number of KV heads."""
+    two, most = config["low"] is not None, int(config["max_len"])
+    several = config.get("kv_heads", 1) > 1  # whose rows are long
+    if kind == "paper":
+        why = "[leankv Algorithm 1] a prompt that keeps high and low tokens, then steps that append, move and prune"
+        thresholds = CHOICES if most >= 5 + len(CHOICES) else (NOTHING, KEEP_LOW, EVERYTHING)[: most - 5]
+        yield _block(kind, why, config, Prompt(5, (4, 1), (0, 2) if two else ()), thresholds, 2, 1, "D-leankv-62")
+    if kind == "edge":
+        why = "the oldest token of the window at the limits of both thresholds; then all pages go back"
+        prompt = Prompt(4, (2,), (1,) if two else ()) if several else Prompt(6, (4, 5), (0, 1, 2, 3) if two else ())
+        limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - prompt.tokens]
+        yield _block(kind, why, config, prompt, limits, 2, 2, "D-leankv-63", finish=True)
+    if kind == "edge" and not several:
+        why = "the oldest token of the window stays; of those that have half of its score the oldest is the victim"
+        tied = Prompt(6, (3, 1, 0), (2,) if two else ())
+        yield _block(kind, why, config, tied, [(0.1, 0.25)], 3, 4, "D-leankv-28", tied=True)
+    if kind == "random":
+        drawn = random_inputs(unit, find(unit).ports(config).inputs, (1, 3 if several else 5), seed)
+        yield Cases(kind, "any history that a request can have", legal(config, drawn))
+
+
+def _block(
+    kind: Kind,
+    why: str,
+    config: Config,
+    prompt: Prompt,
+    thresholds: Sequence[Thresholds],
+    window: int,
+    seed: int,
+    decision: str = "",
+    finish: bool = False,
+    tied: bool = False,
+) -> Cases:
+    """One case: the prompt, then a step for every pair of thresholds."""
+    history = History(config, seed, window, tied)
+    history.prompt(prompt)
+    for pair in thresholds:
+        history.step(pair)
+    if finish:
+        history.event(FINISH)
+    return Cases(kind, why, history.inputs(), decision)
+
+
+class History:
+    """Events of one device; every head keeps the same positions, with vectors and scores of its own."""
+
+    def __init__(self, config: Mapping[str, Any], seed: int, window: int, tied: bool = False) -> None:
+        self.kv_heads: int = int(config.get("kv_heads", 1))
+        self.size, self.queries = int(config["head_size"]), int(config["heads"])
+        self.window, self.tied = window, tied
+        self.equal = config["low"] is None and config.get("policy") == "diffkv"
+        self.stream = prng.stream("head_step/vectors", seed)
+        self.drawn = 0
+        self.rows: list[dict[str, Any]] = []
+
+    def words(self, count: int) -> np.ndarray:
+        """The next uniform numbers below 2**16."""
+        self.drawn += count
+        return (prng.words_of([self.stream], self.drawn - count, count)[0] >> np.uint64(48)).astype(np.int64)
+
+    def vectors(self, count: int, scale: float) -> np.ndarray:
+        """fp16 words of `count` vectors, features in multiples of scale / 64 up to 2 * scale."""
+        values = (self.words(count * self.size) % 257 - 128) / 64 * scale
+        return fp16.bits(fp16.to_f16(values)).astype(np.int64)
+
+    def event(self, op: int, **ports: Any) -> None:
+        """One event; ports that are not named are 0."""
+        lanes = {
+            name: np.zeros(self.kv_heads, np.int64)
+            for name in ("keep_high", "keep_low", "section", "score", "position")
+        }
+        empty = {"key": self.kv_heads, "value": self.kv_heads, "q": self.kv_heads * self.queries}
+        row: dict[str, Any] = {"op": op, "prompt": 0, **lanes}
+        row |= {name: np.zeros(count * self.size, np.int64) for name, count in empty.items()}
+        self.rows.append({**row, "window": self.window, "thresholds": np.zeros(2, np.int64), **ports})
+
+    def prompt(self, prompt: Prompt) -> None:
+        """A prompt comes in, and the tokens that are kept of it."""
+        self.event(
+            ADMIT, prompt=prompt.tokens, keep_high=self.each(len(prompt.high)), keep_low=self.each(len(prompt.low))
+        )
+        for section, positions in ((HIGH, prompt.high), (LOW, prompt.low)):
+            for position in positions:
+                count = prompt.tokens - 1 - position
+                each = self.words(self.kv_heads) % 32767 + 1
+                if self.tied:
+                    each = self.each(16384 if position == prompt.high[0] else 8192)
+                score = (count * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
+                vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+                where = {"section": self.each(section), "position": self.each(position)}
+                self.event(LOAD, score=score, **where, **vectors)
+
+    def each(self, value: int) -> np.ndarray:
+        """The same value for every head."""
+        return np.full(self.kv_heads, value, np.int64)
+
+    def step(self, thresholds: Thresholds) -> None:
+        """A generation step."""
+        pair = (thresholds[1],) * 2 if self.equal else thresholds
+        vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+        vectors["q"] = self.vectors(self.kv_heads * self.queries, 0.5)
+        words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
+        self.event(STEP, thresholds=words, **vectors)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Words at every port, (1, events) and lanes; one lane has no axis."""
+        columns = {name: np.array([row[name] for row in self.rows], np.int64)[None] for name in self.rows[0]}
+        return {name: x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x for name, x in columns.items()}
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` of devices, (..., events), as histories that a request can have; vectors finite."""
+    changed = {name: np.array(array) for name, array in inputs.items()}
+    for name in ("key", "value", "q"):
+        x = changed[name]
+        changed[name] = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
+    words = changed["thresholds"].astype(np.int64)
+    if config.get("policy", "algorithm1") == "algorithm1":
+        words = np.where(words > ONE, words % (ONE + 1), words)
+    words = np.sort(words, axis=-1, kind="stable")
+    if config["low"] is None:
+        words[..., 1] = words[..., 0]
+    changed["thresholds"] = words.astype(changed["thresholds"].dtype)
+    events = changed["op"].shape[-1]
+    rows = {
+        name: array.reshape(-1, events, array.shape[-1] if array.ndim > changed["op"].ndim else 1)
+        for name, array in changed.items()
+    }
+    most = _most(config)
+    for device in range(rows["op"].shape[0]):
+        _legal(config, most, {name: array[device] for name, array in rows.items()})
+    return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
+
+
+def _most(config: Mapping[str, Any]) -> int:
+    """Tokens of a request that has room whatever its heads decide; 0 where none is sure to."""
+    shape = find("layer_step" if "kv_heads" in config else "head_step").unit_class(**config).shape  # type: ignore[attr-defined]
+    pages = min(shape.pages // shape.heads, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
+    return max(min(shape.max_len, pages * shape.high_tokens), 0)
+
+
+def _legal(config: Mapping[str, Any], most: int, rows: Mapping[str, np.ndarray]) -> None:
+    """Change the events of one device, (events, lanes), in place; a request has `most` tokens."""
+    heads = rows["keep_high"].shape[1]
+    if not len(rows["op"]) or most == 0:
+        rows["op"][:], rows["section"][:] = LOAD, NONE
+        return
+    window, seen = 1 + int(rows["window"][0, 0]) % 4, 0
+    due = [list[tuple[int, int]]() for _ in range(heads)]  # of every head: section and position
+    for event in range(len(rows["op"])):
+        row = {name: array[event] for name, array in rows.items()}
+        entropy = int(row["op"][0]) + int(row["prompt"][0])
+        row["window"][0] = window
+        if seen == 0:
+            row["op"][0], seen = ADMIT, 1 + entropy % max(most - 1, 1)
+            row["prompt"][0] = seen
+            for head in range(heads):
+                low = int(row["keep_low"][head]) % (max(seen - window, 0) + 1) if config["low"] is not None else 0
+                high = int(row["keep_high"][head]) % (seen - low + 1)
+                row["keep_high"][head], row["keep_low"][head] = high, low
+                kept = [(HIGH, low + i) for i in range(high)] + [(LOW, i) for i in range(low)]
+                due[head] = kept
+        elif any(due):
+            row["op"][0] = LOAD
+            for head in range(heads):
+                section, position = due[head].pop(0) if due[head] else (NONE, 0)
+                row["section"][head], row["position"][head] = section, position
+        elif seen == most or entropy % 8 == 7:
+            row["op"][0], seen = FINISH, 0
+        else:
+            row["op"][0], seen = STEP, seen + 1

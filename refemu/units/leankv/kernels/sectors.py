@@ -1,0 +1,117 @@
+"""Sectors of 32 bytes that a warp's loads touch, page by page. [leankv §6.2]"""
+
+import numpy as np
+
+from refemu.arith.jit import helper, kernel
+from refemu.units.leankv.kernels.pages import (
+    P_K_GROUPS,
+    P_K_META,
+    P_K_STEP,
+    P_POSITION,
+    P_SCORE,
+    P_TOKENS,
+    P_V_GROUPS,
+    P_V_META,
+    P_V_STEP,
+    P_V_VEC,
+)
+
+WARP, WORDS = 32, 16  # threads; words of a sector
+KEY, KEY_META, VAL, VAL_META, SCORE, POS = range(6)  # of `counts`
+
+
+@kernel
+def page_sectors(cells, lengths, size, layout, key_packs, value_packs, groups, positions, counts):
+    """counts (6,) += sectors of all pages of table entries `cells` (U, L) with tokens `lengths` (U, 2).
+
+    Pages have `size` words and lie one after the other; key_packs, value_packs (2, P): words of a page's packs of token
+    0, of which P is groups[s, 0] for keys and groups[s, 1] for values; then Kgroup, Kvec, Vgroup. positions: whether
+    they are read.
+    """
+    marks = np.zeros(size // WORDS + 3, np.int64)
+    for u in range(cells.shape[0]):
+        for s in range(2):
+            table, held = layout[s], layout[s, P_TOKENS]
+            for j in range((lengths[u, s] + held - 1) // held):
+                base = cells[u, j + s * (cells.shape[1] - 1 - 2 * j)] * size
+                count = min(held, lengths[u, s] - j * held)
+                _keys(base, count, table, key_packs[s], groups[s], counts, marks)
+                _values(base, count, table, value_packs[s], groups[s], counts, marks)
+                for t in range(0, count, WARP):
+                    last = 2 * min(count, t + WARP) - 1
+                    counts[SCORE] += _run(base + table[P_SCORE] + 2 * t, base + table[P_SCORE] + last)
+                    if positions:
+                        counts[POS] += _run(base + table[P_POSITION] + 2 * t, base + table[P_POSITION] + last)
+
+
+@helper
+def _run(first, last):
+    """Sectors of the words `first` to `last`."""
+    return last // WORDS - first // WORDS + 1
+
+
+@helper
+def _seen(words, count, base, marks):
+    """Different sectors among the first `count` of `words` of a page at `base`; marks[0] counts the calls."""
+    different, first = np.int64(0), base // WORDS - 1
+    marks[0] += 1
+    for k in range(count):
+        sector = words[k] // WORDS - first
+        if marks[sector] != marks[0]:
+            marks[sector] = marks[0]
+            different += 1
+    return different
+
+
+@helper
+def _keys(base, count, table, packs, groups, counts, marks):
+    """Loads of a page's keys: one for each vector of Kvec packs of every Kgroup-th thread."""
+    size, members, vec = groups[0], groups[2], groups[3]
+    vectors, meta = size // (members * vec), table[P_K_GROUPS]
+    words = np.empty(2 * WARP * max(vec, 2), np.int64)
+    for t0 in range(0, count, WARP // members):
+        end = min(count, t0 + WARP // members)
+        for v in range(vectors):
+            used = 0
+            for t in range(t0, end):
+                for member in range(members):
+                    for e in range(vec):
+                        words[used] = base + packs[(member * vectors + v) * vec + e] + t * table[P_K_STEP]
+                        used += 1
+            counts[KEY] += _seen(words, used, base, marks)
+        if meta > 0:
+            used = 0
+            for t in range(t0, end):
+                for member in range(members):
+                    at = base + table[P_K_META] + 2 * (t * meta + member * meta // members)
+                    words[used], words[used + 1] = at, at + 1
+                    used += 2
+            counts[KEY_META] += _seen(words, used, base, marks)
+
+
+@helper
+def _values(base, count, table, packs, groups, counts, marks):
+    """Loads of a page's values: one for each pack of a thread, of Vvec tokens; of the last of them all slots."""
+    size, members, vec = groups[1], groups[4], table[P_V_VEC]
+    part, meta = size // members, table[P_V_GROUPS]
+    words = np.empty(2 * WARP * max(vec, 2), np.int64)
+    block = WARP // members * vec
+    for t0 in range(0, count, block):
+        end = min((count + vec - 1) // vec * vec, t0 + block)
+        for i in range(part):
+            used = 0
+            for t in range(t0, end):
+                for member in range(members):
+                    words[used] = base + packs[member * part + i] + t // vec * table[P_V_STEP] + t % vec
+                    used += 1
+            counts[VAL] += _seen(words, used, base, marks)
+        if meta > 0:
+            for lane in range(vec):
+                used = 0
+                for t in range(t0 + lane, min(count, t0 + block), vec):
+                    for member in range(members):
+                        at = base + table[P_V_META] + 2 * (t * meta + member * meta // members)
+                        words[used], words[used + 1] = at, at + 1
+                        used += 2
+                if used > 0:
+                    counts[VAL_META] += _seen(words, used, base, marks)

@@ -1,0 +1,39 @@
+"""The compressor of a KV cache: quantizes tokens into pages, and moves a token from the high to the low precision."""
+
+from refemu.units.leankv.kv_compressor.tokens import (
+    QUIRKS,
+    PromptPlan,
+    places,
+    plan_prompt,
+    requantize,
+    write,
+    write_prompt,
+)
+from refemu.units.leankv.kv_compressor.unit import (
+    APPEND_HIGH,
+    APPEND_LOW,
+    DROP,
+    REPLACE,
+    UNIT,
+    KvCompressor,
+    State,
+    run,
+)
+
+__all__ = [
+    "APPEND_HIGH",
+    "APPEND_LOW",
+    "DROP",
+    "QUIRKS",
+    "REPLACE",
+    "UNIT",
+    "KvCompressor",
+    "PromptPlan",
+    "State",
+    "places",
+    "plan_prompt",
+    "requantize",
+    "run",
+    "write",
+    "write_prompt",
+]

@@ -1,0 +1,237 @@
+"""Tokens into pages, between arrays: prompts as they are planned, single tokens, moves to the low precision.
+
+Paper: [leankv §4, §6.1, Fig. 8]. Decisions: D-leankv-30 (a low token is made of stored codes), D-leankv-47, D-leankv-48
+(position and score segments as the published code fills them).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith.checks import require_choice
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv import hetero_kv
+from refemu.units.leankv.kv_quantizer import Preset
+from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
+
+#: Defects of the published code that the pages show (D-leankv-47, D-leankv-48)
+QUIRKS = ("score_by_rank", "position_epoch")
+CONSTANTS = ("k_vec", "k_group", "v_vec", "v_group", "align")  # of the pages
+EPOCH = 64  #: queries after a token that the published code looks at
+
+
+def write(
+    page: UnifiedPage,
+    preset: Preset,
+    images: np.ndarray,
+    pages: Sequence[int] | np.ndarray,
+    slots: Sequence[int] | np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    score: ArrayLike,
+    position: ArrayLike,
+) -> None:
+    """Quantize tokens and put them into slots.
+
+    Parameters
+    ----------
+    page : UnifiedPage
+        Layout.
+    preset : {"paper", "diffkv"}
+        Preset of the codes.
+    images : ndarray of uint16 (pages, page_bytes / 2)
+        Pages, written in place.
+    pages, slots : array_like of int (count,)
+        Page and slot of every token.
+    key, value : ndarray of float16 (count, F)
+        Finite vectors.
+    score : float32, (count,) or one for all
+        Scores.
+    position : int32, (count,) or one for all
+        Positions.
+
+    References
+    ----------
+    [leankv §6.1, Fig. 8]
+    """
+    records = page.record(page.config.key(preset).encode(key), page.config.value(preset).encode(value), score, position)
+    for image, slot, record in zip(pages, slots, records, strict=True):
+        page.write(images[image], slot, record)
+
+
+def requantize(
+    high: UnifiedPage,
+    low: UnifiedPage,
+    preset: Preset,
+    images: np.ndarray,
+    source: Sequence[tuple[int, int]],
+    target: Sequence[tuple[int, int]],
+) -> None:
+    """Move tokens from the high to the low section: stored codes are decoded and encoded afresh (D-leankv-30).
+
+    Score and position go along unchanged.
+
+    Parameters
+    ----------
+    high, low : UnifiedPage
+        Layouts.
+    preset : {"paper", "diffkv"}
+        Preset of the codes.
+    images : ndarray of uint16 (pages, page_bytes / 2)
+        Pages, written in place.
+    source : sequence of (int, int)
+        Page and slot of every token in the high section.
+    target : sequence of (int, int)
+        Page and slot in the low one.
+
+    References
+    ----------
+    [leankv §4]
+    """
+    for (image, slot), (to_image, to_slot) in zip(source, target, strict=True):
+        token = high.tokens_of(high.read(images[image], slot), preset)
+        record = low.record(
+            low.config.key(preset).encode(token.key.decode()),
+            low.config.value(preset).encode(token.value.decode()),
+            token.score,
+            token.position,
+        )
+        low.write(images[to_image], to_slot, record)
+
+
+@dataclass(frozen=True)
+class PromptPlan:
+    """Places of the kept tokens of a prompt: positions and what is stored with them, in the order of the slots."""
+
+    high: np.ndarray  #: (n_high,) positions of high and window tokens
+    low: np.ndarray  #: (n_low,) positions of low tokens
+    score: np.ndarray  #: (N,) float32, by position
+    position: np.ndarray  #: (N,) int32, by position
+
+
+def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: Sequence[str] = ()) -> PromptPlan:
+    """Plan the slots of the tokens that prompt_compressor classified, and their score and position segments.
+
+    With `score_by_rank` the token of rank r stores S[r], where the prompt was sorted (D-leankv-48); with
+    `position_epoch` a token stores N - min(N - position, 64) (D-leankv-47).
+
+    Parameters
+    ----------
+    cls : ndarray of int (N,)
+        Classes.
+    order : ndarray of int (N,)
+        Positions as prompt_compressor orders them.
+    score : ndarray of float32 (N,)
+        Sums S.
+    quirks : sequence of str
+        Some of `QUIRKS`.
+
+    Returns
+    -------
+    PromptPlan
+        Positions by section, scores and positions to store.
+
+    Raises
+    ------
+    Refused
+        An unknown quirk.
+
+    References
+    ----------
+    [leankv §4]
+    """
+    for quirk in quirks:
+        require_choice(quirk, QUIRKS, "kv_compressor", "quirks")
+    n, ordered = len(order), np.asarray(cls)[order]
+    stored = np.asarray(score, np.float32).copy()
+    if "score_by_rank" in quirks and not (ordered == WINDOW).all():
+        stored[order] = score
+    position = np.arange(n, dtype=np.int32)
+    if "position_epoch" in quirks:
+        position = (n - np.minimum(n - position, EPOCH)).astype(np.int32)
+    return PromptPlan(order[(ordered == HIGH) | (ordered == WINDOW)], order[ordered == LOW], stored, position)
+
+
+def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Page and slot of section slots: slot r stands in page r // N of the section, at r % N.
+
+    Parameters
+    ----------
+    page : UnifiedPage
+        Layout of the section, N tokens a page.
+    ids : sequence of int
+        Pages of the section, in order.
+    slots : array_like of int
+        Slots of the section.
+
+    Returns
+    -------
+    pages, slots : ndarray of int
+        Page id and slot within it.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
+    r = np.asarray(slots)
+    return np.asarray(ids)[r // page.tokens], r % page.tokens
+
+
+def write_prompt(
+    high: UnifiedPage,
+    low: UnifiedPage | None,
+    preset: Preset,
+    images: np.ndarray,
+    ids: Sequence[Any],
+    plan: PromptPlan,
+    key: np.ndarray,
+    value: np.ndarray,
+) -> None:
+    """Write the kept tokens of one head's prompt.
+
+    Parameters
+    ----------
+    high : UnifiedPage
+        Layout of the high section.
+    low : UnifiedPage or None
+        Layout of the low one.
+    preset : {"paper", "diffkv"}
+        Preset of the codes.
+    images : ndarray of uint16 (pages, page_bytes / 2)
+        Pages, written in place.
+    ids : sequence of 2 sequences of int
+        Pages of the high and of the low section.
+    plan : PromptPlan
+        Places of the tokens.
+    key, value : ndarray of float16 (N, F)
+        Vectors of the whole prompt.
+
+    References
+    ----------
+    [leankv §4]
+    """
+    for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
+        if page is not None and len(tokens):
+            pages, slots = places(page, section, np.arange(len(tokens)))
+            write(
+                page,
+                preset,
+                images,
+                pages,
+                slots,
+                key[tokens],
+                value[tokens],
+                plan.score[tokens],
+                plan.position[tokens],
+            )
+
+
+def layouts(config: Mapping[str, Any]) -> tuple[UnifiedPage, UnifiedPage]:
+    """Layouts of a high and of a low page; config: parameters of the unit."""
+    constants = {name: config[name] for name in CONSTANTS if name in config}
+    size, bytes_of = config.get("head_size", 64), config["page_bytes"]
+    high, low = (UnifiedPage(size, hetero_kv.find(config[name]), bytes_of, **constants) for name in ("high", "low"))
+    return high, low

@@ -1,0 +1,361 @@
+"""The compressor of a KV cache: quantizes tokens into pages, and moves a token from the high to the low precision.
+
+Paper: [leankv §4, §6.1, Fig. 8]. Composed of `KvQuantizer`, which codes new tokens, and `formats.UnifiedPage`; what
+goes where is decided by prompt_compressor and generation_compressor. Decisions: D-leankv-30 (a low token is made of
+stored codes), D-leankv-31 (the freed slot), D-leankv-61 (a section of several pages).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv.affine import PRESETS, WORD, Affine, AffineTensor
+from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_layout import ALIGN
+from refemu.formats.leankv.kv_page import PageTokens
+from refemu.units.leankv.cases import kv_compressor as kv_compressor_cases
+from refemu.units.leankv.kv_compressor.tokens import CONSTANTS, layouts
+from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Clocked, Result
+from refemu.units.unit import Config, RunFunction, Unit
+
+__all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
+
+
+APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op`
+PARAMETERS = ("head_size", "high", "low", "page_bytes", "preset", "high_pages", "low_pages", *CONSTANTS)
+
+
+@dataclass(frozen=True)
+class State:
+    """Ports and registers after one event, and what happened since reset."""
+
+    event: str  #: "reset", "requantize" or "write"
+    index: int  #: number of the operation, -1 for the reset
+    op: int
+    victim: int
+    low_slot: int
+    key: tuple[int, ...]
+    value: tuple[int, ...]
+    score: int
+    position: int
+    written: tuple[int, ...]  #: the record of the new token
+    moved: tuple[int, ...]  #: the record of the requantized token
+    n_high: int
+    n_low: int
+    high: tuple[int, ...]  #: words of the high pages
+    low: tuple[int, ...]  #: of the low ones
+    tokens_written: int
+    requantized: int
+    pruned: int  #: tokens whose slot was taken and that went nowhere
+
+
+class KvCompressor(Clocked[State]):
+    """KV compressor of one head: `requantize` where a token moves, then `write`.
+
+    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61).
+
+    References
+    ----------
+    [leankv §4, §6.1, Fig. 8]
+    """
+
+    name = "kv_compressor"
+
+    def __init__(
+        self,
+        head_size: int = 64,
+        high: PairName = "K8V4",
+        low: PairName = "K4V2",
+        page_bytes: int = 384,
+        preset: Preset = "paper",
+        high_pages: int = 1,
+        low_pages: int = 1,
+        k_vec: int = UnifiedPage.k_vec,
+        k_group: int = UnifiedPage.k_group,
+        v_vec: int = UnifiedPage.v_vec,
+        v_group: int = UnifiedPage.v_group,
+        align: tuple[int, int] = ALIGN,
+    ) -> None:
+        """Configure the pages.
+
+        Parameters
+        ----------
+        head_size : int
+            Features of a key and of a value.
+        high, low : str
+            Ready pairs of precisions, "K8V4" say.
+        page_bytes : int
+            Bytes of a page.
+        preset : {"paper", "diffkv"}
+            Preset of the codes.
+        high_pages, low_pages : int
+            Pages of a section, 1 to 65536.
+        k_vec, k_group, v_vec, v_group : int
+            Constants of the pages, as for `UnifiedPage`, like the following.
+        align : tuple of 2 int
+            Bytes.
+
+        Raises
+        ------
+        Refused
+            An option is unknown, or the pages cannot be laid out.
+        """
+        self.preset: Preset = require_choice(preset, get_args(Preset), self.name, "preset")
+        self.head_size: int = plain(head_size)
+        self.page_bytes: int = plain(page_bytes)
+        self.high: PairName = plain(high)
+        self.low: PairName = plain(low)
+        self.high_pages: int = require_int(high_pages, 1, 1 << 16, self.name, "high_pages")
+        self.low_pages: int = require_int(low_pages, 1, 1 << 16, self.name, "low_pages")
+        self.k_vec, self.k_group, self.v_vec, self.v_group, self.align = plain((k_vec, k_group, v_vec, v_group, align))
+        config = {name: getattr(self, name) for name in PARAMETERS}
+        self.pages: tuple[UnifiedPage, UnifiedPage] = layouts(config)
+        self.counts: tuple[int, int] = (self.high_pages, self.low_pages)
+        self._quantizers: dict[int, KvQuantizer] = {}
+        self.ports: Ports = ports(config)
+        self.state: State = self.reset(State)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the new token is still to be written."""
+        return self.state.event == "requantize"
+
+    def step(
+        self,
+        op: int | None = None,
+        victim: int | None = None,
+        low_slot: int | None = None,
+        key: Sequence[int] | None = None,
+        value: Sequence[int] | None = None,
+        score: int | None = None,
+        position: int | None = None,
+    ) -> State:
+        """Begin an operation with its first event; without inputs, execute the write that is due.
+
+        Operations are 0 append to the high section, 1 to the low one, 2 move the victim to `low_slot` and take its
+        slot, 3 take its slot. A slot that does not exist, an append to a full page, NaN and infinity are refused.
+        """
+        return self._stepped(
+            op=op, victim=victim, low_slot=low_slot, key=key, value=value, score=score, position=position
+        )
+
+    def _open(self, op: int, victim: int, low_slot: int, *token: Any) -> State:
+        """token: key, value, score, position."""
+        self._require_slots(op, victim, low_slot)
+        written, moved = ((0,) * page.record_words for page in self.pages)
+        self.state = self.latched(op, victim, low_slot, *token, written=written, moved=moved)
+        (self._requantize if op == REPLACE else self._write)()
+        return self.state
+
+    def _continue(self) -> State:
+        self._write()
+        return self.state
+
+    def _require_slots(self, op: int, victim: int, low_slot: int) -> None:
+        """Refuse what the lengths and the pages do not allow."""
+        state, (high, low), (high_pages, low_pages) = self.state, self.pages, self.counts
+        if op in (REPLACE, DROP) and victim >= state.n_high:
+            raise Refused(f"{self.name}: victim {victim}, {state.n_high} high tokens are stored")
+        if op == REPLACE and low_slot > state.n_low:
+            raise Refused(f"{self.name}: low_slot {low_slot}, {state.n_low} low tokens are stored")
+        grows_low = op == APPEND_LOW or (op == REPLACE and low_slot == state.n_low)
+        sections = (op == APPEND_HIGH, high, high_pages, state.n_high), (grows_low, low, low_pages, state.n_low)
+        for grows, page, pages, length in sections:
+            if grows and length == pages * page.tokens:
+                what = "page holds" if pages == 1 else f"{pages} pages hold"
+                raise Refused(f"{self.name}: slot {length}, {what} {pages * page.tokens} {page.config.name} tokens")
+
+    def _requantize(self) -> None:
+        """Move the victim to the low section; a token that stood there is pruned."""
+        before, images = self.state, self._images()
+        self.put(images, APPEND_LOW, before.low_slot, self._lowered())
+        grows = before.low_slot == before.n_low
+        self.state = replace(
+            before,
+            event="requantize",
+            low=tuple(images[1].ravel().tolist()),
+            n_low=before.n_low + grows,
+            moved=tuple(self.get(images, APPEND_LOW, before.low_slot).tolist()),
+            requantized=before.requantized + 1,
+            pruned=before.pruned + (not grows),
+        )
+
+    def _images(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pages of both sections, (pages, words) each."""
+        high, low = (np.array(words, np.uint16) for words in (self.state.high, self.state.low))
+        return high.reshape(self.counts[0], -1), low.reshape(self.counts[1], -1)
+
+    def place(self, section: int, slot: int) -> tuple[int, int]:
+        """Find a slot of a section in its pages (D-leankv-61).
+
+        Parameters
+        ----------
+        section : int
+            0 high, 1 low.
+        slot : int
+            Slot of the section.
+
+        Returns
+        -------
+        page, slot : int
+            Number of the page within the section, and slot of that page.
+        """
+        return divmod(slot, self.pages[section].tokens)
+
+    def put(self, images: Sequence[np.ndarray], section: int, slot: int, record: np.ndarray) -> None:
+        """Write a record.
+
+        Parameters
+        ----------
+        images : sequence of 2 ndarray of uint16 (pages, words)
+            Pages of both sections, written in place.
+        section : int
+            0 high, 1 low.
+        slot : int
+            Slot of the section.
+        record : ndarray of uint16 (record_words,)
+            Record of a token.
+        """
+        page, place = self.place(section, slot)
+        self.pages[section].write(images[section][page], place, record)
+
+    def get(self, images: Sequence[np.ndarray], section: int, slot: int) -> np.ndarray:
+        """Read a record.
+
+        Parameters
+        ----------
+        images : sequence of 2 ndarray of uint16 (pages, words)
+            Pages of both sections.
+        section : int
+            0 high, 1 low.
+        slot : int
+            Slot of the section.
+
+        Returns
+        -------
+        ndarray of uint16 (record_words,)
+            Record of a token.
+        """
+        page, place = self.place(section, slot)
+        return self.pages[section].read(images[section][page], place)
+
+    def _lowered(self) -> np.ndarray:
+        """The low record of the victim: its stored codes are decoded and encoded afresh (D-leankv-30)."""
+        token = self._victim()
+        return self._record(self.pages[1], token.key.decode(), token.value.decode(), token.score, token.position)
+
+    def _victim(self) -> PageTokens:
+        """The victim as its high page holds it."""
+        record = self.get(self._images(), APPEND_HIGH, self.state.victim)
+        return self.pages[0].tokens_of(record, self.preset)
+
+    def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
+        """The record of a token: codes and metadata of its vectors, score and position as they come."""
+        formats = page.config.key(self.preset), page.config.value(self.preset)
+        return page.record(self._coded(formats[0], key), self._coded(formats[1], value), score, position)
+
+    def _coded(self, fmt: Affine, x: np.ndarray) -> AffineTensor:
+        """A vector in codes: fp16 features group by group through the quantizer, others by the format."""
+        size = x.size // max(fmt.groups, 1)
+        if x.dtype != np.float16 or fmt.bits not in BITS or size % WORD:
+            return fmt.encode(x)
+        quantizer = self._quantizers.setdefault(size, KvQuantizer(size, self.preset))
+        words, metadata = list[int](), list[int]()
+        for group in fp16.bits(x).reshape(fmt.groups, size).tolist():
+            state = quantizer.step(group, fmt.bits)
+            while quantizer.busy:
+                state = quantizer.step()
+            words += state.words[: state.written]
+            metadata += [state.scale, state.zero]
+        return fmt.of_words(np.array(words, np.uint16), np.array(metadata, np.uint16))
+
+    def _slot(self, images: Sequence[np.ndarray]) -> int:
+        """Slot of the new token: behind the others, or that of the victim, which is taken at once (D-leankv-31)."""
+        state = self.state
+        if state.op in (APPEND_HIGH, APPEND_LOW):
+            return state.n_low if state.op == APPEND_LOW else state.n_high
+        return state.victim
+
+    def _write(self) -> None:
+        """Quantize the new token into its slot."""
+        before, low, images = self.state, int(self.state.op == APPEND_LOW), self._images()
+        slot = self._slot(images)
+        key, value = (fp16.values(np.array(pattern, np.uint16)) for pattern in (before.key, before.value))
+        score = np.array(before.score, np.uint32).view(np.float32)
+        self.put(images, low, slot, self._record(self.pages[low], key, value, score, np.int32(before.position)))
+        record = self.get(images, low, slot).tolist()
+        self.state = replace(
+            before,
+            event="write",
+            written=(*record, *(0,) * (len(before.written) - len(record))),
+            high=tuple(images[0].ravel().tolist()),
+            low=tuple(images[1].ravel().tolist()),
+            n_high=before.n_high + (before.op == APPEND_HIGH),
+            n_low=before.n_low + low,
+            tokens_written=before.tokens_written + 1,
+            pruned=before.pruned + (before.op == DROP),
+        )
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse vectors that are not finite."""
+        require_finite(np.stack(inputs[3:5]))
+
+
+def require_finite(patterns: np.ndarray) -> None:
+    """Refuse fp16 patterns of NaN and infinity (D-leankv-9)."""
+    bad = np.asarray(patterns) & 0x7C00 == 0x7C00
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"kv_compressor: key and value must be finite fp16, got {int(patterns[index]):#06x}{at(index)}")
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Widths in one configuration."""
+    size, pages = config.get("head_size", 64), layouts(config)
+    high, low = (
+        config.get(name, 1) * (page.size // 2) for name, page in zip(("high_pages", "low_pages"), pages, strict=True)
+    )
+    return Ports(
+        inputs=(
+            Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),
+            Port("victim", 16, meaning="high slot that the new token takes, of 2 and 3"),
+            Port("low_slot", 16, meaning="low slot that the victim moves to, of 2"),
+            Port("key", 16, size, encoding="f16", meaning="key of the new token"),
+            Port("value", 16, size, encoding="f16", meaning="its value"),
+            Port("score", 32, encoding="f32", meaning="what its score segment starts with"),
+            Port("position", 32, signed=True, meaning="its position"),
+        ),
+        outputs=(
+            Port("written", 16, pages[0].record_words, meaning="record of the new token"),
+            Port("moved", 16, pages[1].record_words, meaning="record of the requantized token"),
+            Port("n_high", 16, meaning="tokens of the high section"),
+            Port("n_low", 16, meaning="tokens of the low section"),
+        ),
+        state=(Port("high", 16, high, meaning="the high pages"), Port("low", 16, low, meaning="the low pages")),
+    )
+
+
+SMALL: dict[str, Any] = {"head_size": 64, "high": "K8V4", "low": "K4V2", "page_bytes": 384}
+
+UNIT: Unit[State, Result] = Unit(
+    name="kv_compressor",
+    paper="leankv §4, §6.1",
+    meaning="tokens into pages, and from the high to the low precision",
+    configs={
+        **{name: Config(**SMALL, preset=name) for name in PRESETS},
+        "pages": Config(**SMALL, preset="paper", high_pages=2, low_pages=2),
+    },
+    ports=ports,
+    unit_class=KvCompressor,
+    cases=kv_compressor_cases.cases,
+    counters=("tokens_written", "requantized", "pruned"),
+    legal=kv_compressor_cases.legal,
+)
+run: RunFunction[Result] = UNIT.run

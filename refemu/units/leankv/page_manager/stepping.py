@@ -1,0 +1,93 @@
+"""Events inside the calls of page_manager: plans, levels of prefix sums, pointers of the list, writes to the table.
+
+Paper: [leankv §5.2, Fig. 5]. Decision: D-leankv-66 (which events a call has). The call is made at once, so that a
+refusal changes nothing; every event is the State that the units had then, and leads to the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.units.leankv.page_manager.pool import Pool
+from refemu.units.leankv.page_manager.registers import State
+from refemu.units.leankv.page_manager.requests import Moved
+from refemu.units.leankv.prefix_sum import PrefixSum
+from refemu.units.ports import fields, lanes
+
+
+class Stepping(Pool):
+    """A pool whose calls are stepped; `PageManager` adds the calls."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether events of a call are left."""
+        return self._event.get("following") is not None
+
+    def _open(self, op: int, members: int, *values: Any) -> State:
+        """values: sequences, prompts, high, low. The call is made, and its events are shown one by one."""
+        before = self._event
+        latched = dict(zip(("sequences", "prompts", "high", "low"), map(fields, values), strict=True))
+        inputs = {"op": op, "members": members, **latched}
+        self._event, self._log = {"event": "plan", "index": before["index"] + 1, **inputs}, []
+        try:
+            self._called(op, members, **latched)
+        except Refused:
+            self._event, self._log = before, None
+            raise
+        log, self._log = self._log, None
+        self._event |= {**inputs, "index": before["index"] + 1}
+        first = self.state
+        for state in reversed(log):
+            first = replace(state, following=first)
+        self.state = first
+        return first
+
+    def _continue(self) -> State:
+        following: State = self._event["following"]
+        self.state = following
+        return following
+
+    def _called(
+        self, op: int, members: int, sequences: Sequence[int], prompts: Sequence[int], high: Any, low: Any
+    ) -> None:
+        """One of the four calls."""
+        raise NotImplementedError
+
+    def _levels(self, counts: Sequence[int], base: int) -> None:
+        """The plan of a prefix sum, and its levels, as the network has them."""
+        if not counts:
+            return
+        network = PrefixSum(len(counts))
+        state = network.step(lanes(tuple(counts)), base)
+        self._inner("plan", Moved(tuple(counts), fields(state.inclusive)))
+        while network.busy:
+            self._inner("level", Moved(tuple(counts), fields(network.step().inclusive)))
+
+    def _inner(self, event: str, moved: Moved | None = None) -> None:
+        """Keep the State of an event inside a call that is stepped."""
+        if self._log is not None:
+            self._event = self._event | {"event": event} | ({"moved": moved} if moved else {})
+            self._log.append(self.state)
+
+    def _append(self, entry: int, section: int, ids: Sequence[int]) -> None:
+        """Pages behind a run."""
+        self.table.append(entry, section, ids)
+        self._inner("append")
+
+    def _set_tokens(self, entry: int, high: int, low: int) -> None:
+        """Tokens of both runs."""
+        self.table.set_tokens(entry, high, low)
+        self._inner("tokens")
+
+    def _split(self, entry: int, high: int, low: int) -> list[int]:
+        """The runs of a released prompt; returns what it gives back."""
+        ids = self.table.split(entry, high, low)
+        self._inner("split")
+        return ids
+
+    def _clear(self, entry: int) -> list[int]:
+        """An entry without pages; returns those that it had."""
+        ids = self.table.clear(entry)
+        self._inner("clear")
+        return ids

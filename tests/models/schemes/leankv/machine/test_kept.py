@@ -1,0 +1,26 @@
+"""What a prompt keeps, as events of layer_step."""
+
+import numpy as np
+
+from refemu.models.schemes.leankv.machine.kept import Kept
+from refemu.units.leankv.head_step import ADMIT, LOAD, STEP
+from refemu.units.leankv.kv_compressor import PromptPlan
+
+
+def test_events_load_every_kept_token_and_end_with_the_new_one() -> None:
+    tokens = np.arange(4, dtype=np.float32)
+    plans = [
+        PromptPlan(np.array(high), np.array(low, np.int64), tokens, tokens.astype(np.int32))
+        for high, low in (([3, 1], [0]), ([2], []))
+    ]
+    vectors = np.zeros((4, 2, 8), np.float32)
+    none = np.zeros((2, 4), np.uint32)
+    kept = Kept(np.zeros((4, 2, 1, 8), np.float32), vectors, vectors + 1, none, none, plans)
+    events = kept.events(np.ones((2, 1, 8), np.float32), vectors[0], vectors[0])
+
+    assert events["op"].tolist() == [[ADMIT, LOAD, LOAD, LOAD, STEP]] and events["prompt"][0, 0] == 4
+    assert events["keep_high"][0, 0].tolist() == [2, 1] and events["keep_low"][0, 0].tolist() == [1, 0]
+    assert events["section"][0].tolist() == [[0, 0], [1, 1], [1, 0], [2, 0], [0, 0]]
+    assert events["position"][0].tolist() == [[0, 0], [3, 2], [1, 0], [0, 0], [0, 0]]
+    assert (events["q"][0, -1] == 0x3C00).all() and not events["q"][0, :-1].any()
+    assert (events["value"][0, 1] == 0x3C00).all()

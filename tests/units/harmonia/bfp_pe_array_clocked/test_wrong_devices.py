@@ -1,0 +1,169 @@
+"""Wrong arrays, each convicted by a golden case."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.units.harmonia.bfp_pe import M8M8, NIBBLES, BfpPe
+from refemu.units.harmonia.bfp_pe_array_clocked import BfpPeArrayClocked
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, State, Weights
+from tests.golden import convicting
+
+SETS = [f"bfp_pe_array_clocked-{name}" for name in ("by_slot", "parallel", "overlap", "long")]
+PLAIN = SETS[0]
+
+
+class DeadElement(BfpPeArrayClocked):
+    """The last element answers 0."""
+
+    def _leave(self, c: int, places: Any, counts: Any, shown: Any) -> None:
+        super()._leave(c, places, counts, shown)
+        if shown["col"][0] == self.columns - 1:
+            shown["acc"][-1] = 0
+
+
+class LateColumn(BfpPeArrayClocked):
+    """The last column gets its activations an edge later than it should."""
+
+    _held_back: Entry | None = None
+
+    def _passes(self, c: int) -> Entry | None:
+        entry = super()._passes(c)
+        if c == self.columns - 1:
+            entry, self._held_back = self._held_back, entry
+        return entry
+
+
+class NeighboursWeights(BfpPeArrayClocked):
+    """A column reads the weights at the port of its neighbour."""
+
+    def _at_port(self, before: State, c: int) -> Weights:
+        return super()._at_port(before, max(c - 1, 0))
+
+
+class NeighboursExponent(BfpPeArrayClocked):
+    """A column reads the exponent of its neighbour's group."""
+
+    def _at_port(self, before: State, c: int) -> Weights:
+        return super()._at_port(before, c)._replace(b_exp=super()._at_port(before, max(c - 1, 0)).b_exp)
+
+
+class OneCycle(BfpPeArrayClocked):
+    """Both slots of a group of M8M8 are one cycle."""
+
+    def _slot(self, c: int, counts: Any, shown: Any) -> int:
+        working = super()._slot(c, counts, shown)
+        column = self._columns[c]
+        if column.left and column.current.mode == M8M8 and column.left % NIBBLES[M8M8]:
+            working |= super()._slot(c, counts, shown)
+        return working
+
+
+class HighNibblesOnly(BfpPeArrayClocked):
+    """The low nibbles of M8M8 are not read."""
+
+    def _read(self, mode: int, weights: Weights) -> Weights:
+        narrow = super()._read(mode, weights)
+        return narrow._replace(b=tuple(code & 0xF0 for code in narrow.b)) if mode == M8M8 else narrow
+
+
+class NotSwapped(BfpPe):
+    """The sub-PEs read the file that is filled."""
+
+    def _psum(self, before: Any) -> Any:
+        return super()._psum(self._swapped(before))
+
+
+class SingleBuffered(BfpPeArrayClocked):
+    """PEs whose files are not swapped."""
+
+    def _enter(self, state: State) -> None:
+        for pe in self.elements:
+            pe.__class__ = NotSwapped
+        super()._enter(state)
+
+
+class NoClear(BfpPeArrayClocked):
+    """Accumulators go on from one output to the next."""
+
+    def _begin(self, pe: BfpPe, entry: Entry, weights: Weights) -> None:
+        super()._begin(pe, entry._replace(clear=0), weights)
+
+
+class NoMask(BfpPeArrayClocked):
+    """Every row is valid."""
+
+    def _enters(self, before: State) -> Entry | None:
+        entry = super()._enters(before)
+        return entry._replace(rows=(1 << self.rows) - 1) if entry else None
+
+
+class StuckBusy(BfpPeArrayClocked):
+    """`busy` is always 1."""
+
+    def _open(self, *inputs: Any) -> State:
+        self.state = self._in_step = replace(super()._open(*inputs), busy=1)
+        return self.state
+
+
+class HopsOfValidColumns(BfpPeArrayClocked):
+    """Activations go from one column of the tile to the next, around those that it lacks."""
+
+    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
+        super()._arrive(before, c, entry, free, counts)
+        column: Column = self._columns[c]
+        if column.arrived and not column.next.columns >> c & 1:
+            self._columns[c] = column._replace(arrived=0)
+
+
+WRONG = [
+    (DeadElement, PLAIN),
+    (LateColumn, PLAIN),
+    (NeighboursWeights, PLAIN),
+    (NeighboursExponent, PLAIN),
+    (OneCycle, PLAIN),
+    (OneCycle, "bfp_pe_array_clocked-parallel"),
+    (HighNibblesOnly, PLAIN),
+    (SingleBuffered, PLAIN),
+    (SingleBuffered, "bfp_pe_array_clocked-overlap"),
+    (NoClear, PLAIN),
+    (NoMask, PLAIN),
+    (StuckBusy, PLAIN),
+    (HopsOfValidColumns, PLAIN),
+]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_right_array_passes(name: str) -> None:
+    assert convicting.right(convicting.drawn(name))
+
+
+@pytest.mark.parametrize(("wrong", "name"), WRONG)
+def test_a_wrong_array_is_convicted(wrong: type[BfpPeArrayClocked], name: str) -> None:
+    assert convicting.by(convicting.drawn(name), wrong)
+
+
+def test_a_file_that_is_not_swapped_shows_where_both_are_in_use() -> None:
+    """D-harmonia-41: elsewhere the file that is filled still holds the group at its second slot."""
+    convicted = convicting.by(convicting.drawn("bfp_pe_array_clocked-overlap"), SingleBuffered)
+
+    assert "edge/operands-of-m8m8-that-come-while" in convicted
+
+
+def test_decisions_have_a_row_that_parts_them() -> None:
+    """Every alternative of the unit, in some set."""
+    unit = units.find("bfp_pe_array_clocked")
+    silent = []
+    for other in unit.alternatives:
+        seen = False
+        for name in SETS:
+            rows = convicting.drawn(name)
+            try:
+                seen = seen or bool(convicting.by(rows, other))
+            except (AssertionError, Refused):  # the set's own answer
+                continue
+        silent += [] if seen else [other.says]
+    assert silent == []
