@@ -1,13 +1,23 @@
 """Wrong devices of LeanKV's units, as a hardware team makes them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from refemu.arith import fp16
+from refemu.arith.fp32 import exp32
 from refemu.golden.files.sets import Golden
+from refemu.units.alternative import Alternative
+from refemu.units.leankv.page_manager import PageManager
+from refemu.units.leankv.paged_attention import PagedAttention
+from refemu.units.leankv.paged_attention.ports import State, patterns
+from refemu.units.ports import fields
+from refemu.units.stepped import Stepped
 from tests.golden.explain import hands
-from tests.golden.explain.collection import Arrays, Wrong, names, outputs
+from tests.golden.explain.collection import Arrays, Wrong, decided, names, outputs
 from tests.golden.explain.hands import in_lane, plus, ran, wired
 from tests.golden.explain.model_leankv import pages, prefix, prompts, quantizer, raised, significance
 
@@ -21,6 +31,7 @@ def devices() -> Iterator[Wrong]:
     yield from tokens()
     yield from lists()
     yield from attention()
+    yield from inside()
 
 
 def quantizers() -> Iterator[Wrong]:
@@ -228,8 +239,8 @@ def _behind(words: np.ndarray) -> np.ndarray:
     return (words + 1) % 32
 
 
-def _exclusive(golden: Golden) -> Arrays:
-    answers = outputs(golden)
+def _exclusive(golden: Golden, base: Arrays | None = None) -> Arrays:
+    answers = base or outputs(golden)
     answers["out.prefix"] = answers["out.prefix"] - answers["out.counts"]
     return answers
 
@@ -269,3 +280,85 @@ def attention() -> Iterator[Wrong]:
         lambda golden: heads(golden, ran(golden, fma=False)),
     )
     yield Wrong(name, "ulp in every seventh row", (), partial(wired, out=hands.seventh))
+
+
+def inside() -> Iterator[Wrong]:
+    """Stages of paged_attention, sections of kv_compressor, events inside the calls of page_manager."""
+    name = "paged_attention-f128"
+    yield Wrong(name, "128 threads sum the exponentials", names("D-leankv-56|order"), partial(ran, sum_threads=128))
+    name = "paged_attention-narrow"
+    reciprocal = partial(ran, warps=4, softmax_div="recip_mul")
+    yield Wrong(name, "4 warps, reciprocal", names("D-leankv-56", "D-leankv-45"), reciprocal)
+    yield Wrong(name, "the maximum is that of the pages so far", (), made(Online))
+    yield Wrong(name, "scores take probabilities of fp16", (), made(Halved))
+    yield Wrong(name, "4 warps, the p of a head a row late", names("D-leankv-56", "row_shift"), _late_of_four)
+    name = "kv_compressor-pages"
+    dropped = partial(ran, change=lambda inputs: {"victim": inputs["victim"] % 2})
+    yield Wrong(name, "the number of a victim's page is dropped", (), dropped)
+    last = partial(wired, n_high=lambda words: np.where(words > 2, words - 2, words))
+    yield Wrong(name, "n_high is the tokens of the last page", (), last)
+    cut = partial(wired, written=_high_words_first, n_low=hands.late)
+    yield Wrong(name, "high words first, n_low a row late", names("D-leankv-15|lane_permutation", "row_shift"), cut)
+    name = "page_manager-paper"
+    yield Wrong(name, "the last level of a prefix sum is missing", (), _level_short)
+    yield Wrong(name, "a split gives its pages back from the last", (), made(FromTheLast))
+    name = "page_manager-diffkv"
+    yield Wrong(
+        name,
+        "pages when a token needs them, regions exclusive",
+        names("D-leankv-34", "D-leankv-39"),
+        lambda golden: _exclusive(golden, ran(golden, lazy_pages=True)),
+    )
+
+
+def made(kind: type[Stepped[Any]]) -> Callable[[Golden], Arrays | None]:
+    """Answers of another stepping class."""
+    return partial(decided, [Alternative("", "made by hand", variant=kind)])
+
+
+class Online(PagedAttention):
+    """Exponentials of the largest logit so far, page by page, which later ones scale down."""
+
+    def _softmax(self) -> State:
+        pages = self._chunks()[self.state.chunk]
+        logits = self._stage("logits", self.heads, -1)
+        e, top = np.zeros_like(logits), np.full(self.heads, -np.inf, np.float32)
+        for page in pages:
+            slots = slice(page.start, page.start + page.tokens)
+            new = np.maximum(top, logits[:, slots].max(axis=1))
+            e *= exp32(np.where(np.isinf(top), np.float32(0), top - new))[:, None]
+            e[:, slots], top = exp32(logits[:, slots] - new[:, None]), new
+        right, total = super()._softmax(), np.zeros(self.heads, np.float32)
+        for token in range(logits.shape[1]):
+            total += e[:, token]
+        return replace(right, chances=patterns(e / total[:, None]))
+
+
+class Halved(PagedAttention):
+    """Scores take p of fp16."""
+
+    def _score(self) -> State:
+        p = self.state.p
+        halves = fp16.to_f32(fp16.narrow(np.array(p, np.uint32).view(np.float32)))
+        self.state = replace(self.state, p=fields(patterns(halves)))
+        return replace(super()._score(), p=p)
+
+
+class FromTheLast(PageManager):
+    """Pages of a released prompt, from the last to the first."""
+
+    def _split(self, entry: int, high: int, low: int) -> list[int]:
+        return super()._split(entry, high, low)[::-1]
+
+
+def _late_of_four(golden: Golden) -> Arrays:
+    return wired(golden, ran(golden, warps=4), p=hands.late)
+
+
+def _level_short(golden: Golden) -> Arrays:
+    """Sums of at most half of the regions: those of a network that ends a level early."""
+    answers = outputs(golden)
+    counts = answers["out.counts"].astype(np.int64)
+    half = counts.shape[1] // 2
+    answers["out.prefix"][:, half:] -= counts.cumsum(axis=1)[:, : counts.shape[1] - half].astype(np.uint32)
+    return answers

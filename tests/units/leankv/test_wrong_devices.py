@@ -14,6 +14,7 @@ from refemu.golden.grade.answers import Answers
 from refemu.units import alternative as other
 from refemu.units.alternative import Device, right
 from refemu.units.unit import Config
+from tests.golden import committed as sets
 
 #: other answers that change an order of a sum: the wrong kernels of the table below, and more
 ORDERS = (
@@ -74,10 +75,23 @@ def attention(says: str, config: str) -> Device:
     return wrong
 
 
+def told(config: str, kernel: Device) -> np.ndarray:
+    """Rows of the committed set in which `out` or `p` of a kernel is another: bool (rows,)."""
+    golden = sets.read(f"paged_attention-{config}")
+    answers, rows = answers_of.of_set(golden), []
+    for block in answers.blocks:
+        result = kernel.evaluate(answers_of.values(answers.unit, answers.config, block))
+        wrong = np.zeros(block.shape[0], np.bool_)
+        for name in ("out", "p"):
+            wrong |= (getattr(result, name) != block.arrays[f"out.{name}"][:, 0]).any(axis=1)
+        rows.append(wrong)
+    return np.concatenate(rows)
+
+
 @pytest.mark.parametrize("config", ["f128", "f64"])
 @pytest.mark.parametrize(("says", "shown"), WRONG_KERNELS.values(), ids=list(WRONG_KERNELS))
 def test_every_wrong_kernel_is_told_at_the_papers_geometry(says: str, shown: set[str], config: str) -> None:
-    """D-leankv-56: in `out` or `p` of the committed row, and in the register of the stage that is wrong."""
+    """D-leankv-56: in `out` or `p` of the committed row of full pages, and in the register of the wrong stage."""
     unit = units.find("paged_attention")
     (block,) = unit.cases(unit.configs[config], "random", 0)
     right_, wrong = (
@@ -92,13 +106,19 @@ def test_every_wrong_kernel_is_told_at_the_papers_geometry(says: str, shown: set
 
     assert differ & shown
     assert (registers & shown) or differ & shown == {"p"}
-    assert device.wrong(committed("paged_attention", config), attention(says, config)).all()
+    assert told(config, attention(says, config))[-1]
+
+
+@pytest.mark.parametrize("config", ["f128", "f64"])
+def test_the_right_kernel_is_told_by_no_row(config: str) -> None:
+    unit = units.find("paged_attention")
+    assert not told(config, right(unit, unit.configs[config])).any()
 
 
 @pytest.mark.parametrize("config", ["f128", "f64"])
 @pytest.mark.parametrize("says", ORDERS)
 def test_every_wrong_order_of_attention_is_told_at_the_papers_geometry(says: str, config: str) -> None:
-    assert device.wrong(committed("paged_attention", config), attention(says, config)).all()
+    assert told(config, attention(says, config))[-1]
 
 
 def test_a_block_of_other_threads_has_rows_of_its_own() -> None:

@@ -86,7 +86,7 @@ CONSTANT = {
     "kv_compressor": {
         "out.written[32,50,53] 15": "words of 16 bits of packed features, of which few rows of a case are whole",
         "diffkv: out.moved[16,26,29] 15": "words of 16 bits of packed features, of which few rows of a case are whole",
-        "out.moved[31] 0": "words of 16 bits of packed features, of which few rows of a case are whole",
+        "diffkv, paper: out.moved[31] 0": "words of 16 bits of packed features, of which few rows of a case are whole",
         "paper: out.moved[16,26-27,29] 15": (
             "words of 16 bits of packed features, of which few rows of a case are whole"
         ),
@@ -180,12 +180,18 @@ CONSTANT = {
         ),
     },
     "paged_attention": {
-        "f128, f64: out.out 0-15": (
-            "one row, as its pages alone take tens of kilobytes: nothing follows it that could set or clear a bit"
+        "f128, f64: out.p[some] 0-29": "slots behind the last token of every row, always empty",
+        "f128, f64: out.score 31": "a sum of shares of attention has no sign",
+        "f128, f64: out.score[some] 0-30": "slots behind the last token, always empty; two scores only beyond 2",
+        "f128, f64: st.logits[some] 0-31": (
+            "a logit as large as the largest in one lane only of the rows that fill the pages; slots always empty"
         ),
-        "f128, f64: out.p, out.score, st.logits, st.tops, st.totals, st.acc, st.sums 0-31": (
-            "one row, as its pages alone take tens of kilobytes: nothing follows it that could set or clear a bit"
+        "f128, f64: st.totals 31": "a sum of exponentials has no sign",
+        "f64: st.totals[some] 24": "exponents of sums of 1 to a few hundred: a bit that other heads set and clear",
+        "f128, f64: st.acc[some] 0-31": (
+            "most accumulators add in one row alone, of pages that are full: those of slots behind the first few"
         ),
+        "f128, f64: st.sums[some] 27": "exponents of sums of values: a bit that some features set and clear",
         "narrow: out.p[some] 0-29": (
             "float32 values: bits that few rows set and clear, signs of what has none, last slots, always empty"
         ),
@@ -232,10 +238,10 @@ CONSTANT = {
         "one_precision: out.p[0] 29": (
             "a share of attention, at most 1, has no sign; the first slots are never empty, the last ones always"
         ),
-        "out.score 30-31": (
+        "diffkv, long, narrow, odd, one_precision, paper: out.score 30-31": (
             "a share of attention, at most 1, has no sign; the first slot is never empty, the last ones always"
         ),
-        "out.score[0] 28-29": (
+        "diffkv, long, narrow, odd, one_precision, paper: out.score[0] 28-29": (
             "a share of attention, at most 1, has no sign; the first slot is never empty, the last ones always"
         ),
         "diffkv, paper: out.score[22-23] 0-29": (

@@ -56,12 +56,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             events += [(DROP, 0, 0), (REPLACE, 0, slot)]
         why = "the new token in the slot of a dropped one is the next that moves; the others stay where they are"
         yield _case(kind, why, features, events, "D-leankv-31")
-        yield from _steps(config, tokens)
-        yield _moves(config, tokens[1])
-        why = "constant vectors: scales of 0 in both precisions"
-        yield _case(
-            kind, why, features, [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)], "D-leankv-6", constant=True
-        )
+        yield from _codes(config, tokens)
     if kind == "random":
         drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (2, 8), seed)
         yield Cases(kind, "uniform words and operations", legal(config, drawn))
@@ -82,9 +77,19 @@ def _several(config: Config, kind: Kind, seed: Seeds, tokens: Sequence[int]) -> 
         events += [(REPLACE, high - 1, 0), (REPLACE, 0, low - 1), (DROP, high - 1, 0), (REPLACE, high - 1, low // 2)]
         why = "every page of both sections filled, then moves and drops from page to page"
         yield _case(kind, why, features, events, "D-leankv-61")
+        yield from _codes(config, tokens)
     if kind == "random":
         drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (1, 6), seed)
         yield Cases(kind, "uniform words and operations", legal(config, drawn))
+
+
+def _codes(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
+    """Tokens whose codes and steps lie where another rounding gives other ones; every bit of a low record."""
+    yield from _steps(config, tokens)
+    yield _moves(config, tokens)
+    events = [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)]
+    why = "constant vectors: scales of 0 in both precisions"
+    yield _case("edge", why, config["head_size"], events, "D-leankv-6", constant=True)
 
 
 def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
@@ -93,24 +98,30 @@ def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
     ops = [APPEND_HIGH] * tokens[0] + [APPEND_LOW] * tokens[1]
     widths = [(pair[op].k_bits, pair[op].v_bits) for op in ops]
     ties = [[_tie(config["head_size"], bits, event) for bits in both] for event, both in enumerate(widths)]
-    why = "half-way between codes at steps whose reciprocals move codes; steps half-way between two of fp16"
+    why = "half-way between codes at steps whose reciprocals move codes; steps half-way up to, and down to, an even one"
     yield _appended(why, ops, np.array(ties), "D-leankv-2")
     f = np.arange(config["head_size"])
     tiny = [[np.where(f == event + 5, 1 + event % 2, 0), np.where(f == event, 0, 1)] for event in range(len(ops))]
     yield _appended("steps that are stored as 0: one or two subnormals", ops, np.array(tiny) / (1 << 24), "D-leankv-7")
 
 
-def _moves(config: Config, slots: int) -> Cases:
-    """A token of codes of its own for every move: bits of a word in turn, from the lowest level to the highest."""
-    events, f = 4 * slots + 2, np.arange(config["head_size"])
+def _moves(config: Config, tokens: Sequence[int]) -> Cases:
+    """A token of codes of its own for every move: bits of a word in turn, from the lowest level to the highest.
+
+    All high slots but one are in use: of several pages the last is not full, and tokens of every page move.
+    """
+    used, slots = max(tokens[0] - 1, 1), tokens[1]
+    events, f = used + 4 * slots + 1, np.arange(config["head_size"])
     turns = np.arange(events)[:, None]
     key = ((f * 7 + turns * 5) % 16 - 5) / 8
     value = ((f * 3 + turns * 7) % 16 - 9) / 4
-    inputs = {"op": [APPEND_HIGH] + [REPLACE] * (events - 1), "victim": [0] * events}
-    inputs["low_slot"] = [0, *[turn % slots for turn in range(events - 1)]]
-    inputs |= {
+    moves = range(events - used)
+    inputs = {
+        "op": [APPEND_HIGH] * used + [REPLACE] * len(moves),
+        "victim": [0] * used + [move % used for move in moves],
+        "low_slot": [0] * used + [move % slots for move in moves],
         "score": [0x3F80_0000 + 0x12345 * turn for turn in range(events)],
-        "position": [1 << turn for turn in range(events)],
+        "position": [1 << turn % 31 for turn in range(events)],
     }
     columns = {name: np.array(column, np.int64)[None] for name, column in inputs.items()}
     words = {name: fp16.bits(fp16.to_f16(x)).astype(np.int64)[None] for name, x in (("key", key), ("value", value))}
@@ -127,11 +138,12 @@ def _appended(why: str, ops: Sequence[int], vectors: np.ndarray, decision: str) 
 
 
 def _tie(features: int, bits: int, event: int) -> np.ndarray:
-    """A vector of half codes; of every second event one whose step is 2049 times a power of two."""
+    """A vector of half codes; of every second event one whose step is 2049 or 2051 times a power of two."""
     top, f = (1 << bits) - 1, np.arange(features)
     if event % 2:
-        size = 1 / (1 << (bits // 2 * (bits > 2) + event))
-        return np.where(f == 0, 1.0, np.where(f == 1, top * 2049 + 1, 1 + 1024 * (f % top))) * size / 64
+        size, least = 1 / (1 << (bits // 2 * (bits > 2) + event)), 3 if event % 4 == 1 and event > 1 else 1
+        largest, others = top * (2048 + least) + least, least + 1024 * (f % top)
+        return np.where(f == 0, least, np.where(f == 1, largest, others)) * size / 64
     step = {8: (7,), 4: (41, 61, 63), 2: (117, 223), 1: (3, 5)}[bits]
     return np.where(f < 2, f * top, 2 * (f - 2) % top + 0.5) * step[event % len(step)]
 

@@ -23,6 +23,9 @@ NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
 
 MANY = 12  #: cells of a table
 SMALL = 16  #: tokens of a high page
+#: features of queries that leave tokens of the paper's pages probabilities with ones in all bits, taken together
+CROWDS = (2.0, 30.625, 7.890625)
+BELOW_TWO = float(np.nextafter(np.float32(2), np.float32(0)))
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -48,15 +51,34 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _whole_pages(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
-    """Pages of the paper's size: one row for each seed, as its image alone takes tens of kilobytes."""
-    if kind != "random":
-        return
+    """Pages of the paper's size: nearly empty; full ones, whose rows take tens of kilobytes each, one for each seed."""
     high, low = pages.sections
     last = config["cells"] - 1
     counts = high.tokens - 2, (last - 1) * low.tokens + low.tokens // 4 * 2
-    rows = [(*counts, 1043 + each) for each in (seed if isinstance(seed, range) else (seed,))]
-    why = "values in pairs of opposite sign with equal keys: every order of every sum shows in `out` or `p`"
-    yield _rows(kind, why, pages, config, rows, 2.0, "D-leankv-56", _opposite)
+    if kind == "edge":
+        yield from _nearly_empty(config, pages, counts)
+    if kind == "random":
+        rows = [(*counts, 1043 + each) for each in (seed if isinstance(seed, range) else (seed,))]
+        why = "values in pairs of opposite sign with equal keys: every order of every sum shows in `out` or `p`"
+        yield _rows(kind, why, pages, config, rows, 2.0, "D-leankv-56", _opposite)
+
+
+def _nearly_empty(config: Config, pages: "Pages", counts: tuple[int, int]) -> Iterator[Cases]:
+    """Pages of the paper's size with few tokens, or with tokens whose keys and values are zeros but for one."""
+    few = [(1, 0, 2), (2, 1, 3), (1, 2, 4), (1, 0, 5), (3, 1, 6)]
+    few += [(2, 0, 7), (1, 1, 8), (2, 2, 9), (1, 0, 10), (1, 3, 11)]
+    yield _rows("edge", "one token and a few: every bit of an output set and clear", pages, config, few)
+    for end, where in ((0, "first"), (-1, "last")):
+        why = f"all keys are equal but the {where}: the others have one p, and bits of p of all these rows are all ones"
+        for turn in range(len(CROWDS)):
+            crowd = partial(_crowd, end, CROWDS[turn:] + CROWDS[:turn])
+            yield _rows("edge", why, pages, config, [(*counts, 12 + turn)], 1.0, "", crowd)
+        why = f"the {where} token takes all; scores just below 2, to which nothing is added"
+        yield _rows("edge", why, pages, config, [(*counts, 30)], 1.0, "", partial(_crowd, end, (1024.0,)), BELOW_TWO)
+    why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
+    yield _rows("edge", why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
+    why = "values of subnormal size"
+    yield _rows("edge", why, pages, config, [(1, 0, 21), (2, 1, 22), (3, 2, 23)], 1.0, "D-arith-2", _tiny)
 
 
 def _few(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
@@ -159,6 +181,16 @@ def _comb(first: int, draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
     return draw
 
 
+def _crowd(end: int, queries: tuple[float, ...], draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
+    """Keys of zeros but for one, the first or the last; query head h meets it with its turn of `queries`."""
+    token = end % total
+    draw[: 2 * total], draw[token, 0] = 0, 255 / 64  # exact in codes of 8 and of 4 bits
+    draw[total + token] = np.arange(draw.shape[1]) % 16 - 5
+    heads = draw[2 * total :]
+    heads[:], heads[:, 0] = 0, [queries[head % len(queries)] for head in range(len(heads))]
+    return draw
+
+
 def _far(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
     """Logits by feature 0 alone: that of token 0 is 96, that of token t > 0 below it by 86 + t % 20."""
     draw[:total] = 0
@@ -196,10 +228,14 @@ def _rows(
     size: float = 1.0,
     decision: str = "",
     change: Callable[[np.ndarray, int, int], np.ndarray] = _bell,
+    score: float | None = None,
 ) -> Cases:
-    """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`, changed."""
+    """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`, changed.
+
+    score: of every token before the step; None for scores of their own.
+    """
     held = [row for row in rows if min(row[:2]) >= 0 and _cells(pages, row) <= config["cells"]] or [(0, 0, 0)]
-    columns = zip(*(_row(pages, config, *row, size, change) for row in held), strict=True)
+    columns = zip(*(_row(pages, config, *row, size, change, score) for row in held), strict=True)
     return Cases(
         kind, why, {name: np.array(column, np.int64) for name, column in zip(NAMES, columns, strict=True)}, decision
     )
@@ -219,6 +255,7 @@ def _row(
     seed: int,
     size: float,
     change: Callable[[np.ndarray, int, int], np.ndarray],
+    score: float | None,
 ) -> tuple[Any, ...]:
     cells, features, total = config["cells"], config["head_size"], n_high + n_low
     drawn = _bells(seed, (2 * total + config["heads"]) * features).reshape(-1, features)
@@ -226,6 +263,8 @@ def _row(
     order = [int(word) for word in np.argsort(prng.words(seed, 1 << 20, cells), kind="stable")]
     images = np.zeros((cells, pages.high.size // 2), np.uint16)
     scores = np.ldexp(np.abs(_bells(seed + 100, total)) / np.float32(3), -(seed % 17))  # all bits of a word
+    if score is not None:
+        scores = np.full(total, score, np.float32)
     positions = np.roll(np.arange(total), total - n_high)  # the low tokens are the oldest
     for section, (layout, count, first) in enumerate(zip(pages.sections, (n_high, n_low), (0, n_high), strict=True)):
         part = slice(first, first + count)

@@ -5,11 +5,10 @@ import pytest
 
 from refemu.units.leankv.paged_attention import UNIT
 
-WHOLE = ("f128", "f64")  #: pages of the paper's size: one random row, nothing else
-FEW = ("long", "narrow")  #: rows of some kinds only
+FEW = ("long", "narrow", "f128", "f64")  #: rows of some kinds only
 
 
-@pytest.mark.parametrize("name", [name for name in UNIT.configs if name not in WHOLE])
+@pytest.mark.parametrize("name", UNIT.configs)
 def test_edges_reach_one_token_and_full_tables(name: str) -> None:
     config = UNIT.configs[name]
     blocks = list(UNIT.cases(config, "edge", 0))
@@ -53,8 +52,37 @@ def test_rows_of_whole_pages_hold_hundreds_of_tokens(name: str, tokens: int, hel
     (row,), (three,) = kinds["random"], UNIT.cases(config, "random", range(3))
     counts = int(row.inputs["n_high"][0]), int(row.inputs["n_low"][0])
 
-    assert not kinds["paper"] and not kinds["edge"]
+    assert not kinds["paper"]
     assert tuple(page.tokens for page in UNIT.unit_class(**config).layouts.sections) == held
     assert sum(counts) == tokens and counts[0] % held[0] and counts[1] % held[1]
     assert len(three.inputs["n_high"]) == 3 and np.array_equal(three.inputs["q"][0], row.inputs["q"][0])
     assert len(np.unique(three.inputs["q"], axis=0)) == 3
+
+
+@pytest.mark.parametrize("end", [0, -1], ids=["first", "last"])
+@pytest.mark.parametrize("name", ["f128", "f64"])
+def test_crowds_of_whole_pages_share_probabilities_of_ones_in_all_bits(name: str, end: int) -> None:
+    """All tokens but one have the same p, whose bits over the rows are all ones; p of that one is another."""
+    config = UNIT.configs[name]
+    where = {0: "the first", -1: "the last"}[end]
+    blocks = [block for block in UNIT.cases(config, "edge", 0) if f"but {where}" in block.why]
+    words = []
+    for block in blocks:
+        count = int(block.inputs["n_high"][0] + block.inputs["n_low"][0])
+        p = UNIT.evaluate(config, block.inputs).p.reshape(config["heads"], -1)[:, :count]
+        others = np.delete(p, end % count, axis=1)
+        assert (others == others[:, :1]).all() and (p[:, end] != others[:, 0]).all()
+        words.append(others[:, 0])
+
+    assert (np.bitwise_or.reduce(words) == 0x3FFF_FFFF).all()
+
+
+@pytest.mark.parametrize("name", ["f128", "f64"])
+def test_scores_just_below_two_stay_where_nothing_is_added(name: str) -> None:
+    config = UNIT.configs[name]
+    blocks = [block for block in UNIT.cases(config, "edge", 0) if "just below 2" in block.why]
+    assert len(blocks) == 2
+    for block, end in zip(blocks, (0, -1), strict=True):
+        count = int(block.inputs["n_high"][0] + block.inputs["n_low"][0])
+        score = UNIT.evaluate(config, block.inputs).score[0, :count]
+        assert (np.delete(score, end % count) == 0x3FFF_FFFF).all() and score[end] == 0x4040_0000
