@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import UnifiedPage
 from refemu.units import alternative
+from refemu.units.alternative import Alternative
 from refemu.units.leankv import kv_compressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
 from refemu.units.leankv.twins import kv_compressor as kv_compressor_jit
@@ -185,7 +186,8 @@ def test_sections_of_several_pages_are_the_oracles() -> None:
             pages = [[oracle_page(page) for _ in range(2)] for page in (high, low)]
             sections: list[list[Any]] = [[], []]
             for row in range(block.inputs["op"].shape[1]):
-                op, victim, low_slot, key, value, score, position = (array[0, row] for array in block.inputs.values())
+                names = ("op", "victim", "low_slot", "key", "value", "score", "position")
+                op, victim, low_slot, key, value, score, position = (block.inputs[name][0, row] for name in names)
                 new = [fp16_list(key), fp16_list(value), np.uint32(score).view(np.float32), int(position)]
                 if op == REPLACE:
                     sections[1][low_slot : low_slot + 1] = [lowered(sections[0][victim])]
@@ -223,16 +225,29 @@ def test_refusals_of_full_sections_name_all_pages() -> None:
         kv_compressor.run(**events(*[(APPEND_HIGH, 0, 0)] * 5), **kv_compressor.UNIT.configs["pages"])
 
 
+class RoundThePages(KvCompressor):
+    """Neighbouring slots of a section stand in neighbouring pages."""
+
+    def place(self, section: int, slot: int) -> tuple[int, int]:
+        return slot % self.counts[section], slot // self.counts[section]
+
+
 def test_a_section_whose_slots_go_round_its_pages_is_told() -> None:
-    """D-leankv-61."""
+    """D-leankv-61: in the registers; no output shows it."""
     config = kv_compressor.UNIT.configs["pages"]
-    (round_the_pages,) = (each for each in kv_compressor.UNIT.alternatives if each.decision == "D-leankv-61")
+    round_the_pages = Alternative("D-leankv-61", "slots of a section go round its pages", variant=RoundThePages)
     wrong = alternative.device(kv_compressor.UNIT, config, [round_the_pages])
     assert wrong is not None
     blocks = [block for kind in ("paper", "edge") for block in kv_compressor.UNIT.cases(config, kind, 0)]  # type: ignore[arg-type]
     assert any(
         (wrong.evaluate(block.inputs).high != kv_compressor.UNIT.evaluate(config, block.inputs).high).any()
         for block in blocks
+    )
+    assert all(
+        np.array_equal(getattr(wrong.evaluate(block.inputs), port.name), getattr(right, port.name))
+        for block in blocks
+        for right in [kv_compressor.UNIT.evaluate(config, block.inputs)]
+        for port in kv_compressor.UNIT.ports(config).outputs
     )
 
 

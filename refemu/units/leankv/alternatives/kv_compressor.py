@@ -137,13 +137,6 @@ class LastFillsHole(KvCompressor):
         return state.n_high - 1
 
 
-class RoundThePages(KvCompressor):
-    """Neighbouring slots of a section stand in neighbouring pages."""
-
-    def place(self, section: int, slot: int) -> tuple[int, int]:
-        return slot % self.counts[section], slot // self.counts[section]
-
-
 def _records(change: Callable[[np.ndarray, UnifiedPage], np.ndarray]) -> Any:
     """A function on answers that changes every record."""
 
@@ -198,7 +191,6 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-leankv-30", "low codes are the high bits of the stored ones", variant=Shifted),
     Alternative("D-leankv-31", "the last token fills the freed slot", variant=LastFillsHole),
     Alternative("D-leankv-31", "the freed slot stays empty", answer=_at_end),
-    Alternative("D-leankv-61", "slots of a section go round its pages", variant=RoundThePages),
     Alternative("D-arith-2", "the stored step is cut off", variant=_kind(_stores(rounding.toward_zero16))),
     Alternative("D-arith-2", "the stored step rounds half away from 0", variant=_kind(_stores(rounding.half_away16))),
 )
@@ -208,4 +200,5 @@ UNOBSERVABLE: dict[str, str] = {
     "decided by plan_prompt, before this port",
     "D-leankv-48": "the score is an input that the record holds as it comes: whose sum a prompt stores there is "
     "decided by plan_prompt, before this port",
+    "D-leankv-61": "a slot is found where it was put, in whatever page: only the registers st.high and st.low show it",
 }

@@ -16,6 +16,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
 Event = tuple[int, int, int]  #: op, victim, low_slot
+SAME = 18  #: tokens of a history of moves that have one step
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -69,6 +70,8 @@ def _several(config: Config, kind: Kind, seed: Seeds, tokens: Sequence[int]) -> 
     """Sections of several pages, in sets whose rows hold all of them."""
     features, (high, low) = config["head_size"], tokens
     if kind == "paper":
+        for why in ("a high and a low token", "the same again, from empty pages", "and once more"):
+            yield _case(kind, f"[leankv §4] {why}", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
         why = "[leankv §4] a token behind a full high page"
         per_page = high // config["high_pages"]
         yield _case(kind, why, features, [(APPEND_HIGH, 0, 0)] * (per_page + 1), "D-leankv-61")
@@ -108,20 +111,22 @@ def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
 def _moves(config: Config, tokens: Sequence[int]) -> Cases:
     """A token of codes of its own for every move: bits of a word in turn, from the lowest level to the highest.
 
-    All high slots but one are in use: of several pages the last is not full, and tokens of every page move.
+    All high slots but one are in use: of several pages the last is not full, and tokens of every page move. Later
+    tokens have steps and zero points of their own, and a larger score; one has the least position.
     """
     used, slots = max(tokens[0] - 1, 1), tokens[1]
     events, f = used + 4 * slots + 1, np.arange(config["head_size"])
     turns = np.arange(events)[:, None]
-    key = ((f * 7 + turns * 5) % 16 - 5) / 8
-    value = ((f * 3 + turns * 7) % 16 - 9) / 4
+    size = np.where(turns < SAME, 1, 1 + turns * 37 % 64 / 64)
+    key = ((f * 7 + turns * 5) % 16 - 5) / 8 * size
+    value = ((f * 3 + turns * 7) % 16 - 9) / 4 * size
     moves = range(events - used)
     inputs = {
         "op": [APPEND_HIGH] * used + [REPLACE] * len(moves),
         "victim": [0] * used + [move % used for move in moves],
         "low_slot": [0] * used + [move % slots for move in moves],
-        "score": [0x3F80_0000 + 0x12345 * turn for turn in range(events)],
-        "position": [1 << turn % 31 for turn in range(events)],
+        "score": [0x3F80_0000 + 0x12345 * turn + (turn // SAME << 23) for turn in range(events)],
+        "position": [(1 << turn % 32) - (turn % 32 == 31 and 1 << 32) for turn in range(events)],
     }
     columns = {name: np.array(column, np.int64)[None] for name, column in inputs.items()}
     words = {name: fp16.bits(fp16.to_f16(x)).astype(np.int64)[None] for name, x in (("key", key), ("value", value))}

@@ -93,13 +93,13 @@ def _few(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Ca
         rows = [(1, 0, 2), (high.tokens + 1, 1, 4), (1, (cells - 1) * low.tokens, 6)]
         yield _rows(kind, "one token; one token in the last page; full low pages", pages, config, rows)
         why = "as many tokens as fit: the order of the exponentials, and probabilities in many binades"
-        for size, seeds in ((0.5, (24, 25, 26)), (2.0, (24, 25, 26, 27)), (4.0, (7, 8, 30))):
+        for size, seeds in ((0.5, (24, 25, 26, 32)), (2.0, (24, 25, 26, 27, 44)), (4.0, (7, 8, 30))):
             longest = [(high.tokens, (cells - 1) * low.tokens, each) for each in seeds]
             yield _rows(kind, why, pages, config, longest, size, "D-leankv-56")
         why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
         yield _rows(kind, why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
         why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
-        yield _rows(kind, why, pages, config, [(*most, 13), (*most, 15)], 1.0, "D-leankv-56", _opposite)
+        yield _rows(kind, why, pages, config, [(*most, 13), (*most, 15), (*most, 23)], 1.0, "D-leankv-56", _opposite)
     if kind == "random":
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
         yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
