@@ -1,4 +1,4 @@
-"""How far the windows of a text lie apart: means with standard errors, and differences of two schemes by window.
+"""Spread of the windows of a text: means with standard errors, and differences of two schemes by window.
 
 Every window weighs alike. The standard error of the mean of n values is sqrt(sum((x - mean)**2) / (n - 1) / n). Two
 schemes are compared over the same windows: the values are the differences of their mean negative log-likelihoods, so
@@ -10,7 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from refemu.arith import dot
 from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
 
 
 @dataclass(frozen=True)
@@ -40,19 +44,23 @@ def spread(values: Sequence[float]) -> Spread:
     if not values:
         raise Refused("spread: at least one value is needed, got none")
     count = len(values)
-    mean = math.fsum(values) / count
-    squares = math.fsum((value - mean) ** 2 for value in values)
-    error = math.sqrt(squares / (count - 1) / count) if count > 1 else None
+    mean = _sum(np.array(values)) / count
+    off = np.array(values) - mean
+    error = math.sqrt(_sum(off * off) / (count - 1) / count) if count > 1 else None
     return Spread(mean, error, min(values), max(values), count)
+
+
+def _sum(values: np.ndarray) -> float:
+    return float(dot.total64(values, order=Sequential()))
 
 
 def change(scheme: str, losses: Sequence[float], others: Sequence[float]) -> Change:
     """The change to `losses` from `others`, those of `scheme`: mean negative log-likelihoods of the same windows."""
     if len(losses) != len(others):
         raise Refused(f"spread: as many windows of both schemes are needed, got {len(losses)} and {len(others)}")
-    found = spread([loss - other for loss, other in zip(losses, others, strict=True)])
-    error = None if found.error is None else 100 * math.exp(found.mean) * found.error
-    return Change(scheme, _percent(found.mean), error, _percent(found.least), _percent(found.most))
+    difference = spread([loss - other for loss, other in zip(losses, others, strict=True)])
+    error = None if difference.error is None else 100 * math.exp(difference.mean) * difference.error
+    return Change(scheme, _percent(difference.mean), error, _percent(difference.least), _percent(difference.most))
 
 
 def _percent(difference: float) -> float:

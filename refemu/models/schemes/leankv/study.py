@@ -146,16 +146,16 @@ def _row(name: str, score: Perplexity, shares: tuple[float, ...], payloads: Sequ
 
 def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
     """The row of a LeanKV scheme."""
-    found = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
-    memory, counters = found.memory, found.counters
+    run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+    memory, counters = run.memory, run.counters
     stored = memory.high_tokens + memory.low_tokens
     payload, tokens, pages = (
         part / whole for part, whole in (memory.payload_ratio, memory.token_ratio, memory.page_ratio)
     )
     read = counters.get("bytes_read", 0) / max(counters.get("bytes_read_fp16", 0), 1)
     shares = stored / memory.seen_tokens, memory.low_tokens / memory.seen_tokens, payload, tokens, pages, read
-    payloads = [codes / whole for codes, whole in (one.payload_ratio for one in found.memories)]
-    return _row(name, summary(found.losses), shares, payloads)
+    payloads = [codes / whole for codes, whole in (each.payload_ratio for each in run.memories)]
+    return _row(name, summary(run.losses), shares, payloads)
 
 
 @dataclass(frozen=True, eq=False)
