@@ -16,6 +16,8 @@ EXCEPTIONS = {
     ("arith/rotary.py", "operator **"): "signs of rational coefficients, in Python integers",
     ("models/measure/perplexity.py", "library function exp"): "a figure in a report, never a vector",
     ("models/measure/perplexity.py", "library function log"): "a figure in a report, never a vector",
+    ("models/measure/spread.py", "library function exp"): "a figure in a report, never a vector",
+    ("models/measure/spread.py", "library function expm1"): "a figure in a report, never a vector",
     ("models/measure/accuracy.py", "operator @"): "fits the probe, a figure in a report, never a vector",
     ("models/measure/accuracy.py", "linalg of a library"): "fits the probe, a figure in a report, never a vector",
     ("models/encoder/plain_float.py", "operator @"): "plain float32, which a report compares schemes with",

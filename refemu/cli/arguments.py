@@ -333,7 +333,7 @@ def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
         0,
         low=0,
     )
-    _count(command, "--calibration-tokens", "to learn offline smoothing on; default 256")
+    _count(command, "--calibration-tokens", "to learn offline smoothing on; default 512")
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the points; NAME or NAME:parameter=value,..."
     )

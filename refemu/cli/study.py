@@ -142,7 +142,7 @@ def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
 def _show_leankv(results: dict[str, Any]) -> None:
     title = (
         f"KV cache of {results['model']} on {results['tokens']} tokens, windows of {results['win']} with a prompt of "
-        f"{results['prefill']}: percent of fp16, and perplexity"
+        f"{results['prefill']}: percent of fp16, perplexity, its change over the first row; standard errors by window"
     )
     print_table(title, list(_PAGED), _rows(results["rows"], _PAGED), list(_PAGED)[1:])
     title = "percent of the tokens a query sees that carry 95 % of its attention: the last 64 queries of the prompts"
@@ -167,7 +167,11 @@ def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _show_harmonia(results: dict[str, Any]) -> None:
     title = f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']}"
-    print_table(title, list(_POINTS), _rows(results["points"], _POINTS), ["perplexity", "of windows"])
+    print_table(title, list(_POINTS), _rows(results["points"], _POINTS), ["perplexity", "error", "of windows"])
+    changes = [{**change, "of": row["scheme"]} for row in results["points"] for change in row["changes"]]
+    if changes:
+        title = "change of the perplexity in percent, window by window: mean with its standard error"
+        print_table(title, list(_CHANGES), _rows(changes, _CHANGES), list(_CHANGES)[2:])
 
 
 def _rows(results: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
@@ -176,6 +180,11 @@ def _rows(results: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) ->
 
 def _percent(share: float) -> str:
     return f"{100 * share:.4f}"
+
+
+def _with_error(change: dict[str, Any]) -> str:
+    error = "" if change["error"] is None else f" ± {change['error']:.2f}"
+    return f"{change['percent']:+.2f}{error}"
 
 
 _STUDIES = {
@@ -225,10 +234,12 @@ _PAGED = {
     "tokens kept": ("kept", lambda share: f"{100 * share:.1f}"),
     "low": ("low", lambda share: f"{100 * share:.1f}"),
     "codes": ("payload", lambda share: f"{100 * share:.2f}"),
+    "error": ("payload_error", lambda error: "" if error is None else f"{100 * error:.2f}"),
     "with metadata": ("tokens", lambda share: f"{100 * share:.2f}"),
     "pages": ("pages", lambda share: f"{100 * share:.2f}"),
     "read": ("read", lambda share: f"{100 * share:.2f}"),
     "perplexity": ("perplexity", "{:.3f}".format),
+    "change, percent": ("change", lambda change: "" if change is None else _with_error(change)),
 }
 _SPARSE = {
     "layer": ("layer", str),
@@ -240,7 +251,16 @@ _POINTS = {
     "": ("meaning", str),
     "scheme": ("scheme", str),
     "perplexity": ("perplexity", "{:.2f}".format),
+    "error": ("error", lambda error: "" if error is None else f"{error:.2f}"),
     "of windows": ("windows", lambda every: f"{min(every):.2f} to {max(every):.2f}"),
+}
+_CHANGES = {
+    "scheme": ("of", str),
+    "over": ("scheme", str),
+    "change": ("percent", "{:+.2f}".format),
+    "error": ("error", lambda error: "" if error is None else f"{error:.2f}"),
+    "least": ("least", "{:+.2f}".format),
+    "most": ("most", "{:+.2f}".format),
 }
 _ACCURACY = {
     "": ("name", str),

@@ -36,12 +36,18 @@ def embeddings(parts: Prepared, ids: np.ndarray, start: int) -> np.ndarray:
 
 def attention(parts: Prepared, layer: int, x: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
     """The attention half of a block, without the residual addition."""
+    q, k, v = projections(parts, layer, x, len(cache), watch)
+    cache.append(k, v)
+    return parts.linear(layer, ("o",), parts.attention(layer, q, cache, watch), watch)[0]
+
+
+def projections(parts: Any, layer: int, x: np.ndarray, start: int, watch: Watch) -> Sequence[np.ndarray]:
+    """Queries, keys and values of a block, (tokens, heads, head_dim); the first token stands at position `start`."""
     x = parts.norm(f"blk.{layer}.attn_norm", x)
     q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
     if parts.model.positions == "rotary":
-        q, k = parts.rotate(q, len(cache)), parts.rotate(k, len(cache))
-    cache.append(k, v)
-    return parts.linear(layer, ("o",), parts.attention(layer, q, cache, watch), watch)[0]
+        q, k = parts.rotate(q, start), parts.rotate(k, start)
+    return q, k, v
 
 
 def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:

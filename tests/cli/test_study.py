@@ -168,7 +168,11 @@ def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixtur
     assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("leankv", 24, 12, 8)
     assert [row["scheme"].partition(":")[0] for row in found["rows"]] == ["fp16", "leankv"]
     assert all(f"{100 * row['payload']:.2f}" in table and f"{row['perplexity']:.3f}" in table for row in found["rows"])
-    assert [len(row["windows"]) for row in found["rows"]] == [2, 2]
+    assert [len(row["windows"]) for row in found["rows"]] == [len(row["payloads"]) for row in found["rows"]] == [2, 2]
+    assert found["rows"][0]["change"] is None
+    change = found["rows"][1]["change"]
+    assert change["scheme"] == "fp16" and f"{change['percent']:+.2f} ± {change['error']:.2f}" in table
+    assert f"{100 * found['rows'][1]['payload_error']:.2f}" in table
     assert [row["layer"] for row in found["sparsity"]] == [0, 1, 2]
     assert all(
         0 < row["least"] <= row["mean"] <= row["most"] <= 1 and f"{100 * row['mean']:.1f}" in table
@@ -203,3 +207,7 @@ def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str])
         f"{min(row['windows']):.2f} to {max(row['windows']):.2f}" in table and len(row["windows"]) == 2
         for row in found["points"]
     )
+    assert all(f"{row['error']:.2f}" in table for row in found["points"])
+    changes = [change for row in found["points"] for change in row["changes"]]
+    assert [change["scheme"] for change in changes] == ["fp16", "fp16", "harmonia-kv8"]
+    assert all(f"{change['percent']:+.2f}" in table and f"{change['error']:.2f}" in table for change in changes)

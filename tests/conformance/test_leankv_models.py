@@ -11,6 +11,7 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
+from refemu.models.measure.spread import Change, change
 from refemu.models.schemes.leankv import sparsity, study
 from refemu.models.schemes.leankv.study import Row
 from refemu.units.leankv.significance import critical_tokens
@@ -107,6 +108,13 @@ def test_keys_matter_in_three_of_four_windows(smollm2: Any) -> None:
         "29.597 45.326 39.748 31.414",
         "29.684 44.814 55.802 40.885",
     ]
+    assert k4v8.change is not None and spread_of(k4v8.change) == "+16.0 10.4"
+
+
+def spread_of(one: Change) -> str:
+    """A change in percent and its standard error over the windows."""
+    assert one.error is not None
+    return f"{one.percent:+.1f} {one.error:.1f}"
 
 
 #: percent of fp16 keys and values that the codes take, and perplexity, in the order of the study
@@ -141,6 +149,38 @@ def test_figures_of_the_study(smollm2: Any) -> None:
     assert {row.scheme: f"{100 * row.payload:.2f} {row.perplexity:.3f}" for row in found} == FIGURES
 
 
+#: four prompts of 512 tokens, 128 steps scored behind each: percent of fp16 that the codes take, its standard error
+#: over the prompts, the least and the most of them, percent with metadata; change of the perplexity, and its error
+FOUR_PROMPTS = {
+    "leankv-k8v4": "37.50 0.00 37.50 37.50 43.75, +0.7 0.9",
+    "leankv-k4v8": "37.50 0.00 37.50 37.50 43.75, +12.9 2.9",
+    "leankv:t_low=0.0": "31.57 0.06 31.46 31.72 37.82, +0.8 1.2",
+    "leankv": "30.23 0.12 30.00 30.55 36.03, +0.8 1.6",
+    "leankv:t_low=0.01,t_high=0.1,score_rule=cumulative": "23.85 0.14 23.52 24.18 29.10, +2.0 1.5",
+    "leankv:t_low=0.05,t_high=0.2,score_rule=cumulative": "15.97 0.19 15.61 16.50 19.78, +3.1 2.0",
+}
+T95 = 3.182  #: a mean of four is beyond chance, at 95 %, from as many standard errors on
+
+
+@pytest.mark.slow
+def test_memory_and_loss_of_four_prompts(smollm2: Any) -> None:
+    """[leankv §7.2, Table 1, Fig. 7]: the share hardly differs by prompt; K4V8 loses beyond chance, to K8V4 too, and
+    neither K8V4 nor K8V4 with K4V2, pruned or not, does.
+    """
+    _, *found = rows(smollm2, ["fp16", *FOUR_PROMPTS], 2560, 640, 512)
+    lines, beyond = {}, []
+    for row in found:
+        assert row.change is not None and row.change.error is not None and row.payload_error is not None
+        shares = row.payload, row.payload_error, min(row.payloads), max(row.payloads), row.tokens
+        lines[row.scheme] = f"{' '.join(f'{100 * one:.2f}' for one in shares)}, {spread_of(row.change)}"
+        beyond += [row.scheme] * (abs(row.change.percent) > T95 * row.change.error)
+    k8v4, k4v8 = found[:2]
+
+    assert lines == FOUR_PROMPTS
+    assert beyond == ["leankv-k4v8"]
+    assert spread_of(change(k8v4.scheme, k4v8.losses, k8v4.losses)) == "+12.1 2.5"
+
+
 @pytest.mark.slow
 def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
     """[leankv Fig. 8]: perplexity of four windows, a budget for every head, then the same for all; 64 tokens scored.
@@ -161,6 +201,8 @@ def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
         "32.064 52.081 39.811 31.899",
         "31.881 54.311 40.164 31.957",
     ]
+    equal = [change(heads.scheme, all_heads.losses, heads.losses) for heads, all_heads in (found[:2], found[2:])]
+    assert [spread_of(one) for one in equal] == ["-0.0 0.6", "+1.2 1.1"]
 
 
 def test_thresholds_of_the_ready_scheme_prune() -> None:

@@ -67,7 +67,7 @@ class HarmoniaConfig:
     smoothing: str | None = None  #: a file that `Smoothing.save` wrote; None: what ships with the model, or learn it
     #: whose error the factors minimize; "block": of the whole block (D-harmonia-37)
     target: Literal["heads", "block"] = "heads"
-    calib_tokens: int = 256  #: first tokens of the calibration text (D-harmonia-37)
+    calib_tokens: int = 512  #: first tokens of the calibration text (D-harmonia-37)
     #: bits of keys and values while learning; "scheme": as a prompt has them (D-harmonia-37)
     calib_kv: Literal["low", "scheme"] = "low"
 

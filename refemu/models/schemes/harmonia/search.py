@@ -101,7 +101,7 @@ def learn(
 
 
 def _rest(model: Model, config: HarmoniaConfig, backend: Backend) -> Any:
-    """What computes a block behind its attention: converted inputs, FP16 weights, a float32 stream."""
+    """What computes a block beside its attention: converted inputs, FP16 weights, a float32 stream."""
     plain = replace(config, weights="fp16", residual="fp32", offline=False, online=False)
     return Harmonia(model, plain, backend, silent, no_factors(model))
 
@@ -136,6 +136,9 @@ class Search:
         """x, y: the stream before and behind the block. rest: for target "block"."""
         self._sizes, self._layer, self._x, self._y, self._rest = runner.model, layer, x, y, rest
         self._seen, self._target = runner.seen, config.target
+        if rest is not None:  # candidates read converted inputs; what they are held against does not
+            q, k, v = runtime.projections(rest, layer, x, 0, Watch())
+            self._seen = {"q": q, "k": k, "v": v, "context": runner.seen["context"]}
         high = config.low if config.calib_kv == "low" else config.high
         self._config = replace(
             config, offline=False, online=False, prefill_window="end", score_scale="softmax", high=high

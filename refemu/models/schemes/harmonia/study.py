@@ -14,6 +14,8 @@ from refemu.models import schemes
 from refemu.models.backend import Backend, find
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.measure import perplexity as scoring
+from refemu.models.measure import spread
+from refemu.models.measure.spread import Change
 from refemu.models.model import Model
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.scheme import Progress, silent
@@ -34,6 +36,8 @@ POINTS = {
     "and online smoothing [Fig. 10]": "harmonia-kv4:offline=false",
     "and both [Table I]": "harmonia-kv4",
 }  #: what a point is -> its scheme
+#: what the points behind them are held against: FP16 [Fig. 4, 5], 8 bits [Table I], no smoothing [Fig. 10]
+REFERENCES = ("fp16", "harmonia-kv8", "harmonia-kv4:offline=false,online=false")
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,10 @@ class Point:
     scheme: str
     perplexity: float
     nll: float
-    windows: tuple[float, ...]  #: perplexity of every window, so that a difference can be held against their spread
+    windows: tuple[float, ...]  #: perplexity of every window
+    losses: tuple[float, ...]  #: mean negative log-likelihood of every window
+    error: float | None  #: standard error of the perplexity over the windows
+    changes: tuple[Change, ...]  #: against each of REFERENCES that stands before it, by window
 
 
 def study(
@@ -60,13 +67,15 @@ def study(
     """A point per scheme of `names` (POINTS), in that order; equal factors of offline smoothing are learned once.
 
     ids: token ids to judge on. win: tokens of a window; a window is one prompt, or with `prefill` that many tokens and
-    then decode steps. calibration_tokens: to learn offline smoothing on, by default as the schemes say. Refuses an
-    encoder.
+    then decode steps. calibration_tokens: to learn offline smoothing on, by default as the schemes say. A point is held
+    against those of REFERENCES before it, or where `names` has none against the first. Refuses an encoder.
     """
     if isinstance(model.config, EncoderConfig):
         raise Refused(f"study harmonia: {model.name} is an encoder; name a decoder of `refemu models list`")
-    engine, learned = find(backend), dict[str, Any]()
-    for meaning, name in [("", name) for name in names] if names else POINTS.items():
+    engine, learned, held = find(backend), dict[str, Any](), dict[str, Sequence[float]]()
+    listed = [("", name) for name in names] if names else list(POINTS.items())
+    references = _references([name for _, name in listed])
+    for meaning, name in listed:
         config: Any = schemes.parse(name)
         if calibration_tokens is not None and isinstance(config, HarmoniaConfig):
             config = replace(config, calib_tokens=calibration_tokens)
@@ -74,7 +83,30 @@ def study(
         if getattr(config, "offline", False):
             learned[_key(model, config)] = prepared.smoothing
         score = scoring.perplexity(prepared, ids, win=win, prefill=prefill, progress=progress)
-        yield Point(meaning, name, score.perplexity, score.nll, score.of_windows)
+        yield Point(
+            meaning,
+            name,
+            score.perplexity,
+            score.nll,
+            score.of_windows,
+            score.windows,
+            _error(score),
+            tuple(spread.change(other, score.windows, losses) for other, losses in held.items()),
+        )
+        if name in references:
+            held[name] = score.windows
+
+
+def _references(names: Sequence[str]) -> list[str]:
+    """Which of `names` later ones are held against."""
+    known = [schemes.parse(name) for name in REFERENCES]
+    return [name for name in names if schemes.parse(name) in known] or list(names[:1])
+
+
+def _error(score: scoring.Perplexity) -> float | None:
+    """The standard error of the perplexity: that of the windows' logarithms, times it."""
+    error = spread.spread(score.windows).error
+    return None if error is None else score.perplexity * error
 
 
 def _key(model: Model, config: Any) -> str:

@@ -165,8 +165,15 @@ class Pools:
 
     def memory(self) -> Memory:
         """What all sequences take in all pools."""
-        parts = [vars(pool.memory()) for pool in self.pools]
-        return Memory(**{name: sum_of(part[name] for part in parts) for name in parts[0]})
+        return _together([pool.memory() for pool in self.pools])
+
+    def memory_of(self, name: int) -> Memory:
+        """What one sequence takes in all pools; the tables, which all share, are whole."""
+        return _together([pool.memory_of(name) for pool in self.pools])
+
+
+def _together(parts: Sequence[Memory]) -> Memory:
+    return Memory(**{name: sum_of(getattr(part, name) for part in parts) for name in vars(parts[0])})
 
 
 def sum_of(counts: Iterator[int]) -> int:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import integers
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.models.schemes.leankv.steps import Classes, Units
-from refemu.units.leankv import page_table
+from refemu.units.leankv import page_manager, page_table
 from refemu.units.leankv.kv_compressor import plan_prompt
 from refemu.units.leankv.page_manager import Memory, PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
@@ -269,3 +270,13 @@ class Pool:
         """Memory of all sequences."""
         memory: Memory = self.manager.memory(self.layouts.high, self.layouts.low)
         return memory
+
+    def memory_of(self, name: int) -> Memory:
+        """Memory of one sequence; the tables, which all share, are whole."""
+        manager, shape = self.manager, self.manager.shape
+        tokens = manager.lengths([name])
+        high, low, pages = (
+            int(integers.total(part)) for part in (tokens[..., 0], tokens[..., 1], manager.used([name]))
+        )
+        seen = shape.layers * shape.heads * manager.requests.table[name].seen
+        return page_manager.memory(shape, seen, (high, low), pages, self.layouts.high, self.layouts.low)

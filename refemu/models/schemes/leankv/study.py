@@ -16,7 +16,9 @@ from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.backend import Backend, find
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.measure.perplexity import summary, surprise, windows
+from refemu.models.measure import spread
+from refemu.models.measure.perplexity import Perplexity, summary, surprise, windows
+from refemu.models.measure.spread import Change
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.leankv.config import LeanKvConfig
@@ -64,7 +66,11 @@ class Row:
     read: float  #: bytes that the steps read
     perplexity: float
     nll: float
-    windows: tuple[float, ...] = ()  #: perplexity of each
+    windows: tuple[float, ...]  #: perplexity of each
+    losses: tuple[float, ...]  #: mean negative log-likelihood of each
+    payloads: tuple[float, ...]  #: codes of each, at its own end
+    payload_error: float | None  #: standard error of their mean
+    change: Change | None = None  #: of the perplexity against the first row, by window; None for that row
 
 
 def study(
@@ -83,16 +89,21 @@ def study(
     """
     if isinstance(model.config, EncoderConfig):
         raise Refused(f"study leankv: {model.name} is an encoder; name a decoder of `refemu models list`")
-    engine, first, kept = find(backend), None, 1.0
+    engine, first, kept, reference = find(backend), None, 1.0, None
     for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
         config = _matched(name, kept)
         if not isinstance(config, LeanKvConfig):
             parts = models.prepare(model, config, engine, progress=progress)
-            yield _plain(name, parts, ids, win, prefill)
-            continue
-        first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
-        row = measure(schemes.text(config), first, ids, win, prefill, progress)
-        kept = row.kept
+            row = _plain(name, parts, ids, win, prefill)
+        else:
+            first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
+            row = measure(schemes.text(config), first, ids, win, prefill, progress)
+            kept = row.kept
+        if reference is None:
+            reference = row
+        else:
+            against = spread.change(reference.scheme, row.losses, reference.losses)
+            row = dataclasses.replace(row, change=against)
         yield row
 
 
@@ -110,46 +121,61 @@ def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: in
         logits = Session(parts).append(window[:-1])
         losses.append(surprise(logits[max(prefill, 1) - 1 :], window[max(prefill, 1) :]))
     score = summary(losses)
-    return Row(name, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, score.perplexity, score.nll, _each(losses))
+    return _row(name, score, (1.0, 0.0, 1.0, 1.0, 1.0, 1.0), [1.0] * len(losses))
 
 
-def _each(losses: Sequence[np.ndarray]) -> tuple[float, ...]:
-    """Perplexity of every window."""
-    return tuple(summary([window]).perplexity for window in losses)
-
-
-def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
-    """The row of a LeanKV scheme."""
-    losses, memory, counters = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
-    score = summary(losses)
-    stored = memory.high_tokens + memory.low_tokens
-    payload, tokens, pages = (
-        part / whole for part, whole in (memory.payload_ratio, memory.token_ratio, memory.page_ratio)
-    )
-    read = counters.get("bytes_read", 0) / max(counters.get("bytes_read_fp16", 0), 1)
+def _row(name: str, score: Perplexity, shares: tuple[float, ...], payloads: Sequence[float]) -> Row:
+    """A row; shares: from `kept` to `read`."""
+    kept, low, payload, tokens, pages, read = shares
     return Row(
         name,
-        stored / memory.seen_tokens,
-        memory.low_tokens / memory.seen_tokens,
+        kept,
+        low,
         payload,
         tokens,
         pages,
         read,
         score.perplexity,
         score.nll,
-        _each(losses),
+        score.of_windows,
+        score.windows,
+        tuple(payloads),
+        spread.spread(payloads).error,
     )
 
 
-def evaluate(
-    parts: LeanKv, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent
-) -> tuple[list[np.ndarray], Memory, dict[str, int]]:
-    """Surprises of windows that run together, their memory at the end, and what was counted."""
+def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
+    """The row of a LeanKV scheme."""
+    run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+    memory, counters = run.memory, run.counters
+    stored = memory.high_tokens + memory.low_tokens
+    payload, tokens, pages = (
+        part / whole for part, whole in (memory.payload_ratio, memory.token_ratio, memory.page_ratio)
+    )
+    read = counters.get("bytes_read", 0) / max(counters.get("bytes_read_fp16", 0), 1)
+    shares = stored / memory.seen_tokens, memory.low_tokens / memory.seen_tokens, payload, tokens, pages, read
+    payloads = [codes / whole for codes, whole in (each.payload_ratio for each in run.memories)]
+    return _row(name, summary(run.losses), shares, payloads)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """Windows that ran together."""
+
+    losses: list[np.ndarray]  #: surprises of each
+    memory: Memory  #: of all, at the end
+    memories: list[Memory]  #: of each, at its own end
+    counters: dict[str, int]
+
+
+def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent) -> Evaluated:
+    """Run windows together, each a request of one engine."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
     engine = Engine(parts, slots=len(cut))
     names = [engine.submit(window[:prefill], following=window[prefill:].tolist()) for window in cut]
     losses: dict[int, list[np.ndarray]] = {name: [] for name in names}
+    memories: dict[int, Memory] = {}
     longest, done, memory = max(len(window) for window in cut) - prefill, 0, engine.pools.memory()
     while any(not engine.requests[name].ended for name in names):
         progress("steps", done, longest)
@@ -158,9 +184,12 @@ def evaluate(
         for name in step.names:
             at = prefill + len(losses[name])
             losses[name].append(surprise(engine.requests[name].rows.pop()[None], cut[name][at : at + 1]))
+            memories[name] = engine.pools.memory_of(name)
         memory, done = _largest(memory, step.memory), done + 1
     progress("steps", longest, longest)
-    return [np.concatenate(losses[name]) for name in names], memory, engine.counters
+    return Evaluated(
+        [np.concatenate(losses[name]) for name in names], memory, [memories[name] for name in names], engine.counters
+    )
 
 
 def _largest(first: Memory, other: Memory) -> Memory:

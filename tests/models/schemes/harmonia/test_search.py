@@ -17,6 +17,7 @@ from refemu.models.schemes.harmonia.search import Best, Observer, Search, learn,
 from refemu.models.schemes.harmonia.smoothing import Smoothing
 from refemu.models.schemes.scheme import silent
 from tests.models.schemes.harmonia import plain
+from tests.oracles.harmonia import bfp
 
 IDS = [1, 12, 4, 4, 0, 7, 3, 9, 11, 2, 5, 8] * 3
 SMALL = plain.small()
@@ -46,6 +47,31 @@ def test_factors_bring_the_result_nearer(change: dict[str, Any]) -> None:
         theta = one.theta(shared)
         assert one.error(shared, theta) < one.error(shared, unit) or not theta.any()
         assert np.array_equal(theta * 64, np.rint(theta * 64)) and np.abs(theta).max() <= 3
+
+
+class Unconverted(plain.Plain):
+    """The decoder with inputs of linear layers as they are."""
+
+    def encode(self, x: list[int], m: int | None = None) -> list[Any]:
+        """Groups of one value lose nothing."""
+        return bfp.encode(x, 11, 1)
+
+
+@pytest.mark.parametrize(("target", "reader"), [("block", plain.Plain), ("heads", Unconverted)], ids=["block", "heads"])
+def test_what_a_candidate_reads(target: Any, reader: type[plain.Plain]) -> None:
+    """[harmonia §III-C, Eq. 3] D-harmonia-37: "block" converts the inputs of W_Q, W_K and W_V, as all activations.
+
+    "heads" takes q, k and v as scheme `fp16` has them: it converts nothing before the attention.
+    """
+    config = dataclasses.replace(KV4, target=target, act_mantissa=3, group=16)
+    one = search(config)
+    by_hand = reader(SMALL, dataclasses.replace(config, weights="fp16"), np.ones((1, 2, 6), np.float32))
+    for name in "qkv":
+        rows = [by_hand.matmul(0, name, by_hand.norm16("blk.0.attn_norm", by_hand.embed[token])) for token in IDS]
+        wanted = [by_hand.rotate(row, t) if name != "v" else row for t, row in enumerate(rows)]
+        found = one._seen[name].reshape(len(IDS), -1).astype(np.float16).view(np.uint16).tolist()
+
+        assert found == wanted
 
 
 def test_the_same_twice() -> None:

@@ -1,5 +1,6 @@
 """The points of the study, one after the other; factors are learned once."""
 
+import math
 from typing import Any
 
 import pytest
@@ -42,6 +43,29 @@ def test_a_point_is_the_perplexity_of_its_scheme(monkeypatch: pytest.MonkeyPatch
     assert len({point.nll for point in found}) == 4
     assert [len(point.windows) for point in found] == [-(-len(IDS) // 32)] * 4
     assert all(min(point.windows) < point.perplexity < max(point.windows) for point in found)
+
+
+def test_points_are_held_against_references_before_them() -> None:
+    """Paired by window: the change of a point is that of its windows' own perplexities."""
+    names = ["harmonia-kv4-naive", "harmonia-kv8", "fp16", "harmonia-kv4:offline=false"]
+    naive, kv8, fp16, online = study.study(models.load("tiny"), IDS, 26, names)
+
+    assert [[one.scheme for one in point.changes] for point in (naive, kv8, fp16)] == [[], [], ["harmonia-kv8"]]
+    assert [one.scheme for one in online.changes] == ["harmonia-kv8", "fp16"]
+    for change, other in zip(online.changes, (kv8, fp16), strict=True):
+        ratios = [100 * (mine / its - 1) for mine, its in zip(online.windows, other.windows, strict=True)]
+        logs = [math.log(mine / its) for mine, its in zip(online.windows, other.windows, strict=True)]
+        assert (change.least, change.most) == pytest.approx((min(ratios), max(ratios)))
+        assert change.percent == pytest.approx(100 * math.expm1(sum(logs) / 2))
+        assert change.error == pytest.approx(100 * math.exp(sum(logs) / 2) * abs(logs[0] - logs[1]) / 2)
+    assert online.error == pytest.approx(online.perplexity * abs(online.losses[0] - online.losses[1]) / 2)
+
+
+def test_without_references_the_first_point_is_one() -> None:
+    first, second = study.study(models.load("tiny"), IDS, 64, ["harmonia-kv4-naive", "harmonia-kv4:offline=false"])
+
+    assert (first.changes, first.error) == ((), None)
+    assert [(one.scheme, one.error) for one in second.changes] == [("harmonia-kv4-naive", None)]
 
 
 def test_windows_can_be_decoded() -> None:

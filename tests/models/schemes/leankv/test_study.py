@@ -46,6 +46,33 @@ def test_memory_is_measured_with_all_windows_in_the_pool() -> None:
     assert 0 < mixed.read < k8v8.read
 
 
+@pytest.mark.parametrize("tokens", [80, 70], ids=["equal", "the second ends early"])
+def test_memory_of_a_window_is_that_of_its_own_run(tokens: int) -> None:
+    """Requests share no page; the spread is over what each holds at its own end."""
+    (both,) = study.study(models.load("tiny"), IDS[:tokens], 40, 24, [MIXED])
+    alone = [
+        row
+        for at in (0, 40)
+        for row in study.study(models.load("tiny"), IDS[at : at + 40][: tokens - at], 40, 24, [MIXED])
+    ]
+
+    assert list(both.payloads) == [row.payload for row in alone]
+    assert both.losses == tuple(row.nll for row in alone)
+    assert both.payloads[0] != both.payloads[1]
+    assert both.payload_error == pytest.approx(abs(both.payloads[0] - both.payloads[1]) / 2)
+    assert alone[0].payload_error is None
+
+
+def test_changes_are_against_the_first_row() -> None:
+    fp16, *others = rows()
+
+    assert fp16.change is None
+    for row in others:
+        assert row.change is not None and row.change.scheme == fp16.scheme
+        by_window = [100 * (one / other - 1) for one, other in zip(row.windows, fp16.windows, strict=True)]
+        assert (row.change.least, row.change.most) == pytest.approx((min(by_window), max(by_window)))
+
+
 def test_a_matched_budget_is_what_the_row_before_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-leankv-54."""
     monkeypatch.setattr(study, "MATCHED", matched := f"leankv-k16v16:{CHANGES},window=4,policy=static")

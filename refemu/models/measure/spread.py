@@ -1,0 +1,67 @@
+"""Spread of the windows of a text: means with standard errors, and differences of two schemes by window.
+
+Every window weighs alike. The standard error of the mean of n values is sqrt(sum((x - mean)**2) / (n - 1) / n). Two
+schemes are compared over the same windows: the values are the differences of their mean negative log-likelihoods, so
+what makes a window easy or hard for both drops out. Windows of one text are a sample of that text only. A report in
+float64, as `perplexity` is.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.arith import dot
+from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of several windows."""
+
+    mean: float
+    error: float | None  #: standard error of the mean; None where one value has none
+    least: float
+    most: float
+    count: int  #: values
+
+
+@dataclass(frozen=True)
+class Change:
+    """The perplexity of a scheme against that of another, over the same windows, in percent."""
+
+    scheme: str  #: the other
+    percent: float  #: 100 (exp(d) - 1), d: the mean difference of the log perplexities
+    error: float | None  #: its standard error, 100 exp(d) times that of d
+    least: float  #: of a window
+    most: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Mean, standard error and range of at least one value."""
+    if not values:
+        raise Refused("spread: at least one value is needed, got none")
+    count = len(values)
+    mean = _sum(np.array(values)) / count
+    off = np.array(values) - mean
+    error = math.sqrt(_sum(off * off) / (count - 1) / count) if count > 1 else None
+    return Spread(mean, error, min(values), max(values), count)
+
+
+def _sum(values: np.ndarray) -> float:
+    return float(dot.total64(values, order=Sequential()))
+
+
+def change(scheme: str, losses: Sequence[float], others: Sequence[float]) -> Change:
+    """The change to `losses` from `others`, those of `scheme`: mean negative log-likelihoods of the same windows."""
+    if len(losses) != len(others):
+        raise Refused(f"spread: as many windows of both schemes are needed, got {len(losses)} and {len(others)}")
+    difference = spread([loss - other for loss, other in zip(losses, others, strict=True)])
+    error = None if difference.error is None else 100 * math.exp(difference.mean) * difference.error
+    return Change(scheme, _percent(difference.mean), error, _percent(difference.least), _percent(difference.most))
+
+
+def _percent(difference: float) -> float:
+    return 100 * math.expm1(difference)
