@@ -15,6 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 NAME = "harmonia_core_clocked"
 IDLE = 4  #: rows behind the paper's product
 FEW = 2  #: products of each block of cases of the whole operation
+WHY_BITS = "large elements; then elements of 0, and every bit of the other operands set and cleared by turns"
 MORE = 8  #: rows of a random case beyond the longest of its products
 
 
@@ -26,7 +27,13 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "[harmonia §IV-A] one product through all steps, clock by clock; then idle rows"
         yield Cases(kind, why, _rows(whole[0].inputs, [[*in_turn([0], length), *[(0, 0)] * IDLE]]), "D-harmonia-54")
     if kind == "edge":
-        yield from _edge(config, joined((block.inputs for block in whole), FEW))
+        brief = [block.inputs for block in whole if block.decision != "D-harmonia-24"]
+        yield from _edge(config, joined(brief, FEW))
+        for block in whole:
+            if block.decision == "D-harmonia-24":
+                again = {name: np.concatenate([array, array[:1]]) for name, array in block.inputs.items()}
+                yield _back_to_back(config, again, f"{block.why}; back to back", block.decision)
+        yield _back_to_back(config, _bits(config), WHY_BITS)
     if kind == "random":
         why = f"{whole[0].why}; one of some in every row, and `go` in every other"
         yield Cases(kind, why, _random(whole[0].inputs, seed, max(clocks(config, whole[0].inputs)) + MORE))
@@ -45,8 +52,7 @@ def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]
     lengths = clocks(config, products)
     count, length = len(lengths), lengths[0]
     why = "products back to back, others on the ports while one is under way"
-    turns = [row for number in range(count) for row in _taken(number, lengths[number], count)]
-    yield Cases("edge", why, _rows(products, [turns]), "D-harmonia-55")
+    yield _back_to_back(config, products, why, "D-harmonia-55")
     why = "a product behind two idle rows, another behind one more, others on the ports"
     apart = [row for number in (0, 1) for row in [*_taken(number, lengths[number], count), (0, 1)]]
     yield Cases("edge", why, _rows(products, [[(0, 1), (0, 0), *apart]]), "D-arith-21")
@@ -57,6 +63,47 @@ def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]
     longest = max(map(len, cut))
     padded = [[(0, 1)] * (longest - len(case)) + case for case in cut]
     yield Cases("edge", why, _rows(products, [*padded, [(0, 3 % count)] * longest]))
+
+
+def _back_to_back(config: Config, products: Mapping[str, np.ndarray], why: str, decision: str = "") -> Cases:
+    """A product as soon as the one before it is closed."""
+    lengths = clocks(config, products)
+    turns = [row for number, length in enumerate(lengths) for row in _taken(number, length, len(lengths))]
+    return Cases("edge", why, _rows(products, [turns]), decision)
+
+
+def _bits(config: Config) -> dict[str, np.ndarray]:
+    """Large equal elements, then elements of 0 whose other operands have every bit set and cleared by turns."""
+    ports = find(NAME).ports(config).inputs[1:]
+    lanes = {port.name: port.lanes for port in ports}
+    count = 2 * lanes.get("frozen", 2) + 2
+    turn = np.arange(count)[:, None] % 2
+    inputs = {port.name: np.zeros((count, port.lanes), np.int64) for port in ports}
+    whole = 0x0F if config["b_type"] == "int4" else 0xFF
+    inputs["b"] += np.where(turn, 0xAA, 0x55) & whole
+    inputs["a_sign"] += turn
+    inputs["a_exp"] += np.where(turn, 0x0A, 0x15)
+    if config["b_type"] == "int4":
+        inputs["w_scale"] += np.where(turn, 0x2AAA, 0xD555)
+    else:
+        inputs["b_sign"], inputs["b_exp"] = inputs["b_sign"] + turn, inputs["b_exp"] + np.where(turn, 0x0A, 0x15)
+    if "wide" in inputs:
+        inputs["wide"] += turn
+    if "bias" in inputs:
+        inputs["bias"] += np.where(turn, 0x6AAA, 0x9555)
+    if "frozen" in inputs:
+        place = np.arange(lanes["frozen"])
+        inputs["frozen"] += np.where(place == (np.arange(count)[:, None] - 1) // 2 % len(place), 1, 0)
+        inputs["frozen"] *= np.where(turn, 0x6AAA, 0x9555)
+    if "position" in inputs:
+        inputs["position"] += np.where(turn, [0, 0x155555, 0x2AAAAB], [0, 0x2AAAAA, 0x355554])
+        inputs["position"][-1] = [0, 1, 2]
+    for large in (0, -1):
+        values = {"a_mag": 255, "a_exp": 17, "a_sign": 0, "b": 7, "w_scale": 0x3000, "bias": 0, "frozen": 0}
+        values |= {} if config["b_type"] == "int4" else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
+        for name in values.keys() & inputs.keys():
+            inputs[name][large] = values[name]
+    return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
 
 
 def _taken(number: int, length: int, count: int) -> list[tuple[int, int]]:
