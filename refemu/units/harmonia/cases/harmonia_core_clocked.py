@@ -97,7 +97,7 @@ def _bits(config: Config) -> dict[str, np.ndarray]:
         inputs["frozen"] *= np.where(turn, 0x6AAA, 0x9555)
     if "position" in inputs:
         inputs["position"] += np.where(turn, [0, 0x155555, 0x2AAAAB], [0, 0x2AAAAA, 0x355554])
-        inputs["position"][-1] = [0, 1, 2]
+        inputs["position"][[0, -1]] = [0, 1, 2]
     for large in (0, -1):
         values = {"a_mag": 255, "a_exp": 17, "a_sign": 0, "b": 7, "w_scale": 0x3000, "bias": 0, "frozen": 0}
         values |= {} if config["b_type"] == "int4" else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
