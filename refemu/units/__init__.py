@@ -52,6 +52,7 @@ PAPERS = {
     "functional": "kllm",
     "generation_compressor": "leankv",
     "harmonia_core": "harmonia",
+    "harmonia_core_clocked": "harmonia",
     "head_step": "leankv",
     "index_counter": "kllm",
     "index_function": "kllm",

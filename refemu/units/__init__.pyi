@@ -23,6 +23,8 @@ import refemu.units.harmonia.fdgf
 import refemu.units.harmonia.fp2half
 import refemu.units.harmonia.harmonia_core.core
 import refemu.units.harmonia.harmonia_core.ports
+import refemu.units.harmonia.harmonia_core_clocked.registers
+import refemu.units.harmonia.harmonia_core_clocked.unit
 import refemu.units.harmonia.k_offset
 import refemu.units.harmonia.sub_pe
 import refemu.units.harmonia.v_grouper
@@ -94,6 +96,7 @@ from refemu.units.leankv import free_page_list as free_page_list
 from refemu.units.kllm import functional as functional
 from refemu.units.leankv import generation_compressor as generation_compressor
 from refemu.units.harmonia import harmonia_core as harmonia_core
+from refemu.units.harmonia import harmonia_core_clocked as harmonia_core_clocked
 from refemu.units.leankv import head_step as head_step
 from refemu.units.kllm import index_counter as index_counter
 from refemu.units.kllm import index_function as index_function
@@ -487,6 +490,15 @@ class _HarmoniaCoreUnit(Unit[refemu.units.harmonia.harmonia_core.ports.State, re
     unit_class: type[refemu.units.harmonia.harmonia_core.core.HarmoniaCore]
     @cached_property
     def run_jit(self) -> _HarmoniaCoreRun: ...
+
+class _HarmoniaCoreClockedRun(Protocol):
+    def __call__(self, go: ArrayLike, a_sign: ArrayLike, a_mag: ArrayLike, a_exp: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, bias: ArrayLike | None = ..., frozen: ArrayLike | None = ..., position: ArrayLike | None = ..., wide: ArrayLike | None = ..., *, kind: Literal['q', 'k', 'v', 'score', 'context', 'linear', 'final'] = ..., rows: int = ..., inner: int = ..., columns: int = ..., b_type: Literal['int4', 'bfp8', 'bfp4', 'mixed'] = ..., m: int = ..., tile_m: int = ..., tile_k: int = ..., head_dim: int = ..., start: int = ..., base: int = ..., activation: Literal['none', 'silu', 'relu', 'gelu_erf', 'gelu_tanh'] = ..., force: int = ..., partial: Literal['fp16', 'fp32'] = ..., rotation: Literal['half', 'interleaved', 'none'] = ..., window: int = ..., positions: Literal['start', 'port'] = ..., bias_add: Literal['none', 'after', 'accumulator'] = ..., codes: Literal['sets', 'rows'] = ...) -> refemu.units.harmonia.harmonia_core_clocked.registers.Result: ...
+
+class _HarmoniaCoreClockedUnit(Unit[refemu.units.harmonia.harmonia_core_clocked.registers.State, refemu.units.harmonia.harmonia_core_clocked.registers.Result]):
+    run: _HarmoniaCoreClockedRun
+    unit_class: type[refemu.units.harmonia.harmonia_core_clocked.unit.HarmoniaCoreClocked]
+    @cached_property
+    def run_jit(self) -> _HarmoniaCoreClockedRun: ...
 
 class _HeadStepResult(Result):
     choice: numpy.ndarray
@@ -1309,6 +1321,8 @@ def find(name: Literal["functional"]) -> _FunctionalUnit: ...
 def find(name: Literal["generation_compressor"]) -> _GenerationCompressorUnit: ...
 @overload
 def find(name: Literal["harmonia_core"]) -> _HarmoniaCoreUnit: ...
+@overload
+def find(name: Literal["harmonia_core_clocked"]) -> _HarmoniaCoreClockedUnit: ...
 @overload
 def find(name: Literal["head_step"]) -> _HeadStepUnit: ...
 @overload

@@ -144,6 +144,7 @@ NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     },
     "head_step": INSIDE_STEPS,
     "layer_step": INSIDE_STEPS,
+    "harmonia_core_clocked": {"core": lambda device: [device.core.snapshot()]},
     "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},
 }
 

@@ -101,6 +101,26 @@ CONSTANT = {
         "score: out.y[27] 9": "the share of an early token among few: bits that other lanes set and clear",
         "score: out.y[31-34,67-69,103-104] 0-13": "probabilities, at most 1; those of tokens to come are 0",
     },
+    "harmonia_core_clocked": {
+        "linear, v: out.row 0-2": "the first row of a band of eight",
+        "k, placed: out.row 0-1": "the first row of a band of eight, of which there is one",
+        "decode, keys: out.row 0": "the first row of a band of eight, of which there is one",
+        "linear, v, keys: out.working[4] 0": "the K-offset generator works on keys alone",
+        "v: out.working[3] 0": "V goes past the vector unit",
+        "linear: st.phase 6": "of the clocks that a product takes where nothing overlaps",
+        "k, decode, placed: st.phase 5": "of the clocks that a product takes where nothing overlaps",
+        "v: st.y[14] 2": "one bit of 153 words, of which few products set and clear it",
+        "v: st.phase 7": "of the clocks that a product takes where nothing overlaps",
+        "keys: st.phase 6-7": "of the clocks that a product takes where nothing overlaps and every row has passes",
+        "linear, k, decode, placed, v: st.b_held 4-7": "weights of four bits: codes without an upper nibble",
+        "linear, k, decode, placed, v: st.b_sign_held 0": "weights of four bits have their sign in the code",
+        "linear, k, decode, placed, v: st.b_exp_held 0-4": "weights have factors instead",
+        "keys: st.w_scale_held 0-15": "keys have shared exponents instead",
+        "keys: out.sign 0": "probabilities have no sign",
+        "keys: out.exponent 4": "probabilities, at most 1",
+        "keys: out.word 14-15": "probabilities, at most 1",
+        "placed: st.position_held[0] 0-21": "the first key of a window stands at position 0",
+    },
     "k_offset": {
         "head, small: st.negative[0,1,3,4,5,7] 0": (
             "sign of the largest word so far: it falls where a larger one has none"

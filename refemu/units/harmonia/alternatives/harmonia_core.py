@@ -282,7 +282,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. What overlaps changes the "
-    "clocks of a Timeline, which are on no port.",
-    "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which are on no "
-    "port.",
+    "clocks of a Timeline, which rows of harmonia_core_clocked show.",
+    "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which rows of "
+    "harmonia_core_clocked show.",
 }

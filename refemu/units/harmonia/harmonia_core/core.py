@@ -293,9 +293,13 @@ class HarmoniaCore(Stages):
         }
 
     def _open(self, *inputs: Any) -> State:
+        return self._event(self._opened(*inputs), 0)
+
+    def _opened(self, *inputs: Any) -> State:
+        """A product before its first event: operands, and nothing computed."""
         zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
         frozen = dict(zip((port.name for port in self.ports.inputs), inputs, strict=True)).get("frozen")
-        return self._event(self.latched(*inputs, **zeros, offsets=registers(self._generator(frozen))), 0)
+        return self.latched(*inputs, **zeros, offsets=registers(self._generator(frozen)))
 
     def _continue(self) -> State:
         return self._event(self.state, self.state.index + 1)

@@ -11,9 +11,9 @@ LANES = 32
 HEADS = ("q", "k")  #: kinds whose groups end with their heads
 
 Kind: TypeAlias = Literal["q", "k", "v", "score", "context", "linear", "final"]  #: of C
-Activation: TypeAlias = Literal["none", "silu", "relu", "gelu_erf", "gelu_tanh"]
+Activation: TypeAlias = Literal["none", "silu", "relu", "gelu_erf", "gelu_tanh"]  #: of the vector unit
 Bias: TypeAlias = Literal["none", "after", "accumulator"]  #: added behind FP2Half in FP16, or before it in FP32
-Rotation: TypeAlias = Literal["half", "interleaved", "none"]
+Rotation: TypeAlias = Literal["half", "interleaved", "none"]  #: pairs (i, i + d / 2), (2i, 2i + 1), or none
 Block: TypeAlias = tuple[int, int, int, int]  #: row, column, rows, columns
 
 

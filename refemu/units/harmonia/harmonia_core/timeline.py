@@ -17,7 +17,7 @@ from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, vector_width
 from refemu.units.harmonia.harmonia_core.ports import State
 
-PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")
+PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")  #: Parts of a `Timeline`
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,18 @@ PAPER = Rates()
 class Event(NamedTuple):
     """One event of a product, and what the array did in it."""
 
-    action: Action
+    action: Action  #: what is done, and where
     cycles: int = 0  #: of the array
-    passes: int = 0
+    passes: int = 0  #: the same
+
+
+class Span(NamedTuple):
+    """When a part works on an event."""
+
+    part: str
+    start: int  #: clock from which on
+    end: int  #: clock to which: what it made is there, of a store what is written
+    aligned: tuple[int, int] = (0, 0)  #: clocks from and to which the aligner puts out what "compare" is done with
 
 
 class Waits(NamedTuple):
@@ -88,6 +97,7 @@ class Timeline:
         self.rates: Rates = rates
         self.free: dict[str, int] = dict.fromkeys(PARTS, 0)  #: clock from which a part takes the next event
         self.busy: dict[str, int] = {**self.free, "store": 0}  #: clocks in which it worked
+        self.done: int = 0  #: clock at which the last event so far is done
         self.waits: Waits = Waits()
         self.banks: tuple[int, int] = (0, 0)  #: clocks at which the last two blocks left the converter
         self.tiles: tuple[int, int] = (0, 0)  #: clocks at which the array was done with the last two tiles
@@ -106,7 +116,7 @@ class Timeline:
         int
             From the first load on.
         """
-        return max(*self.free.values(), self._written())
+        return max(self.done, *self.written(), 0)
 
     def product(self, core: HarmoniaCore, events: Iterable[Event]) -> None:
         """Go through one product.
@@ -118,15 +128,36 @@ class Timeline:
         events : iterable of Event
             In order.
         """
+        for _ in self.spans(core, events):
+            pass
+
+    def spans(self, core: HarmoniaCore, events: Iterable[Event]) -> Iterator[Span | None]:
+        """Go through one product, event by event.
+
+        Parameters
+        ----------
+        core : HarmoniaCore
+            Its configuration.
+        events : iterable of Event
+            In order.
+
+        Yields
+        ------
+        Span or None
+            When an event is worked on; of a store only from when on. None: of a dispatch, which the array does.
+        """
         shape, self._new = (-(-core.rows // ROWS), core.columns), False
+        self._released = 0, 0  # from when on the keys of the last offsets leave, and when all have
         self._bits = bits_of(core)
         self._there: np.ndarray = np.zeros(shape, np.int64)  #: when each column of 8 rows has left the last part
         self._first: np.ndarray = np.zeros(shape, np.int64)  #: when the first column of the same event has
         self._direct = not vector_width(core.shape) and not core.shape.shifted
         for event in events:
             work = getattr(self, f"_{event.action.event}", None)
-            if work is not None:
-                work(core, event)
+            span: Span | None = None if work is None else work(core, event)
+            if span is not None and span.part != "store":
+                self.done = max(self.done, span.end, span.aligned[1])
+            yield span
 
     def _take(self, part: str, ready: int, clocks: int) -> tuple[int, int]:
         """The part works as soon as it is free: from this clock on, to that one."""
@@ -138,52 +169,61 @@ class Timeline:
     def _wait(self, name: str, clocks: int) -> None:
         self.waits = self.waits._replace(**{name: getattr(self.waits, name) + max(clocks, 0)})
 
-    def _load(self, core: HarmoniaCore, event: Event) -> None:
+    def _load(self, core: HarmoniaCore, event: Event) -> Span:
         """Into the buffer that the array does not read: that of the tile before the last one."""
         self._wait("buffer", self.tiles[0] - self.free["load"])
         bits = event.action.number * self._bits[0 if event.action.rows else 1]
         self.reads.append(self._take("load", self.tiles[0], self.rates.clocks(bits)))
         self._new = True
+        return Span("load", *self.reads[-1])
 
-    def _compute(self, core: HarmoniaCore, event: Event) -> None:
+    def _compute(self, core: HarmoniaCore, event: Event) -> Span:
         loaded = self.free["load"]
         self._wait("load", loaded - self.free["array"])
         start, end = self._take("array", loaded, event.cycles)
         self.tiles, self._new = (self.tiles[int(self._new)], end), False
         some = place(event.action)
         self._there[some], self._first[some] = end, start + event.cycles // event.passes - (COLUMNS - 1)
+        return Span("array", start, end)
 
-    def _fp2half(self, core: HarmoniaCore, event: Event) -> None:
-        self._stream("fp2half", event, event.action.number)
+    def _fp2half(self, core: HarmoniaCore, event: Event) -> Span:
+        return self._stream("fp2half", event, event.action.number)
 
-    def _bias(self, core: HarmoniaCore, event: Event) -> None:
-        self._stream("vector", event, self._lanes(event.action))
+    def _bias(self, core: HarmoniaCore, event: Event) -> Span:
+        return self._stream("vector", event, self._lanes(event.action))
 
-    def _stream(self, part: str, event: Event, clocks: int) -> None:
+    def _stream(self, part: str, event: Event, clocks: int) -> Span:
         """A part that takes columns as they come: it ends a clock behind the last one, or later."""
         some = place(event.action)
         start, end = self._take(part, int(self._first[some].min()), clocks)
         self.free[part] = max(end, int(self._there[some].max()) + 1)
         self._there[some], self._first[some] = self.free[part], start + 1
+        return Span(part, start, self.free[part])
 
-    def _vector(self, core: HarmoniaCore, event: Event) -> None:
-        self._whole("vector", event)
+    def _vector(self, core: HarmoniaCore, event: Event) -> Span:
+        return self._whole("vector", event)
 
-    def _offset(self, core: HarmoniaCore, event: Event) -> None:
-        self._whole("offset", event)
+    def _offset(self, core: HarmoniaCore, event: Event) -> Span:
+        span = self._whole("offset", event)
+        self._released = span.start + 1, span.end
+        return span
 
-    def _whole(self, part: str, event: Event) -> None:
+    def _whole(self, part: str, event: Event) -> Span:
         """Heads, rows of scores or tokens, once they are in the temporary SRAM."""
         some = place(event.action)
         start, end = self._take(part, int(self._there[some].max()), self._lanes(event.action))
         self._there[some], self._first[some] = end, start + 1
+        return Span(part, start, end)
 
     def _lanes(self, action: Action) -> int:
         return -(-action.rows * action.columns // self.rates.lanes)
 
-    def _convert(self, core: HarmoniaCore, event: Event) -> None:
+    def _convert(self, core: HarmoniaCore, event: Event) -> Span:
         """Into a bank as columns come, then through the aligner, which both banks share [harmonia §IV-C]."""
         some, clocks = place(event.action), columns(core, event.action)
+        if core.shape.shifted:  # keys of the window leave once the last of them was seen
+            for clock, known in zip(self._released, (self._first, self._there), strict=True):
+                known[some] = np.maximum(known[some], clock)
         source = int(self._first[some].min() if self._direct else self._first[some].max())
         late = self.banks[0] - max(source, self.free["compare"])
         self._wait("bank", late)
@@ -194,17 +234,26 @@ class Timeline:
             for part in ("array", "fp2half"):
                 self.free[part] += start - source
         self._wait("aligner", self.free["align"] - end)
-        done = self._take("align", end, clocks)[1]
-        self.banks, self._there[some] = (self.banks[1], done), done
+        aligned = self._take("align", end, clocks)
+        self.banks, self._there[some] = (self.banks[1], aligned[1]), aligned[1]
+        return Span("compare", start, end, aligned)
 
-    def _store(self, core: HarmoniaCore, event: Event) -> None:
+    def _store(self, core: HarmoniaCore, event: Event) -> Span:
         clocks = self.rates.clocks(event.action.number * self._bits[2])
         self.busy["store"] += clocks
-        self.writes.append((int(self._there[place(event.action)].max()), clocks))
+        ready = int(self._there[place(event.action)].max())
+        self.writes.append((ready, clocks))
+        return Span("store", ready, ready + clocks)
 
-    def _written(self) -> int:
-        """Clock at which the last result is in the memory: results go between the reads, one after the other."""
-        clock, at = 0, 0
+    def written(self) -> list[int]:
+        """Clock at which each result is in the memory: results go between the reads, one after the other.
+
+        Returns
+        -------
+        list of int
+            By store, ascending.
+        """
+        clock, at, done = 0, 0, list[int]()
         for ready, left in self.writes:
             clock = max(clock, ready)
             while at < len(self.reads) and self.reads[at][0] < clock + left:
@@ -213,7 +262,8 @@ class Timeline:
                     left, clock = left - max(start - clock, 0), end
                 at += 1
             clock += left
-        return clock
+            done.append(clock)
+        return done
 
 
 def place(action: Action) -> tuple[slice, slice]:
@@ -235,7 +285,24 @@ def bits_of(core: HarmoniaCore) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def stepped(core: HarmoniaCore, states: Iterable[State]) -> Iterator[Event]:
-    """The events of one product as its states tell them."""
+    """Tell the events of one product from its states.
+
+    Parameters
+    ----------
+    core : HarmoniaCore
+        Its configuration.
+    states : iterable of State
+        After each event, from a core at reset.
+
+    Yields
+    ------
+    Event
+        In order, with the cycles that the array counted.
+
+    References
+    ----------
+    [harmonia §IV-A, Fig. 12]
+    """
     cycles = passes = 0
     for state in states:
         yield Event(core.action(state), state.cycles - cycles, state.passes - passes)

@@ -15,7 +15,7 @@ from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core import UNIT, HarmoniaCore
 from refemu.units.harmonia.harmonia_core.passes import wide_units
-from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, vector_width
+from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, plan, vector_width
 from refemu.units.harmonia.harmonia_core.ports import COUNTERS
 from refemu.units.harmonia.harmonia_core.timeline import Event
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
@@ -32,7 +32,7 @@ def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         port.name: array.reshape(len(array), port.lanes) for port, array in zip(core.ports.inputs, inputs, strict=True)
     }
     words, offset, tracked = _words(core, operands)
-    codes = _codes(core, 0 * words if core.kind == "final" else words)
+    codes = encoded(core, 0 * words if core.kind == "final" else words)
     costs = array_costs(core, operands.get("wide", np.zeros((len(words), 0), np.uint8)))
     answers = dict(zip(("sign", "mantissa", "exponent"), codes, strict=True))
     answers |= {"y": words, "offset": offset, "array_cycles": costs[:, 2], "array_words": costs[:, 1]}
@@ -43,17 +43,24 @@ def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
 
 def _words(core: HarmoniaCore, operands: Named) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """C of every product in FP16, (products, M, K), before its conversion, what its rows lost, and rows that chose."""
+    by_event, offset, tracked = stages(core, operands)
+    return np.ascontiguousarray([*by_event.values()][-1], np.uint16), offset, tracked
+
+
+def stages(core: HarmoniaCore, operands: Named) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """The same by event that writes the temporary SRAM, in order; what rows lost, and rows that chose."""
     shape = core.shape
     sums = _sums(core, operands)
     if core.bias_add == "accumulator":
         bias = fp16.to_f32(fp16.values(operands["bias"]))
         sums = (sums.view(np.float32) + bias[:, None]).view(np.uint32)
     words = fp16.bits(fp16_jit.to_f16(sums.view(np.float32)))
+    by_event = {"fp2half": words}
     if core.bias_add == "after":
-        words = biased(words, operands["bias"])
-    places = operands["position"].astype(np.int64) if core.positions == "port" else core.start + np.arange(core.rows)
+        by_event["bias"] = words = biased(words, operands["bias"])
+    places = positions(core, operands)
     if vector_width(shape):
-        words = vector(shape, core.base, words, places).astype(np.uint16, copy=False)
+        by_event["vector"] = words = vector(shape, core.base, words, places).astype(np.uint16, copy=False)
     inside = np.broadcast_to(np.count_nonzero(places < core.window, axis=-1), (len(words),))
     tracked = inside if core.waits else 0 * inside
     offset = operands.get("frozen", np.zeros((len(words), shape.columns), np.uint16)).copy()
@@ -61,8 +68,15 @@ def _words(core: HarmoniaCore, operands: Named) -> tuple[np.ndarray, np.ndarray,
         some = tracked == count
         offset[some] = k_offset_jit.select(core.offsets.rule, words[some][:, :count])[0]
     if shape.shifted:
-        words = k_offset_jit.shift(words, offset[:, None])
-    return np.ascontiguousarray(words, np.uint16), offset, tracked
+        by_event["offset"] = k_offset_jit.shift(words, offset[:, None])
+    return by_event, offset, tracked
+
+
+def positions(core: HarmoniaCore, operands: Named) -> np.ndarray:
+    """Of the rows: (products, M) from the port, else (M,)."""
+    if core.positions == "port":
+        return np.asarray(operands["position"].astype(np.int64))
+    return core.start + np.arange(core.rows)
 
 
 def _sums(core: HarmoniaCore, operands: Named) -> np.ndarray:
@@ -97,7 +111,7 @@ def _by_code(core: HarmoniaCore, codes: np.ndarray) -> np.ndarray:
     return codes[:, None] if core.kind == "score" else np.repeat(codes, LANES)[: core.inner]
 
 
-def _codes(core: HarmoniaCore, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def encoded(core: HarmoniaCore, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Signs, mantissas and exponents of C; groups of queries and keys end with their heads."""
     width = core.shape.head_dim
     heads = words.reshape(*words.shape[:2], core.shape.columns // width, width) if core.kind in HEADS else words
@@ -145,9 +159,12 @@ def _tile(seen: np.ndarray, groups: int, score: bool, columns: int, rows: bool) 
     return np.array([tiles * len(together), planes, tiles * cycles, macs], np.int64)
 
 
-def events(core: HarmoniaCore, wide: np.ndarray) -> Iterator[Event]:
-    """The events of one product for a `Timeline`, from its sizes alone; wide: the port, (rows, units), or empty."""
-    for action in core.plan:
+def events(core: HarmoniaCore, wide: np.ndarray, tracked: int | None = None) -> Iterator[Event]:
+    """The events of one product for a `Timeline`, from its sizes alone; wide: the port, (rows, units), or empty.
+
+    tracked: rows that choose the offsets; None: as rows stand from `start` on.
+    """
+    for action in core.plan if tracked is None else plan(core.shape._replace(tracked=tracked)):
         if action.event != "compute":
             yield Event(action)
         elif core.b_type != "mixed":

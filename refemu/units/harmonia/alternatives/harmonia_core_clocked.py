@@ -1,0 +1,107 @@
+"""Other answers to the decisions of harmonia_core_clocked, and of the core inside it."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from refemu.units.alternative import Alternative
+from refemu.units.harmonia.alternatives import harmonia_core
+from refemu.units.harmonia.harmonia_core import Rates, Schedule, Timeline
+from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
+
+PARAMETRIC = ("D-harmonia-7", "D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: answered by a parameter of the core
+
+
+class Serial(Timeline):
+    """A part begins when all others are done."""
+
+    def _take(self, part: str, ready: int, clocks: int) -> tuple[int, int]:
+        return super()._take(part, max(ready, *self.free.values()), clocks)
+
+
+class OneAfterTheOther(HarmoniaCoreClocked):
+    """Nothing overlaps."""
+
+    def timeline(self) -> Timeline:
+        return Serial()
+
+
+class Wide(HarmoniaCoreClocked):
+    """The vector unit and the K-offset generator take sixteen values in a clock."""
+
+    def timeline(self) -> Timeline:
+        return Timeline(Rates(lanes=16))
+
+
+class Slow(HarmoniaCoreClocked):
+    """Operands come at an eighth of the rate."""
+
+    def timeline(self) -> Timeline:
+        return Timeline(Rates(bytes_per_second=32 * 10**9))
+
+
+class Registered(HarmoniaCoreClocked):
+    """Columns leave through a register: a clock later."""
+
+    def planned(self, operands: Any) -> Schedule:
+        planned = super().planned(operands)
+        leaving = {clock + 1: column for clock, column in planned.leaving.items()}
+        return replace(planned, leaving=leaving, length=max(planned.length, 1 + max(leaving)))
+
+
+class Sent(HarmoniaCoreClocked):
+    """A product is closed with the last column that leaves, and what is left to write is not waited for."""
+
+    def planned(self, operands: Any) -> Schedule:
+        planned = super().planned(operands)
+        return replace(planned, length=1 + max(planned.leaving))
+
+
+class Restarted(HarmoniaCoreClocked):
+    """A start ends the product under way and begins another one."""
+
+    def begins(self, go: int) -> bool:
+        return bool(go)
+
+
+class Lasting(HarmoniaCoreClocked):
+    """`valid` stays until the next product begins."""
+
+    def stays_valid(self) -> int:
+        return int(self.state.valid)
+
+
+def _with(part: type[Any]) -> type[HarmoniaCoreClocked]:
+    """The clocked form whose core has the methods of `part` too, beside those that another such class gave it."""
+
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        super(changed, self).__init__(*args, **named)
+        kind = type(part.__name__, (part, type(self.core)), {})
+        self.core = kind(**{name: getattr(self, name) for name in inspect.signature(HarmoniaCoreClocked).parameters})
+
+    init.__signature__ = inspect.signature(HarmoniaCoreClocked.__init__)  # type: ignore[attr-defined]
+    names: dict[str, Any] = {"__init__": init, "__doc__": part.__doc__}
+    changed: type[Any] = type(f"{part.__name__}Clocked", (HarmoniaCoreClocked,), names)
+    return changed
+
+
+def _inner() -> Iterator[Alternative]:
+    """Other answers to the decisions of the core: other parameters than some ready ones, and classes."""
+    for each in harmonia_core.ALTERNATIVES:
+        if each.variant is not None:
+            yield replace(each, variant=_with(each.variant))
+        elif any(each.decision == decision for decision in PARAMETRIC):
+            yield each
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-arith-19", "go while busy begins another product", variant=Restarted),
+    Alternative("D-arith-21", "valid stays until the next product begins", variant=Lasting),
+    Alternative("D-harmonia-49", "nothing overlaps", variant=OneAfterTheOther),
+    Alternative("D-harmonia-50", "the vector unit takes sixteen values in a clock", variant=Wide),
+    Alternative("D-harmonia-50", "the memory has an eighth of the rate", variant=Slow),
+    Alternative("D-harmonia-54", "columns leave a clock later", variant=Registered),
+    Alternative("D-harmonia-55", "a product is closed with its last column", variant=Sent),
+    *_inner(),
+)

@@ -1,0 +1,5 @@
+"""One matrix product through the whole accelerator with a clock: a step is a clock of its timeline."""
+
+from refemu.units.harmonia.harmonia_core_clocked.unit import UNIT, HarmoniaCoreClocked, run
+
+__all__ = ["UNIT", "HarmoniaCoreClocked", "run"]
