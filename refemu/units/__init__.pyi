@@ -28,7 +28,7 @@ import refemu.units.harmonia.sub_pe
 import refemu.units.harmonia.v_grouper
 import refemu.units.kllm.clustering
 import refemu.units.kllm.concat
-import refemu.units.kllm.fp16_mac
+import refemu.units.kllm.fp16_mac.unit
 import refemu.units.kllm.functional
 import refemu.units.kllm.index_counter
 import refemu.units.kllm.index_function
@@ -420,9 +420,9 @@ class _Fp16MacResult(Result):
 class _Fp16MacRun(Protocol):
     def __call__(self, a: ArrayLike, b: ArrayLike, acc: ArrayLike, rm: ArrayLike | None = ..., *, rounding: Literal['fp16', 'fp16_fma'] = ..., direction: Literal['half_even', 'truncate', 'floor', 'ceil', 'half_away'] | Literal['dynamic'] = ..., ieee_flags: bool = ..., tininess: Literal['after', 'before'] = ..., inf_zero_nan: Literal['invalid', 'quiet'] = ...) -> _Fp16MacResult: ...
 
-class _Fp16MacUnit(Unit[refemu.units.kllm.fp16_mac.State, _Fp16MacResult]):
+class _Fp16MacUnit(Unit[refemu.units.kllm.fp16_mac.unit.State, _Fp16MacResult]):
     run: _Fp16MacRun
-    unit_class: type[refemu.units.kllm.fp16_mac.Fp16Mac]
+    unit_class: type[refemu.units.kllm.fp16_mac.unit.Fp16Mac]
     @cached_property
     def run_jit(self) -> _Fp16MacRun: ...
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from refemu.arith import prng
-from refemu.arith.ieee16 import DIRECTIONS
 from refemu.units.kllm import fp16_mac
+from refemu.units.kllm.fp16_mac import DIRECTIONS
 from tests.conformance.conftest import absent
+from tests.oracles import ieee
 
 TESTFLOAT = "testfloat/testfloat_f16_level1"
 EXPONENTS = (0x0000, 0x0400, 0x1000, 0x3400, 0x3800, 0x3C00, 0x4000, 0x4400, 0x6800, 0x7800, 0x7C00)
@@ -133,6 +134,18 @@ def test_testfloats_own_answers_and_flags(reference: Any) -> None:
         nan = (words & 0x7FFF > 0x7C00) & (result.y == 0x7E00)
 
         assert np.array_equal(result.y[~nan], words[~nan]) and np.array_equal(result.fflags, flags)
+
+
+@EVERY
+def test_the_oracle_of_the_unit_against_softfloat(softfloat: Any, direction: str) -> None:
+    """An oracle that is wrong would prove nothing."""
+    operands: Arrays = tuple(array[:2000] for array in drawn(20_000))  # type: ignore[assignment]
+    for tininess in ("after", "before"):
+        words, flags = answers(softfloat, operands, direction, tininess)
+        words = np.where(words & 0x7FFF > 0x7C00, np.uint16(0x7E00), words)
+        rows = zip(*(array.tolist() for array in operands), strict=True)
+        want = list(zip(words.tolist(), flags.tolist(), strict=True))
+        assert [ieee.fma(a, b, c, direction, tininess) for a, b, c in rows] == want
 
 
 def test_products_and_sums_by_themselves(softfloat: Any) -> None:

@@ -10,14 +10,13 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.units.alternative import Alternative, Answer, choices
 from refemu.units.config import Config
-from refemu.units.kllm.fp16_mac import DYNAMIC, ROUNDINGS, UNIT
+from refemu.units.kllm.fp16_mac import DYNAMIC, ONE, ROUNDINGS, UNIT
 
 _MODES = {
     "results saturate": fp16.Fp16Mode(overflow="saturate"),
     "subnormals are zeros": fp16.Fp16Mode(subnormals="flush"),
 }
-NV, OF, UF, NX = 16, 4, 2, 1
-QUIET = 0x200  #: bit of a NaN that does not signal
+OF, UF, NX = 4, 2, 1
 Inputs = Mapping[str, np.ndarray]
 
 
@@ -132,15 +131,6 @@ def _without_subnormals(words: np.ndarray) -> np.ndarray:
     return np.where(words & 0x7C00 == 0, words & 0x8000, words).astype(np.uint16)
 
 
-def _payload(config: Config, inputs: Inputs, result: Any) -> Any:
-    """The first NaN among acc, a and b is the result, quiet."""
-    y = result.y
-    for port in ("b", "a", "acc"):
-        word = np.asarray(inputs[port], np.uint16)
-        y = np.where(word & 0x7FFF > 0x7C00, word | QUIET, y)
-    return {"y": y.astype(np.uint16)}
-
-
 def _arms_order(config: Config, inputs: Inputs, result: Any) -> Any:
     """Bits of the flags the other way round: IOC, DZC, OFC, UFC, IXC from bit 0 up."""
     bits = [result.fflags >> place & 1 for place in range(5)]
@@ -155,9 +145,8 @@ def _exact_underflow(config: Config, inputs: Inputs, result: Any) -> Any:
 
 def _of_the_sum(config: Config, inputs: Inputs, result: Any) -> Any:
     """The product's flags are lost."""
-    one = np.full(len(result.product), 0x3C00, np.uint16)
-    other = _answers(config, inputs, a=result.product, b=one)
-    return {"fflags": other.fflags}
+    ones = np.full_like(result.product, ONE)
+    return {"fflags": _answers(config, inputs, a=result.product, b=ones).fflags}
 
 
 def _mode_of(says: str) -> Alternative:
@@ -185,7 +174,6 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     _by_flags("D-arith-2", "subnormal operands and results are zeros", _flushed),
     Alternative("D-arith-18", "overflow shows an overflowing product too", apply=PLAIN, answer=_product_overflows),
     Alternative("D-arith-18", "overflow shows every infinity", apply=PLAIN, answer=_any_infinity),
-    _by_flags("D-arith-1", "a NaN operand is the result, made quiet", _payload),
     _of_cores("D-arith-22", "rm counts as in x86: nearest, down, up, zero", partial(_coded, (0, 2, 3, 1, 4))),
     _of_cores("D-arith-22", "rm counts as in Arm: nearest, up, down, zero", partial(_coded, (0, 3, 2, 1, 4))),
     _of_cores("D-arith-22", "rm 4 is nearest even too", partial(_coded, (0, 1, 2, 3, 0))),

@@ -3,7 +3,7 @@
 Paper: [kllm §IV-A, Table I]: 32 of them a lane, for the reduction, the sparse path, the merge and the clustering.
 Decisions: D-kllm-3 (two roundings, not one: the product is rounded, then the sum), D-arith-18 (`overflow` is not IEEE's
 flag: it stays 0 where a product overflows and meets an infinity or a NaN).
-Options of cores made for IEEE 754, arithmetic of `arith.ieee16`: D-arith-2 (`direction`), D-arith-22 (port `rm`),
+Options of cores made for IEEE 754, in `ieee16`: D-arith-2 (`direction`), D-arith-22 (port `rm`),
 D-arith-23 (`ieee_flags`), D-arith-24 (`tininess`), D-arith-25 (`inf_zero_nan`), D-arith-26 (flags of two roundings).
 """
 
@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from refemu.arith import ieee16
 from refemu.arith.checks import Refused, require_bool, require_choice
-from refemu.arith.ieee16 import DIRECTIONS, Direction, Tininess
 from refemu.arith.scalar32 import odd_sum, pattern16, value16
 from refemu.units.kllm.cases import fp16_mac as fp16_mac_cases
+from refemu.units.kllm.fp16_mac import ieee16
+from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
-__all__ = ["ONE", "ROUNDINGS", "UNIT", "Direction", "Fp16Mac", "InfZeroNan", "Rounding", "State", "Tininess", "run"]
+__all__ = ["DYNAMIC", "ONE", "ROUNDINGS", "UNIT", "Fp16Mac", "InfZeroNan", "Rounding", "State", "run"]
 
 
 Rounding = Literal["fp16", "fp16_fma"]  #: Rounding of a multiply-accumulate: twice, or once

@@ -1,4 +1,4 @@
-"""Multiplication and addition of IEEE 754 on fp16 words, one at a time: five rounding directions, exception flags.
+"""Multiplication and addition of IEEE 754 on fp16 words: five rounding directions, exception flags. [kllm §IV-A]
 
 Every finite fp16 value is an integer times 2**-24, every product one times 2**-48, so results are exact integers until
 `rounding` rounds them, once. Decisions: D-arith-1 (one NaN), D-arith-23 (flags), D-arith-24 (tininess), D-arith-25

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.arith import fp16 as arrays
-from refemu.arith import ieee16
-from refemu.arith.ieee16 import DIRECTIONS, NV, NX, OF, UF
+from refemu.units.kllm.fp16_mac import ieee16
+from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, NV, NX, OF, UF
 from tests.oracles import fp16, ieee
 
 WORD = st.integers(0, 0xFFFF)
