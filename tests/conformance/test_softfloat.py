@@ -1,4 +1,4 @@
-"""`fp16_mac` of configuration `ieee` against Berkeley SoftFloat 3e (softfloatpy): results and all flags, in every direction.
+"""`fp16_mac`, configuration `ieee`, against Berkeley SoftFloat 3e (softfloatpy): results and flags, every direction.
 
 Results that are NaN are compared as "is NaN": refemu's is 0x7E00 (D-arith-1), SoftFloat's keeps a payload. Nothing else
 is left out. SoftFloat's codes of directions and its bits of flags are RISC-V's, as refemu's are. Operands: TestFloat's

@@ -57,8 +57,6 @@ def rounded(x: Fraction, zero: int, direction: str, tininess: str) -> tuple[int,
     return sign | word, (NX if inexact else 0) | (UF if tiny and inexact else 0)
 
 
-
-
 def zero_sum(first: int, second: int, direction: str) -> int:
     """Sign bit of an exact zero: both terms' own, else + but towards minus infinity."""
     if first == second:

@@ -183,7 +183,7 @@ def test_codes_of_the_direction_are_those_of_risc_v(run: Any) -> None:
     down = run(0xBC00, 0x3C00, 0x9000, range(5), direction="dynamic").y - 0xBC00
 
     assert (up.tolist(), down.tolist()) == ([0, 0, 0, 1, 1], [0, 0, 1, 0, 1])
-    with pytest.raises(Refused, match=r"fp16_mac: rm 5 is outside \[0, 4\]|fp16_mac.*rm.*5"):
+    with pytest.raises(Refused, match=r"fp16_mac: rm .*5"):
         run(0, 0, 0, 5, direction="dynamic")
 
 
@@ -206,15 +206,13 @@ def test_flags_are_in_the_order_of_risc_v(run: Any) -> None:
 def test_infinity_times_zero_plus_a_quiet_nan(run: Any) -> None:
     """D-arith-25: NV as in RISC-V, or as in x86 nothing; a signalling NaN raises it in both."""
     for choice, flags in (("invalid", [16, 16, 16]), ("quiet", [0, 16, 16])):
-        result = run(
-            0x7C00, 0, [0x7E01, 0x7D00, 0x3C00], rounding="fp16_fma", ieee_flags=True, inf_zero_nan=choice
-        )
+        result = run(0x7C00, 0, [0x7E01, 0x7D00, 0x3C00], rounding="fp16_fma", ieee_flags=True, inf_zero_nan=choice)
         assert result.fflags.tolist() == flags and result.y.tolist() == [0x7E00] * 3
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_two_roundings_raise_the_flags_of_both(run: Any) -> None:
-    """D-arith-26: an overflowing product and a clash of infinities; an inexact product in an exact sum; infinity * 0."""
+    """D-arith-26: an overflowing product that meets an infinity; an inexact product in an exact sum; infinity * 0."""
     a, b, acc = [0x7BFF, 0x3C01, 0x7C00], [0x7BFF, 0x3C01, 0x0000], [0xFC00, 0x0000, 0x7E01]
     separate, fused = (run(a, b, acc, rounding=name, ieee_flags=True) for name in ("fp16", "fp16_fma"))
 
@@ -228,7 +226,7 @@ def test_options_that_nothing_shows_are_refused() -> None:
             Fp16Mac(**wrong)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="inf_zero_nan is a choice of the fused unit, got rounding 'fp16'"):
         Fp16Mac(ieee_flags=True, inf_zero_nan="quiet")
-    with pytest.raises(Refused, match="direction must be one of 'half_even', 'truncate', .* 'dynamic', got 'half_up'"):
+    with pytest.raises(Refused, match=r"direction must be one of 'half_even', 'truncate', .* 'dynamic', got 'half_up'"):
         Fp16Mac(direction="half_up")  # type: ignore[arg-type]
     with pytest.raises(Refused, match="multiply_add needs a fixed direction, got 'dynamic'"):
         Fp16Mac(direction="dynamic").multiply_add(0, 0, 0)

@@ -177,7 +177,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     _of_cores("D-arith-22", "rm counts as in x86: nearest, down, up, zero", partial(_coded, (0, 2, 3, 1, 4))),
     _of_cores("D-arith-22", "rm counts as in Arm: nearest, up, down, zero", partial(_coded, (0, 3, 2, 1, 4))),
     _of_cores("D-arith-22", "rm 4 is nearest even too", partial(_coded, (0, 1, 2, 3, 0))),
-    _of_cores("D-arith-22", "terms that cancel leave +0 in every direction", _positive_zero),
+    _of_cores("D-arith-2", "terms that cancel leave +0 in every direction", _positive_zero),
     _by_flags("D-arith-23", "flags in Arm's order, NV at bit 0", _arms_order),
     _by_flags("D-arith-23", "UF wherever the result is subnormal", _exact_underflow),
     *_choices("D-arith-24", "tininess", "after", "before", "after"),

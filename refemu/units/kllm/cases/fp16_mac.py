@@ -118,7 +118,9 @@ def _about_normal() -> Inputs:
 def _about_largest() -> Inputs:
     """65504 plus parts of 32, and products about 65536."""
     sums = _grid([0x4B00, 0x4BFF, 0x4C00, 0x4C01, 0x4E00, 0x5000], [0x3C00], [0x7BFF, 0x7BFE])
-    factors = columns(a=[0x7800, 0x7BFF, 0x7BFF, 0x5BFF, 0x5C00, 0x7C00], b=[0x4000, 0x3C01, 0x7BFF, 0x5BFF, 0x5BFF, 0x3C00])
+    factors = columns(
+        a=[0x7800, 0x7BFF, 0x7BFF, 0x5BFF, 0x5C00, 0x7C00], b=[0x4000, 0x3C01, 0x7BFF, 0x5BFF, 0x5BFF, 0x3C00]
+    )
     acc = [0x0000, 0xCC00, 0xD000, 0xD010, 0xFBFF, 0xFC00, 0x7BFF, 0x0001, 0x8001]
     products = {port: np.repeat(array, len(acc)) for port, array in factors.items()} | {"acc": np.tile(acc, 6)}
     return _negated(_joined(sums, products))
@@ -126,11 +128,15 @@ def _about_largest() -> Inputs:
 
 def _not_numbers() -> Inputs:
     quiet = [0x7E00, PAYLOAD, SIGNALLING, 0xFC01]
-    alone = _joined(_grid(quiet, [0x3C00], [0x3C00]), _grid([0x3C00], quiet, [0x3C00]), _grid([0x3C00], [0x3C00], quiet))
+    alone = _joined(
+        _grid(quiet, [0x3C00], [0x3C00]), _grid([0x3C00], quiet, [0x3C00]), _grid([0x3C00], [0x3C00], quiet)
+    )
     undefined = columns(a=[0x7C00, 0x0000, 0xFC00, 0x8000], b=[0x8000, 0x7C00, 0x0000, 0xFC00], acc=0)
     acc = [*quiet, 0x3C00, 0x7C00, 0x0000]
     beside = {port: np.repeat(array, len(acc)) for port, array in undefined.items()} | {"acc": np.tile(acc, 4)}
-    return _joined(alone, beside, columns(a=[0x7C00, 0x7C00, 0x7BFF], b=[0x3C00, 0x3C00, 0x7BFF], acc=[0xFC00, 0x7C00, 0xFC00]))
+    return _joined(
+        alone, beside, columns(a=[0x7C00, 0x7C00, 0x7BFF], b=[0x3C00, 0x3C00, 0x7BFF], acc=[0xFC00, 0x7C00, 0xFC00])
+    )
 
 
 def _near_one(drawn: Inputs) -> Inputs:

@@ -35,9 +35,7 @@ def _in_directions(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, 
     mode = rm[0] if rm else np.full(a.size, DIRECTIONS.index(mac._fixed()), np.uint8)
     flags = last if mac.ieee_flags else np.empty(a.size, np.uint8)
     quiet = mac.inf_zero_nan == "quiet"
-    multiply_add_all(
-        a, b, acc, mode, mac.rounding == "fp16_fma", mac.tininess == "before", quiet, products, y, flags
-    )
+    multiply_add_all(a, b, acc, mode, mac.rounding == "fp16_fma", mac.tininess == "before", quiet, products, y, flags)
     if mac.ieee_flags:
         return y.size, int(np.count_nonzero(flags & 4))
     last[:] = ~_is_infinite_or_nan(a) & ~_is_infinite_or_nan(b) & ~_is_infinite_or_nan(acc) & _is_infinite_or_nan(y)

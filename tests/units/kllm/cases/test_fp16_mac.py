@@ -44,7 +44,9 @@ def test_edges_raise_every_flag_in_every_direction(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IEEE)
-@pytest.mark.parametrize("start", ["a quarter", "results about the smallest", "results about the largest", "signed zeros"])
+@pytest.mark.parametrize(
+    "start", ["a quarter", "results about the smallest", "results about the largest", "signed zeros"]
+)
 def test_rows_of_an_edge_are_one_step_in_every_direction(name: str, start: str) -> None:
     """No two directions agree in all of them, but for zeros, where all agree except "floor"."""
     block = edge(name, start)
