@@ -184,3 +184,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     *_choices("D-arith-25", "inf_zero_nan", "invalid", "quiet", "invalid"),
     Alternative("D-arith-26", "flags are those of the sum alone", apply=SEPARATE, answer=_of_the_sum),
 )
+#: Decisions that no committed row shows
+UNOBSERVABLE = {
+    "D-arith-1": "Sets hold one NaN, to which every answer is brought. Devices with other payloads are in class `words`."
+}
