@@ -186,5 +186,5 @@ ALTERNATIVES: tuple[Alternative, ...] = (
 )
 #: Decisions that no committed row shows
 UNOBSERVABLE = {
-    "D-arith-1": "Sets hold one NaN, to which every answer is brought. Devices with other payloads are in class `words`."
+    "D-arith-1": "Sets have one NaN, to which answers are brought; devices with other payloads are in class `words`."
 }

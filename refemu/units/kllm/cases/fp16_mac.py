@@ -49,11 +49,11 @@ def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "one rounding leaves what two lose; a sum that float32 alone rounds wrongly"
         yield Cases(kind, why, _in_each(codes, _once_or_twice()), "D-kllm-3")
         why = "a quarter, a half and three quarters of a unit in the last place, exact and a little more, both signs"
-        yield Cases(kind, why, _in_each(codes, _ties()), "D-arith-22")
+        yield Cases(kind, why, _in_each(codes, _ties()), "D-arith-2")
         why = "results about the smallest normal number, exact and not: tiny before a rounding, or after it"
         yield Cases(kind, why, _in_each(codes, _about_normal()), "D-arith-24")
         why = "results about the largest number: infinity, or the way back to 65504, by direction"
-        yield Cases(kind, why, _in_each(codes, _about_largest()), "D-arith-22")
+        yield Cases(kind, why, _in_each(codes, _about_largest()), "D-arith-2")
         why = "signed zeros, and sums that cancel"
         yield Cases(kind, why, _in_each(codes, _grid([0, 0x8000, 0x3C00, 0xC200], *[[0, 0x8000, 0x3C00, 0xBC00]] * 2)))
         why = "NaN, quiet and signalling, in each operand, and infinity * 0 beside them"

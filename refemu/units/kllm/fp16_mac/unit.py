@@ -103,17 +103,33 @@ class Fp16Mac(Stepped[State]):
 
     def step(self, a: int, b: int, acc: int, rm: int | None = None) -> State:
         """Execute one step on fp16 words; `rm` where the direction is dynamic."""
-        return self._open(*(self.accept(a, b, acc) if rm is None else self.accept(a, b, acc, rm)))
+        if rm is None:
+            return self._open(*self.accept(a, b, acc))
+        return self._open(*self.accept(a, b, acc, rm))
 
-    def _open(self, *inputs: int) -> State:
+    def _open(self, a: int, b: int, acc: int, *rm: int) -> State:
+        if not self.plain:
+            return self._in_direction(a, b, acc, *rm)
+        product, y = self.multiply_add(a, b, acc)
+        overflow = _overflows(a, b, acc, y)
+        self.state = self.latched(
+            a,
+            b,
+            acc,
+            event="mac",
+            product=product,
+            y=y,
+            overflow=overflow,
+            macs=self.state.macs + 1,
+            overflows=self.state.overflows + overflow,
+        )
+        return self.state
+
+    def _in_direction(self, *inputs: int) -> State:
+        """`_open` of a unit with directions or flags; a fourth input is the code of the direction."""
         a, b, acc, *rm = inputs
-        flags = overflow = 0
-        if self.plain:
-            product, y = self.multiply_add(a, b, acc)
-        else:
-            product, y, flags = self.ieee(a, b, acc, DIRECTIONS[rm[0]] if rm else self._fixed())
-        if not self.ieee_flags:
-            overflow = int(_is_finite(a) and _is_finite(b) and _is_finite(acc) and not _is_finite(y))
+        product, y, flags = self.ieee(a, b, acc, DIRECTIONS[rm[0]] if rm else self._fixed())
+        overflow = 0 if self.ieee_flags else _overflows(a, b, acc, y)
         self.state = self.latched(
             *inputs,
             event="mac",
@@ -206,6 +222,11 @@ class Fp16Mac(Stepped[State]):
         for a, b in factors:
             _, y = self.multiply_add(a, b, y)
         return y
+
+
+def _overflows(a: int, b: int, acc: int, y: int) -> int:
+    """Whether words are finite and their result is not (D-arith-18)."""
+    return int(_is_finite(a) and _is_finite(b) and _is_finite(acc) and not _is_finite(y))
 
 
 def _is_finite(word: int) -> bool:
