@@ -50,6 +50,7 @@ test test-long test-slow:
 
 # the folder of their outputs is REFEMU_ORACLE; a machine without it skips the tests and says so, and CI fails
 conformance:
+	@$(PYTHON) tools/bootstrap.py $(VENV) conformance
 	@$(MAKE) --no-print-directory test PYTEST=tests/conformance
 
 # PYTHONS=--digests leaves out the tests

@@ -17,6 +17,7 @@ OLDEST, NEWEST = (3, 11), (3, 14)
 CONTAINS = {
     "models": {"models"},
     "test": {"models", "test"},
+    "conformance": {"models", "test", "conformance"},
     "dev": {"models", "test", "dev"},
     "bench": {"models", "bench"},
     "rtl": {"rtl"},
@@ -30,7 +31,7 @@ def main() -> None:
     done = stamp.read_text().split() if stamp.exists() else []
     if done[:1] == [key()] and CONTAINS[extra] <= set(done[1:]):
         return
-    if extra in ("test", "dev"):
+    if extra in ("test", "conformance", "dev"):
         require_compiler()
     if not (venv / "bin" / "python").exists():
         make_environment(venv)

@@ -30,7 +30,7 @@ import refemu.units.harmonia.sub_pe
 import refemu.units.harmonia.v_grouper
 import refemu.units.kllm.clustering
 import refemu.units.kllm.concat
-import refemu.units.kllm.fp16_mac
+import refemu.units.kllm.fp16_mac.unit
 import refemu.units.kllm.functional
 import refemu.units.kllm.index_counter
 import refemu.units.kllm.index_function
@@ -414,17 +414,18 @@ class _FlintDecoderUnit(Unit[refemu.units.olive.flint_decoder.State, _FlintDecod
 
 class _Fp16MacResult(Result):
     y: numpy.ndarray
-    overflow: numpy.ndarray
+    overflow: numpy.ndarray | None
     product: numpy.ndarray
+    fflags: numpy.ndarray | None
     macs: int
     overflows: int
 
 class _Fp16MacRun(Protocol):
-    def __call__(self, a: ArrayLike, b: ArrayLike, acc: ArrayLike, *, rounding: Literal['fp16', 'fp16_fma'] = ...) -> _Fp16MacResult: ...
+    def __call__(self, a: ArrayLike, b: ArrayLike, acc: ArrayLike, rm: ArrayLike | None = ..., *, rounding: Literal['fp16', 'fp16_fma'] = ..., direction: Literal['half_even', 'truncate', 'floor', 'ceil', 'half_away'] | Literal['dynamic'] = ..., ieee_flags: bool = ..., tininess: Literal['after', 'before'] = ..., inf_zero_nan: Literal['invalid', 'quiet'] = ...) -> _Fp16MacResult: ...
 
-class _Fp16MacUnit(Unit[refemu.units.kllm.fp16_mac.State, _Fp16MacResult]):
+class _Fp16MacUnit(Unit[refemu.units.kllm.fp16_mac.unit.State, _Fp16MacResult]):
     run: _Fp16MacRun
-    unit_class: type[refemu.units.kllm.fp16_mac.Fp16Mac]
+    unit_class: type[refemu.units.kllm.fp16_mac.unit.Fp16Mac]
     @cached_property
     def run_jit(self) -> _Fp16MacRun: ...
 

@@ -26,7 +26,7 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
     names = [[port.name for port in ports.outputs + ports.state] for ports in configurations]
     fields: list[Any] = [
         (name, np.ndarray) if all(name in each for each in names) else (name, np.ndarray | None, None)
-        for name in max(names, key=len)
+        for name in dict.fromkeys(name for each in sorted(names, key=len, reverse=True) for name in each)
     ]
     counts = [(name, int) for name in counters]
     namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters."}

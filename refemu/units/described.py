@@ -100,7 +100,8 @@ def _constructor(unit: Any, title: str) -> str:
 
 def _results(unit: Any, ports: Ports) -> Iterable[str]:
     """One line per output and register, then one for the counters."""
-    known = {port.name: port for port in ports.outputs + ports.state}
+    others = [unit.ports(config) for config in unit.configs.values()]
+    known = {port.name: port for each in (*others, ports) for port in each.outputs + each.state}
     names = [field.name for field in dataclasses.fields(unit.result)]
     for name in names:
         if name in known:

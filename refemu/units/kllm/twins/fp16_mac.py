@@ -1,15 +1,23 @@
-"""Compiled twin of fp16_mac: all steps in float32, rounded by the kernels of `arith`. [kllm §IV-A]"""
+"""Compiled twin of fp16_mac: all steps in float32, rounded by the kernels of `arith`. [kllm §IV-A]
+
+In other directions than to nearest even, and where flags are asked for, all steps are integers.
+"""
 
 import numpy as np
 
 from refemu.arith import fp16, fp16_jit
 from refemu.units.derived import Arrays, twin
-from refemu.units.kllm.fp16_mac import UNIT, Fp16Mac
+from refemu.units.kllm.fp16_mac import DIRECTIONS, UNIT, Fp16Mac
+from refemu.units.kllm.kernels.fp16_mac import multiply_add_all
 
 
 @twin(UNIT)
 def run(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     """Every step by itself."""
+    return _nearest_even(mac, inputs, outputs) if mac.plain else _in_directions(mac, inputs, outputs)
+
+
+def _nearest_even(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     a, b, acc = (fp16_jit.to_f32(fp16.values(array)) for array in inputs)
     y, overflow, products = outputs
     with np.errstate(all="ignore"):
@@ -19,3 +27,20 @@ def run(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     y[:] = fp16.to_f16(total).view(np.uint16)
     overflow[:] = np.isfinite(a) & np.isfinite(b) & np.isfinite(acc) & ~np.isfinite(total)
     return total.size, int(np.count_nonzero(overflow))
+
+
+def _in_directions(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
+    a, b, acc, *rm = inputs
+    y, last, products = outputs
+    mode = rm[0] if rm else np.full(a.size, DIRECTIONS.index(mac._fixed()), np.uint8)
+    flags = last if mac.ieee_flags else np.empty(a.size, np.uint8)
+    quiet = mac.inf_zero_nan == "quiet"
+    multiply_add_all(a, b, acc, mode, mac.rounding == "fp16_fma", mac.tininess == "before", quiet, products, y, flags)
+    if mac.ieee_flags:
+        return y.size, int(np.count_nonzero(flags & 4))
+    last[:] = ~_is_infinite_or_nan(a) & ~_is_infinite_or_nan(b) & ~_is_infinite_or_nan(acc) & _is_infinite_or_nan(y)
+    return y.size, int(np.count_nonzero(last))
+
+
+def _is_infinite_or_nan(words: np.ndarray) -> np.ndarray:
+    return words & 0x7C00 == 0x7C00
