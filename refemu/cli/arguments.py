@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         _diff,
         _explain,
         _grade,
+        _report,
         _export,
         _step,
         _machine,
@@ -189,6 +190,38 @@ def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--strict", action="store_true", help="exit with 1 at any hole, and where a fault is undecided"
     )
+
+
+def _report(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    help = "a folder of sets and answers, judged: JUnit XML, JSON and an HTML page"
+    command = commands.add_parser(
+        "report",
+        help=help,
+        description=help,
+        epilog="Example: refemu report vec --grade none --html report.html. Answers to the set vec/S are "
+        "vec/S.answers.npz and vec/S/answers.npz (or .mem, .csv, .jsonl), build/dut.mem and build/*.log of the bench "
+        "beside it, and what pytest --refemu-save kept. Exit codes: 0 every set passes, 1 a device differs, 2 a set "
+        "has no answer, or something cannot be read.",
+    )
+    command.set_defaults(module="report")
+    command.add_argument("folder", type=_path, metavar="RUN_DIR", help="folder of sets, answers, benches, campaigns")
+    command.add_argument(
+        "--grade",
+        choices=("fast", "all", "none"),
+        default="fast",
+        help="classes of faults: bits, lanes, order, words; all that `grade` tries by default; none; default fast",
+    )
+    for form, name, more in (
+        ("junit", "report.xml", ""),
+        ("json", "report.json", " or -"),
+        ("html", "report.html", ""),
+    ):
+        command.add_argument(
+            f"--{form}",
+            type=_path,
+            metavar="FILE",
+            help=f"the {form} report{more}; without any of the three, all into RUN_DIR, this as {name}",
+        )
 
 
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
