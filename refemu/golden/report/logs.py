@@ -16,6 +16,7 @@ KEPT = 20  #: lines of a log that a report shows
 ROWS = 1 << 16  #: failing rows that are read
 LINE = 1 << 16  #: characters of a line that are read
 _PASS = re.compile(r"PASS (\d{1,18}) rows of ([a-z0-9_-]+), sha256 ([0-9a-f]{64})")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _FAIL = re.compile(r"\bFAIL\b")
 #: what only a bench of refemu says
 _OURS = re.compile(r"\bFAIL (row \d+:|\d+ of \d+ rows |stopped;|the simulation ended|no sentinel|this bench is of)")
@@ -56,7 +57,8 @@ def read(path: Path) -> Log:
     failed: list[str] = []
     words: dict[int, tuple[str, str]] = {}
     with path.open(encoding="utf-8", errors="backslashreplace") as stream:
-        while line := stream.readline(LINE):
+        while raw := stream.readline(LINE):
+            line = _COLOUR.sub("", raw)
             if said := _PASS.match(line):
                 passed = int(said[1]), said[2], said[3]
             if failing := bool(_FAIL.search(line)):

@@ -50,7 +50,7 @@ def test_the_file_is_valid_and_counts(judged: Regression) -> None:
 def test_what_is_skipped_and_what_is_an_error(run: Path) -> None:
     (run / "olive_mac-wrap" / "answers.npz").unlink()
     (run / "ovp_decoder-int4.answers.npz").write_bytes(b"PK")
-    (run / "stray.log").write_text("FAIL 3 of 4 rows differ\n")
+    (run / "stray.log").write_text("FAIL 3 of 4 rows differ\x07\n")
     campaign(run / "c")
     (run / "c" / "outlier_decoder-e2m1" / "random-00000000" / "vectors.npz").unlink()
     root = ET.fromstring(junit.text(regression(run, "none")).encode())
@@ -58,6 +58,8 @@ def test_what_is_skipped_and_what_is_an_error(run: Path) -> None:
     outcomes = {suite.attrib["name"]: [each.tag for case in suite.iter("testcase") for each in case] for suite in root}
 
     assert outcomes["olive_mac-wrap"] == ["skipped"] and outcomes["ovp_decoder-int4"] == ["error"]
+    (failure,) = [each for each in root.iter("failure") if "3 of 4" in str(each.text)]
+    assert failure.text == failure.attrib["message"] == r"FAIL 3 of 4 rows differ\x07"
     assert outcomes["campaign c"] == ["error"] and outcomes["logs of no set that is here"] == ["failure"]
 
 

@@ -33,6 +33,8 @@ endmodule
         (f" PASS 12 rows of a-b, sha256 {DIGEST}\n", "the simulation ended and the bench did not say PASS"),
         ("", "the simulation ended and the bench did not say PASS"),
         (f"PASS 12 rows of a-b, sha256 {DIGEST}\nFAIL row 3: x\n", "FAIL row 3: x"),
+        (f"\x1b[32mPASS 12 rows of a-b, sha256 {DIGEST}\x1b[0m\n", ""),
+        ("\x1b[31mFAIL row 3: x\x1b[0m\n", "FAIL row 3: x"),
         ("%Fatal: tb.v:3: FAIL no sentinel in stim.mem\n", "%Fatal: tb.v:3: FAIL no sentinel in stim.mem"),
     ],
 )
