@@ -1,5 +1,6 @@
 """Campaigns of a regression: which of the sets that a request promises are there."""
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from refemu import __version__
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.golden.campaign import folder as folders
-from refemu.golden.campaign.plan import RandomRequest
+from refemu.golden.campaign.plan import SHARDS, RandomRequest
 from refemu.golden.campaign.shards import LIST, slug
 from refemu.golden.report import places
 
@@ -37,9 +38,11 @@ def read(folder: Path, path: str) -> Campaign:
             stated = json.loads((folder / folders.REQUEST).read_bytes())
             if stated["schema"] != folders.SCHEMA or stated["refemu_version"] != __version__:
                 raise Refused(f"{path}: is of schema {stated['schema']}, refemu {stated['refemu_version']}")
-            expected = list(_shards(stated["request"]))
+            expected = list(itertools.islice(_shards(stated["request"]), SHARDS + 1))
+            if len(expected) > SHARDS:
+                raise Refused(f"{path}: promises more than {SHARDS} shards")
             missing = tuple(name for name, kept in expected if not _is_there(folder / name, kept))
-    except Refused as refusal:
+    except (Refused, OSError) as refusal:
         return Campaign(path, 0, (), str(refusal))
     reason = f"{len(missing)} of {len(expected)} shards are missing" if missing else ""
     return Campaign(path, len(expected), missing, reason)
