@@ -197,8 +197,8 @@ def regression(rng: Random, samples: Samples, folder: Path) -> Job:
     }
     wrong = rng.choice(list(files))
     for path, data in files.items():
-        path.write_bytes(damaged(rng, data) if path == wrong and rng.random() < 0.7 else data)
-    if wrong.name == "campaign.json":
+        path.write_bytes(damaged(rng, data) if path == wrong and path.suffix != ".json" else data)
+    if wrong.suffix == ".json":
         _with_json(rng, wrong)
     return Job(["report", str(root), "--grade", rng.choice(("none", "none", "none", "fast"))])
 
