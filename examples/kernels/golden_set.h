@@ -82,9 +82,11 @@ static size_t golden_compare(const struct golden_output *outputs, size_t count, 
                 size_t at = row * outputs[n].lanes + lane, size = outputs[n].size;
                 uint64_t got = golden_value(outputs[n].got, at, size), want = golden_value(outputs[n].want, at, size);
                 uint64_t care = outputs[n].care ? golden_value(outputs[n].care, at, size) : UINT64_MAX;
-                if ((got ^ want) & care && !told[n]++)
+                if ((got ^ want) & care && !told[n]) {
+                    told[n] = 1;
                     printf("row %zu, %s[%zu]: got 0x%llx, want 0x%llx\n", row, outputs[n].name, lane,
                            (unsigned long long)got, (unsigned long long)want);
+                }
                 wrong |= ((got ^ want) & care) != 0;
             }
         differ += wrong;

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         _diff,
         _explain,
         _grade,
+        _report,
         _export,
         _step,
         _machine,
@@ -67,7 +68,9 @@ def _list(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "show", "the code table of a format, or one code field by field")
-    command.add_argument("format", metavar="FORMAT", help="a name of `refemu list formats`, such as INT4; or `page`")
+    command.add_argument(
+        "format", metavar="FORMAT", help="a name of `refemu list formats`, such as INT4; `page`; or D-olive-19"
+    )
     command.add_argument(
         "code", nargs="?", metavar="CODE", help="0b0101, 0x5 or 5; of a pair format the packed pair; or K8V4"
     )
@@ -160,9 +163,12 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _explain(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(
-        commands, "explain", "the decisions of a unit, and the other answers that `diff --explain` tries"
+        commands,
+        "explain",
+        "the decisions of a unit, and the other answers that `diff --explain` tries; or one decision in full",
     )
-    command.add_argument("unit", metavar="UNIT", help="NAME, NAME:CONFIG or NAME:parameter=value,...")
+    command.epilog = "Example: refemu explain ovp_decoder; refemu explain D-olive-19"
+    command.add_argument("unit", metavar="UNIT", help="NAME, NAME:CONFIG or NAME:parameter=value,...; or D-olive-19")
     _word(command, "--config", "C", "a configuration, or parameter=value,...; default the first")
     command.add_argument("--set", type=_path, metavar="SET", help="a golden set: also count its rows that tell each")
 
@@ -191,6 +197,38 @@ def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
 
 
+def _report(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    help = "a folder of sets and answers, judged: JUnit XML, JSON and an HTML page"
+    command = commands.add_parser(
+        "report",
+        help=help,
+        description=help,
+        epilog="Example: refemu report vec --grade none --html report.html. Answers to the set vec/S are "
+        "vec/S.answers.npz and vec/S/answers.npz (or .mem, .csv, .jsonl), build/dut.mem and build/*.log of the bench "
+        "beside it, and what pytest --refemu-save kept. Exit codes: 0 every set passes, 1 a device differs, 2 a set "
+        "has no answer, or something cannot be read.",
+    )
+    command.set_defaults(module="report")
+    command.add_argument("folder", type=_path, metavar="RUN_DIR", help="folder of sets, answers, benches, campaigns")
+    command.add_argument(
+        "--grade",
+        choices=("fast", "all", "none"),
+        default="fast",
+        help="classes of faults: bits, lanes, order, words; all that `grade` tries by default; none; default fast",
+    )
+    for form, name, more in (
+        ("junit", "report.xml", ""),
+        ("json", "report.json", " or -"),
+        ("html", "report.html", ""),
+    ):
+        command.add_argument(
+            f"--{form}",
+            type=_path,
+            metavar="FILE",
+            help=f"the {form} report{more}; without any of the three, all into RUN_DIR, this as {name}",
+        )
+
+
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "export", "sets in the forms of other tools")
     forms = command.add_subparsers(metavar="FORM", dest="form", required=True)
@@ -202,12 +240,15 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         form_parser = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
         form_parser.add_argument("set", metavar="SET", help="directory of the set")
         form_parser.add_argument("-o", "--out", type=_path, metavar="FILE", help="default: standard output")
-    rtl = _named(forms, "rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set")
-    rtl.add_argument("unit", metavar="UNIT", help=UNIT)
-    _word(rtl, "--config", "C", "a configuration, or parameter=value,...; default the first")
-    rtl.add_argument(
-        "-o", "--out", required=True, type=_path, metavar="DIR", help="benches and sources that are there stay"
-    )
+    for form, what in (
+        ("rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set"),
+        ("c", "a C function to fill in, its check, golden_set.h, and the golden set"),
+    ):
+        bench = _named(forms, form, what)
+        bench.add_argument("unit", metavar="UNIT", help=UNIT)
+        _word(bench, "--config", "C", "a configuration, or parameter=value,...; default the first")
+        help = "what is there and yours stays"
+        bench.add_argument("-o", "--out", required=True, type=_path, metavar="DIR", help=help)
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:

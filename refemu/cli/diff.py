@@ -6,13 +6,11 @@ from typing import Any
 
 from refemu.cli.output import print_json
 
-WIDE = 4  #: lanes of an input that are shown
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; returns 0 if every compared bit is equal, else 1."""
     from refemu import golden
-    from refemu.golden.files import masks
+    from refemu.golden.compare import wording
 
     if arguments.cases:
         return _cases(arguments)
@@ -22,34 +20,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.write_missing and difference.verdict:
         _write_missing(arguments, difference)
     if arguments.json:
-        print_json(_json(difference))
-        return int(not difference.equal)
-    if difference.not_compared:
-        print(f"not compared, the answer lacks them: {', '.join(difference.not_compared)}")
-    if difference.first is None:
-        print(
-            f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}"
-            f"{masks.remark(difference.any_nan)}"
-        )
-        return 0
-    for line in _lines(difference, difference.first, masks.remark(difference.any_nan), arguments.full):
-        print(line)
-    return 1
-
-
-def _json(difference: Any) -> dict[str, Any]:
-    """The contract of `diff --json`: what it compared, where it differs, and with --explain what the device did."""
-    plain = {
-        field.name: getattr(difference, field.name)
-        for field in dataclasses.fields(difference)
-        if field.name not in ("first", "where", "verdict")
-    }
-    first = dataclasses.asdict(difference.first) if difference.first else None
-    document = {"equal": difference.equal, "remark": difference.remark, **plain, "first": first}
-    document |= {"wrong_rows": difference.rows_differ, "where": dataclasses.asdict(difference.where)}
-    verdict = difference.verdict
-    searched = {"hypotheses": verdict.hypotheses, "rows": verdict.rows, "verified": verdict.verified} if verdict else {}
-    return {**document, "searched": searched, "explanations": [part.plain() for part in difference.explanations]}
+        print_json(wording.document(difference))
+    else:
+        print("\n".join(wording.lines(difference, arguments.full)))
+    return int(not difference.equal)
 
 
 def _write_missing(arguments: argparse.Namespace, difference: Any) -> None:
@@ -87,40 +61,3 @@ def _cases(arguments: argparse.Namespace) -> int:
         f"{len(changes.renamed)} renamed, {len(changes.changed)} changed"
     )
     return int(not changes.same)
-
-
-def _lines(difference: Any, first: Any, nan: str, full: bool) -> list[str]:
-    """What a person with a waveform open wants to know, the place first. nan: the end of the verdict."""
-    from refemu.golden.explain import telling
-
-    ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
-    lines = [
-        f"{difference.set}: row {first.row} of case {first.case}, {first.id} ({first.why})",
-        *(f"  in  {port:12} {_lanes(lanes, first, full)}" for port, lanes in first.stimulus.items()),
-        f"  {first.array}, lane {first.lane}",
-        f"  got  {_shown(first.got)}",
-        f"  want {_shown(first.want)}",
-    ]
-    if first.flags:
-        lines.append(f"  flags {' '.join(first.flags)}")
-    lines.append(
-        f"{difference.rows_differ} of {difference.rows} rows differ: {ports}"
-        + (f"; {difference.remark}" if difference.remark else "")
-        + nan
-    )
-    if difference.verdict:
-        lines += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)
-    return lines
-
-
-def _lanes(lanes: Any, first: Any, full: bool) -> str:
-    """The lanes of an input; of a wide one the lane concerned, or the first of them."""
-    if full or len(lanes) <= WIDE:
-        return "  ".join(map(_shown, lanes))
-    if len(lanes) == first.lanes:
-        return f"lane {first.lane} of {len(lanes)}: {_shown(lanes[first.lane])}"
-    return f"{'  '.join(lane.hex for lane in lanes[:WIDE])}  ... {len(lanes)} lanes, --full shows them"
-
-
-def _shown(value: Any) -> str:
-    return f"{value.hex} = {value.bits} = {value.decoded}"

@@ -1,4 +1,4 @@
-"""`refemu export`: a set in the text forms of other harnesses, benches for a unit's RTL."""
+"""`refemu export`: a set in the text forms of other harnesses, benches for a unit's RTL, a check of a C function."""
 
 import argparse
 from pathlib import Path
@@ -7,9 +7,9 @@ from refemu.cli.output import print_lines
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a set as text, to a file or to standard output, or the benches of a unit; returns 0."""
-    if arguments.form == "rtl":
-        return _rtl(arguments)
+    """Write a set as text, to a file or to standard output, or what goes beside the set of a unit; returns 0."""
+    if arguments.form in ("rtl", "c"):
+        return _beside(arguments)
     from refemu import golden
     from refemu.golden.files import exchange, store
 
@@ -21,18 +21,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _rtl(arguments: argparse.Namespace) -> int:
+def _beside(arguments: argparse.Namespace) -> int:
     """The golden set is made anew; files beside it that are there already belong to the user and stay."""
     from refemu import golden, units
+    from refemu.golden.c import program
     from refemu.golden.files import store
     from refemu.golden.rtl import bench
 
     unit, config = units.choose(arguments.unit, arguments.config)
-    out = Path(arguments.out)
-    missing, kept = bench.beside(unit, config, out)
-    written = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=["paper", "edge", "random"], hex=True)
+    out, in_c = Path(arguments.out), arguments.form == "c"
+    missing, kept = (program if in_c else bench).beside(unit, config, out)
+    spec = [f"{unit.name}:{config}"]
+    written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
-    print(f"{written[0].path}: {written[0].rows} rows; fill in {out / unit.name}.v and run make there")
+    source, then = (
+        (f"{unit.name}.c", f"compile check_{unit.name}.c as it says") if in_c else (f"{unit.name}.v", "run make")
+    )
+    print(f"{written[0].path}: {written[0].rows} rows; fill in {out / source} and {then} there")
     if kept:
         names = ", ".join(map(str, kept))
         print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")

@@ -1,7 +1,6 @@
 """`refemu grade`: the wrong devices that a stimulus convicts, and those that it lets pass."""
 
 import argparse
-import dataclasses
 from time import perf_counter
 from typing import Any
 
@@ -13,7 +12,7 @@ SHOWN = 20  #: survivors of a class in the table; --json has all
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the grade; returns 0 where every class reaches its gate, with --strict where nothing is left, else 1."""
-    from refemu.golden.grade import entry
+    from refemu.golden.grade import entry, grade
 
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
@@ -28,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     holes = any(counts.holes for counts in result.classes.values())
     if arguments.json:
-        print_json({**contract(result), "seconds": round(perf_counter() - start, 3)})
+        print_json({**grade.document(result), "seconds": round(perf_counter() - start, 3)})
     else:
         _print(result)
     if arguments.write_missing and not arguments.json:
@@ -36,15 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{target}: convicts every hole" if holes else "there is no hole; nothing was written")
     undecided = any(counts.undecided for counts in result.classes.values())
     return int(not result.passes or (arguments.strict and (undecided or holes)))
-
-
-def contract(result: Any) -> dict[str, Any]:
-    """A grade as tools outside read it."""
-    survivors = []
-    for survivor in result.survivors:
-        fields = dataclasses.asdict(survivor)
-        survivors.append({"class": fields.pop("klass"), **fields})
-    return {**dataclasses.asdict(result), "survivors": survivors}
 
 
 def _print(result: Any) -> None:

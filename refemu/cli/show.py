@@ -1,4 +1,4 @@
-"""`refemu show FORMAT [CODE]`: the code table of a format, or one code field by field; `show page PAIR`: its bytes."""
+"""`refemu show FORMAT [CODE]`: the code table of a format, or one code field by field; `page PAIR`: its bytes."""
 
 import argparse
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import integer
+from refemu.cli import explain
 from refemu.cli.output import print_json, print_table
 
 LONGEST = 256  #: rows of a printed table; a longer one is named, and `--json` prints it whole
@@ -16,6 +17,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one code or all of them; returns 0."""
     from refemu import formats
 
+    if arguments.format.startswith("D-") and arguments.code is None:
+        return explain.decision(arguments.format, None, arguments.json)
     if arguments.format.lower() == "page":
         return _page(arguments)
     fmt = formats.find(arguments.format)

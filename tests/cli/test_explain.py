@@ -44,3 +44,30 @@ def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     golden.generate(tmp_path, units=["olive_mac:wrap"], kinds=["paper"])
     assert main(["explain", "ovp_decoder:int4", "--set", str(tmp_path / "olive_mac-wrap")]) == 2
     assert "olive_mac-wrap: is no set of ovp_decoder in configuration int4" in capsys.readouterr().err
+
+
+def test_one_decision_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text of docs/decisions.md, the test, and where other answers show; with `show` too."""
+    golden.generate(tmp_path, units=["ovp_decoder:int4"], kinds=["exhaustive"])
+    assert main(["explain", "D-olive-19"]) == 0
+    out = capsys.readouterr().out
+    assert "A victim is <0,0>." in out and "Pinned by tests/units/olive/test_ovp_decoder.py::" in out
+    assert "a victim has the bias as its exponent" in out
+    assert main(["show", "D-olive-19"]) == 0
+    assert capsys.readouterr().out == out
+
+    assert main(["explain", "D-olive-19", "--set", str(tmp_path / "ovp_decoder-int4"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["id"] == "D-olive-19" and len(document["choices"]) == 2
+    assert all(choice["rows"] > 0 for choice in document["choices"])
+    assert main(["explain", "D-olive-19", "--set", str(tmp_path / "ovp_decoder-int4")]) == 0
+    assert "that tell" in capsys.readouterr().out
+
+
+def test_a_table_names_the_command_that_shows_a_decision(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "olive_mac:wrap"]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert "refemu explain D-olive-33" in line and "docs/" not in line
+    assert main(["explain", "D-olive-999"]) == 2
+    assert "unknown decision 'D-olive-999'" in capsys.readouterr().err
+    assert main(["explain", "D-olive-33", "--config", "wrap"]) == 2

@@ -181,6 +181,28 @@ def campaign(rng: Random, samples: Samples, folder: Path) -> Job:
     return Job(["generate", "-o", str(place), "--unit", "concat", "--cases", rng.choice(("64", "64", "65"))])
 
 
+def regression(rng: Random, samples: Samples, folder: Path) -> Job:
+    """A folder for `refemu report`: a set or its answer, a log of its bench or a campaign's request is damaged."""
+    one, root = rng.choice(samples.sets), folder / "r"
+    root.mkdir()
+    _copied(one, root)
+    name = rng.choice(sorted(one.answers))
+    lines = f"FAIL row 1: in 00 got {'x' * 3} want 000 care fff\n  y: got 1 want 0\nFAIL 1 of 6 rows differ\n"
+    passed = f"PASS 6 rows of {one.folder.name}, sha256 {one.manifest['self_sha256']}\n"
+    files = {
+        root / one.folder.name / "manifest.json": (one.folder / "manifest.json").read_bytes(),
+        root / f"{one.folder.name}.answers{Path(name).suffix}": one.answers[name],
+        root / f"{one.folder.name}.log": (lines if rng.random() < 0.5 else passed).encode(),
+        root / "campaign.json": (samples.campaign / "campaign.json").read_bytes(),
+    }
+    wrong = rng.choice(list(files))
+    for path, data in files.items():
+        path.write_bytes(damaged(rng, data) if path == wrong and path.suffix != ".json" else data)
+    if wrong.suffix == ".json":
+        _with_json(rng, wrong)
+    return Job(["report", str(root), "--grade", rng.choice(("none", "none", "none", "fast"))])
+
+
 def stepping(rng: Random, samples: Samples, folder: Path) -> Job:
     """Conditions, inputs and cases for `refemu step`."""
     return Job(commands.step(rng, rng.choice(samples.sets)))
@@ -210,6 +232,7 @@ READERS: dict[str, Reader] = {
         index_json,
         texts,
         campaign,
+        regression,
         stepping,
         command_line,
     )

@@ -6,13 +6,12 @@ The device has the unit's ports by name, lanes side by side with lane 0 lowest; 
 
 import importlib.util
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from refemu.arith.checks import Refused
+from refemu.golden.make import beside as beside_
 from refemu.units import parameters
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit
@@ -109,22 +108,8 @@ def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes],
     Files that are there belong to the user and stay. Refused: a bench or a Makefile that does not name this
     configuration, for it would run another set.
     """
-    texts, name = {folder / name: data for name, data in files(unit, config).items()}, parameters.set_name(unit, config)
-    there = [path for path in texts if path.exists() and path.name != f"{unit.name}.v"]
-    for path in there:
-        if not _names(name, path):
-            raise Refused(
-                f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
-                "the bench that is there away"
-            )
-    return (
-        {path: data for path, data in texts.items() if not path.exists()},
-        [path for path in there if path.read_bytes() != texts[path]],
-    )
-
-
-def _names(name: str, path: Path) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])".encode(), path.read_bytes()) is not None
+    texts = {folder / name: data for name, data in files(unit, config).items()}
+    return beside_.missing(texts, parameters.set_name(unit, config), (f"{unit.name}.v",))
 
 
 def _width(port: Port) -> int:

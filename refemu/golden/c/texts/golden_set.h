@@ -1,0 +1,1 @@
+../../../../examples/kernels/golden_set.h

@@ -1,0 +1,7 @@
+/* $unit, $paper: $meaning. Yours to fill in. */
+#include "$unit.h"
+
+void $unit($declared)
+{
+$unused
+}

@@ -1,0 +1,68 @@
+"""A difference in words: the lines of `refemu diff` for people, its JSON for tools."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from refemu.golden.compare.decode import Value
+from refemu.golden.compare.diff import Difference, Mismatch
+from refemu.golden.explain import telling
+from refemu.golden.files import masks
+
+WIDE = 4  #: lanes of an input that are shown
+
+
+def document(difference: Difference) -> dict[str, Any]:
+    """The contract of `diff --json`: what it compared, where it differs, and with --explain what the device did."""
+    plain = {
+        field.name: getattr(difference, field.name)
+        for field in dataclasses.fields(difference)
+        if field.name not in ("first", "where", "verdict")
+    }
+    first = dataclasses.asdict(difference.first) if difference.first else None
+    parts = {"equal": difference.equal, "remark": difference.remark, **plain, "first": first}
+    parts |= {"wrong_rows": difference.rows_differ, "where": dataclasses.asdict(difference.where)}
+    verdict = difference.verdict
+    searched = {"hypotheses": verdict.hypotheses, "rows": verdict.rows, "verified": verdict.verified} if verdict else {}
+    return {**parts, "searched": searched, "explanations": [part.plain() for part in difference.explanations]}
+
+
+def lines(difference: Difference, full: bool = False) -> list[str]:
+    """What a person with a waveform open wants to know, the place first. full: every lane of the first wrong row."""
+    first, nan = difference.first, masks.remark(difference.any_nan)
+    lacking = [f"not compared, the answer lacks them: {', '.join(difference.not_compared)}"]
+    start = lacking if difference.not_compared else []
+    if first is None:
+        return [*start, f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}{nan}"]
+    ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
+    remark = f"; {difference.remark}" if difference.remark else ""
+    text = [*start, *_place(difference.set, first, full)]
+    text.append(f"{difference.rows_differ} of {difference.rows} rows differ: {ports}{remark}{nan}")
+    if difference.verdict:
+        text += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)
+    return text
+
+
+def _place(name: str, first: Mismatch, full: bool) -> list[str]:
+    text = [
+        f"{name}: row {first.row} of case {first.case}, {first.id} ({first.why})",
+        *(f"  in  {port:12} {lanes_of(lanes, first, full)}" for port, lanes in first.stimulus.items()),
+        f"  {first.array}, lane {first.lane}",
+        f"  got  {value(first.got)}",
+        f"  want {value(first.want)}",
+    ]
+    return [*text, f"  flags {' '.join(first.flags)}"] if first.flags else text
+
+
+def lanes_of(lanes: Sequence[Value], first: Mismatch, full: bool = False) -> str:
+    """The lanes of an input; of a wide one the lane concerned, or the first of them."""
+    if full or len(lanes) <= WIDE:
+        return "  ".join(map(value, lanes))
+    if len(lanes) == first.lanes:
+        return f"lane {first.lane} of {len(lanes)}: {value(lanes[first.lane])}"
+    return f"{'  '.join(lane.hex for lane in lanes[:WIDE])}  ... {len(lanes)} lanes, --full shows them"
+
+
+def value(of: Value) -> str:
+    """A code as hex, as bits and decoded."""
+    return f"{of.hex} = {of.bits} = {of.decoded}"

@@ -1,0 +1,66 @@
+"""Coverage of a set: bits that are seen, flags, decisions, kinds of cases, and its grade by classes of faults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden.files.sets import Golden
+from refemu.golden.grade import answers, entry, grading
+from refemu.golden.grade.fault import QUICK, FaultClass
+from refemu.golden.grade.grade import Grade
+
+Grading: TypeAlias = Literal["fast", "all", "none"]
+GRADINGS: tuple[Grading, ...] = get_args(Grading)
+FAST: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: that need no other device
+CLASSES: Mapping[Grading, tuple[FaultClass, ...]] = {"fast": FAST, "all": QUICK, "none": ()}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the rows of a set reach, and the wrong devices that they convict."""
+
+    #: by output and register: bits of all lanes; seen 0, 1, rising, falling where they count
+    toggle: Mapping[str, Mapping[str, int]]
+    flags: Mapping[str, int]  #: rows with each flag
+    kinds: Mapping[str, int]  #: rows of each kind of case
+    decisions: Mapping[str, int]  #: by decision that a case is about: its rows
+    grade: Grade | None  #: None where none was asked for, or the set cannot be graded
+    reason: str = ""  #: why not
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """Bits that are seen 0 and bits that are seen 1, of twice the number of bits."""
+        seen = [(counts["0"] + counts["1"], 2 * counts["bits"]) for counts in self.toggle.values()]
+        return sum(there for there, _ in seen), sum(bits for _, bits in seen)
+
+
+def coverage(folder: Path, golden: Golden, classes: tuple[FaultClass, ...]) -> Coverage:
+    """Coverage of the set in `folder`. classes: of faults, () for no grade."""
+    kinds: dict[str, int] = {}
+    decisions: dict[str, int] = {}
+    for case in golden.manifest["cases"]:
+        rows = case["cases"] * case["rows"]
+        kinds[case["kind"]] = kinds.get(case["kind"], 0) + rows
+        if "decision" in case:
+            decisions[case["decision"]] = decisions.get(case["decision"], 0) + rows
+    try:
+        rows_of = answers.of_set(_known(folder, golden))
+    except Refused as refusal:
+        return Coverage({}, {}, kinds, decisions, None, str(refusal))
+    toggle, flags = grading.toggles(rows_of), grading.flags(rows_of)
+    single = {name: count for name, count in flags.items() if "+" not in name}
+    grade = entry.grade_set(folder, classes) if classes else None
+    return Coverage(toggle, single, kinds, decisions, grade)
+
+
+def _known(folder: Path, golden: Golden) -> Golden:
+    """A set of a unit as this refemu has it. Refused: an unknown unit or configuration, or other ports."""
+    unit = units.find(golden.manifest["unit"])
+    ports = unit.ports(unit.config(golden.config))
+    needed = {*(f"in.{port.name}" for port in ports.inputs), *(f"out.{port.name}" for port in ports.outputs)}
+    if lost := sorted(needed - set(golden.arrays)):
+        raise Refused(f"{folder}: has no {lost[0]}, which {unit.name} of this refemu has")
+    return golden

@@ -1,0 +1,91 @@
+"""Contents of a folder of a regression: sets, answers to them, logs of benches, campaigns.
+
+Answers to the set in folder S of folder P: `S/answers.*`, `P/S.answers.*`; of the bench in P `P/build/dut.mem` and its
+logs; of a counterexample that the pytest plugin saved `P/dut.npz`. Names that begin with a dot are not entered.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from refemu.golden.compare import check
+from refemu.golden.files import sets
+from refemu.golden.files.sets import Golden
+from refemu.golden.make.regenerate import SAVED
+
+ANSWERS = "answers"  #: `answers.npz` in the folder of a set, `<set>.answers.npz` beside it; any extension
+BENCH_ANSWER = Path("build", "dut.mem")  #: what `make diff` of a bench writes
+SAVED_ANSWER = "dut.npz"  #: beside a saved counterexample
+
+
+@dataclass(frozen=True)
+class Files:
+    """Paths of what a regression is made of."""
+
+    sets: tuple[Path, ...]  #: folders
+    logs: tuple[Path, ...]
+    campaigns: tuple[Path, ...]  #: folders
+
+
+def find(root: Path, request: str) -> Files:
+    """What lies at or below `root`. request: name of the file that makes a folder a campaign.
+
+    Refused: there is no set.
+    """
+    folders = check.find(root)
+    logs, campaigns = [], []
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        logs += [Path(folder, name) for name in sorted(files) if name.endswith(".log") and not name.startswith(".")]
+        campaigns += [Path(folder)] * (request in files)
+    return Files(tuple(folders), tuple(logs), tuple(campaigns))
+
+
+def is_counterexample(golden: Golden) -> bool:
+    """Whether the pytest plugin saved this set."""
+    return bool(golden.manifest["generator"].get("model", {}).get("function") == SAVED)
+
+
+def bench_of(folder: Path, golden: Golden) -> Path | None:
+    """The folder of the bench that `refemu export rtl` wrote beside a set, if there is one. folder: of the set."""
+    return folder.parent if (folder.parent / f"tb_{golden.manifest['unit']}.v").is_file() else None
+
+
+def answers(folder: Path, golden: Golden) -> list[Path]:
+    """Files with answers to a set. folder: of the set."""
+    beside = f"{folder.name}.{ANSWERS}."
+    inside = [path for path in _files(folder) if path.name.startswith(f"{ANSWERS}.")]
+    places = [*inside, *(path for path in _files(folder.parent) if path.name.startswith(beside))]
+    if bench_of(folder, golden) and (folder.parent / BENCH_ANSWER).is_file():
+        places.append(folder.parent / BENCH_ANSWER)
+    if is_counterexample(golden) and (folder.parent / SAVED_ANSWER).is_file():
+        places.append(folder.parent / SAVED_ANSWER)
+    return places
+
+
+def names_of(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Folders of sets that a log is of by its own name and place: inside a set, or beside it and named after it."""
+    for folder in folders:
+        beside = path.parent == folder.parent and path.name.startswith(f"{folder.name}.")
+        if beside or path.parent == folder:
+            yield folder
+
+
+def is_set(folder: Path) -> bool:
+    """Whether a folder has both files of a set."""
+    return (folder / sets.MANIFEST).is_file() and (folder / sets.VECTORS).is_file()
+
+
+def is_output(name: str) -> bool:
+    """Whether an array of a set holds expected answers."""
+    return name.startswith("out.") and not name.endswith(".care")
+
+
+def port(name: str) -> str:
+    """The port of an array."""
+    return name.partition(".")[2]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file())

@@ -1,0 +1,102 @@
+"""C programs made from descriptors: they compile, tell right from wrong, and leave what is the user's."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from refemu import units
+from refemu.cli import main
+from refemu.golden.c import program
+from refemu.golden.files import include
+from refemu.golden.files import manifest as manifests
+from tests.golden.committed import NAMES, VECTORS
+
+ROOT = Path(__file__).parents[3]
+FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+BODY = """{
+    int magnitude = (*code & 7) ? 2 | (*code & 1) : 0;
+    *exponent = (*bias + (*code >> 1 & 3)) & 15;
+    *base_int = (*code & 8 ? -magnitude : magnitude) & 15;
+}
+"""
+
+
+def of_unit(unit: str) -> dict[str, object]:
+    """Manifest of a committed set of a unit."""
+    name = next(name for name in NAMES if name.startswith(f"{unit}-"))
+    return manifests.parse((VECTORS / name / "manifest.json").read_bytes(), name)
+
+
+@needs_compiler
+@pytest.mark.parametrize("unit", units.names())
+def test_every_unit_has_a_program_that_compiles(unit: str, tmp_path: Path) -> None:
+    manifest = of_unit(unit)
+    files = program.files(units.find(unit), manifests.config(manifest)) | include.files(manifest)
+    assert {f"{unit}.c", f"{unit}.h", f"check_{unit}.c", "golden_set.h"} < set(files)
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    command = [str(COMPILER), *FLAGS, "-fsyntax-only", f"check_{unit}.c", f"{unit}.c"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[:2000]
+
+
+def test_the_header_is_that_of_the_examples() -> None:
+    """One file: the package links to it, and a wheel has its contents."""
+    unit = units.find("outlier_decoder")
+    data = program.files(unit, "e2m1")["golden_set.h"]
+    assert data == (ROOT / "examples" / "kernels" / "golden_set.h").read_bytes()
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    assert main(["export", "c", "outlier_decoder", "-o", str(tmp_path)]) == 0
+    return tmp_path
+
+
+def built(folder: Path) -> "subprocess.CompletedProcess[str]":
+    """The command that stands in the first lines of the check."""
+    lines = (folder / "check_outlier_decoder.c").read_text().splitlines()
+    return subprocess.run(lines[1].strip(), shell=True, cwd=folder, capture_output=True, text=True)
+
+
+@needs_compiler
+def test_a_right_and_a_wrong_function(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = exported / "outlier_decoder.c"
+    stub = source.read_text()
+    ran = built(exported)
+    assert ran.returncode == 1 and "FAIL " in ran.stdout
+    source.write_text(stub[: stub.index("{")] + BODY)
+    ran = built(exported)
+    assert (ran.returncode, ran.stdout[:5]) == (0, "PASS "), ran.stdout + ran.stderr
+    assert main(["diff", str(exported / "outlier_decoder-e2m1"), str(exported / "answers.csv")]) == 0
+    source.write_text(stub[: stub.index("{")] + BODY.replace("& 8 ?", "& 8 &&"))
+    assert built(exported).returncode == 1
+
+
+@needs_compiler
+def test_one_line_for_each_output_that_differs(tmp_path: Path) -> None:
+    """Also where more than 256 rows do."""
+    assert main(["export", "c", "olive_mac", "-o", str(tmp_path)]) == 0
+    command = (tmp_path / "check_olive_mac.c").read_text().splitlines()[1].strip()
+    ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    lines = [line.split("[")[0].split()[-1] for line in ran.stdout.splitlines() if line.startswith("row ")]
+    assert sorted(lines) == ["out.acc", "out.overflow", "out.product", "out.shift"]
+
+
+def test_what_is_the_users_stays(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (exported / "outlier_decoder.c").write_text("mine")
+    (exported / "golden_set.h").write_text("old")
+    (exported / "outlier_decoder.h").unlink()
+    capsys.readouterr()
+    assert main(["export", "c", "outlier_decoder", "-o", str(exported)]) == 0
+    out = capsys.readouterr().out
+    assert f"kept, though this refemu writes them otherwise: {exported / 'golden_set.h'};" in out
+    assert (exported / "outlier_decoder.c").read_text() == "mine" and (exported / "outlier_decoder.h").exists()
+    assert json.loads((exported / "outlier_decoder-e2m1" / "manifest.json").read_text())["bin"]
+    assert main(["export", "c", "outlier_decoder:e4m3", "-o", str(exported)]) == 2
+    assert "is not of the bench of outlier_decoder-e4m3" in capsys.readouterr().err

@@ -1,0 +1,56 @@
+"""Decisions that a command shows are those of docs/."""
+
+from pathlib import Path
+
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden.pages import decisions
+from tests.test_decisions import complaint, documented
+
+ROOT = Path(__file__).parents[3]
+TEXTS = ROOT / "refemu" / "golden" / "pages" / "texts"
+
+
+def test_the_pages_are_those_of_docs() -> None:
+    """One file under two names."""
+    pages = sorted(path.name for path in TEXTS.iterdir())
+    assert pages == ["alternatives.md", "decisions.md"]
+    for name in pages:
+        assert (TEXTS / name).read_bytes() == (ROOT / "docs" / name).read_bytes()
+        assert (TEXTS / name).resolve() == ROOT / "docs" / name
+
+
+def test_every_entry_is_read_whole() -> None:
+    every = decisions.every()
+    assert set(every) == set(documented())
+    for id, entry in every.items():
+        assert entry.id == id and entry.title and len(entry.text) > 10, id
+        assert "Pinned by" not in entry.text and "###" not in entry.text, id
+        assert complaint(id, f"Pinned by `{entry.test}`.\n") == "", id
+        words = f"{entry.title}{entry.text}Pinned by `{entry.test}`.".split()
+        assert "".join(words) == "".join(documented()[id].split()), id
+
+
+def test_every_row_of_the_page_of_alternatives_is_read() -> None:
+    text = (ROOT / "docs" / "alternatives.md").read_text()
+    rows = sum(line.startswith("| D-") for line in text.splitlines())
+    reasons = sum(decisions.ID.match(line) is not None for line in text.splitlines())
+    every = decisions.every().values()
+
+    assert sum(len(entry.alternatives) for entry in every) == rows > 300
+    assert sum(len(entry.unobservable) for entry in every) == reasons > 10
+    assert {each.unit for entry in every for each in entry.alternatives} <= set(units.names())
+
+
+def test_one_entry() -> None:
+    entry = decisions.find("D-olive-19")
+    assert entry.title == "Exponent of a victim and of the reserved outlier code"
+    assert {each.unit for each in entry.alternatives} == {"outlier_decoder", "ovp_decoder"}
+    assert entry.test.endswith("::test_illegal_pairs_are_flagged_and_follow_the_equations")
+
+
+def test_an_unknown_one_is_refused_with_the_nearest() -> None:
+    with pytest.raises(Refused, match="unknown decision 'D-kllm-270'; did you mean 'D-kllm-27'"):
+        decisions.find("D-kllm-270")

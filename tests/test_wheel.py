@@ -1,0 +1,86 @@
+"""A wheel holds all that commands read: benches, schemas, golden_set.h, the pages of decisions."""
+
+import configparser
+import fnmatch
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "refemu"
+#: files of the package that stand elsewhere in the repository, each once
+LINKS = {
+    "refemu/golden/c/texts/golden_set.h": "examples/kernels/golden_set.h",
+    "refemu/golden/pages/texts/alternatives.md": "docs/alternatives.md",
+    "refemu/golden/pages/texts/decisions.md": "docs/decisions.md",
+}
+
+
+def data() -> list[Path]:
+    """Files of the package that are no modules."""
+    files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return [path for path in files if path.suffix not in (".py", ".nbi", ".nbc")]
+
+
+def is_packaged(path: Path, patterns: dict[str, list[str]]) -> bool:
+    """Whether package data of setup.cfg names a file. patterns: by package."""
+    for folder in path.parents:
+        package = ".".join(folder.relative_to(ROOT).parts)
+        inside = path.relative_to(folder).as_posix()
+        if (folder / "__init__.py").is_file():
+            return any(
+                fnmatch.fnmatch(inside, each) and inside.count("/") == each.count("/")
+                for each in patterns.get(package, [])
+            )
+    return False
+
+
+def patterns() -> dict[str, list[str]]:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    section = config["options.package_data"]
+    return {package: [each.strip() for each in section[package].replace("\n", ",").split(",")] for package in section}
+
+
+def test_every_file_of_the_package_is_package_data() -> None:
+    assert [path for path in data() if not is_packaged(path, patterns())] == []
+
+
+def test_a_file_that_is_left_out_is_seen() -> None:
+    less = {package: names for package, names in patterns().items() if package != "refemu.golden.pages"}
+    lost = {path.name for path in data() if not is_packaged(path, less)}
+    assert lost == {"decisions.md", "alternatives.md"}
+
+
+def test_links_of_the_package_are_these() -> None:
+    """Relative, so that every copy of the repository has them."""
+    links = {path.relative_to(ROOT).as_posix(): path for path in PACKAGE.rglob("*") if path.is_symlink()}
+    assert {name: path.resolve().relative_to(ROOT).as_posix() for name, path in links.items()} == LINKS
+    assert not any(path.readlink().is_absolute() for path in links.values())
+
+
+@pytest.mark.long
+def test_a_wheel_that_is_built_has_every_file(tmp_path: Path) -> None:
+    """With contents in place of links."""
+    source = tmp_path / "source"
+    for name in ("refemu", "docs", "examples/kernels"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if ran.returncode and "setuptools" in ran.stderr and "No matching distribution" in ran.stderr:
+        pytest.skip("setuptools cannot be fetched here")
+    assert ran.returncode == 0, ran.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist()}
+    files = [*data(), *(path for path in PACKAGE.rglob("*.py"))]
+    assert len(files) > 700
+    for path in files:
+        assert packed.get(path.relative_to(ROOT).as_posix()) == path.read_bytes(), path
