@@ -208,6 +208,12 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     rtl.add_argument(
         "-o", "--out", required=True, type=_path, metavar="DIR", help="benches and sources that are there stay"
     )
+    sv = _named(
+        forms, "sv", "a SystemVerilog package (structs, scoreboard, coverage), a bench that uses it, and the golden set"
+    )
+    sv.add_argument("unit", metavar="UNIT", help=UNIT)
+    _word(sv, "--config", "C", "a configuration, or parameter=value,...; default the first")
+    sv.add_argument("-o", "--out", required=True, type=_path, metavar="DIR", help="a device that is there stays")
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
