@@ -87,24 +87,32 @@ def test_sources_are_ascii_without_names_of_verilog(name: str) -> None:
         assert data.decode("ascii")
 
 
+def elaborated(text: str, defines: list[str]) -> tuple[str, int]:
+    """Text that slang parsed, and the number of its errors."""
+    import pyslang
+    from pyslang import ast, parsing, syntax
+
+    options = parsing.PreprocessorOptions()
+    options.predefines = defines
+    tree = syntax.SyntaxTree.fromText(text, pyslang.SourceManager(), "pkg.sv", "pkg.sv", pyslang.Bag([options]))
+    compilation = ast.Compilation()
+    compilation.addSyntaxTree(tree)
+    return str(tree.root), sum(each.isError() for each in compilation.getAllDiagnostics())
+
+
 @needs_slang
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("groups", [False, True])
 def test_packages_elaborate_with_their_cover_groups(name: str, groups: bool) -> None:
-    """Verilator ignores cover groups: slang reads them; nobody simulates them here."""
-    import pyslang
+    """Verilator ignores cover groups: slang elaborates them; nobody simulates them here."""
+    text, errors = elaborated(package(name), ["REFEMU_COVERGROUPS=1"] if groups else [])
+    assert errors == 0 and ("coverpoint" in text) == groups
 
-    options = pyslang.PreprocessorOptions()
-    if groups:
-        options.predefines = ["REFEMU_COVERGROUPS=1"]
-    tree = pyslang.SyntaxTree.fromText(
-        package(name), pyslang.SourceManager(), "pkg.sv", "pkg.sv", pyslang.Bag([options])
-    )
-    compilation = pyslang.Compilation()
-    compilation.addSyntaxTree(tree)
-    wrong = [each for each in compilation.getAllDiagnostics() if each.isError()]
-    assert not wrong
-    assert ("covergroup" in str(tree.root)) and (not groups or "coverpoint" in str(tree.root))
+
+@needs_slang
+def test_slang_sees_a_cover_point_of_no_port() -> None:
+    text = package("ovp_decoder-int4").replace("coverpoint got.illegal", "coverpoint got.legal")
+    assert elaborated(text, [])[1] == 0 < elaborated(text, ["REFEMU_COVERGROUPS=1"])[1]
 
 
 def test_export_keeps_a_device_and_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
