@@ -178,7 +178,7 @@ def test_a_right_device_passes_and_coverage_counts_as_python_does(decoder: Path)
     assert done.returncode == 0 and f"PASS {loaded.rows} transactions of ovp_decoder-int4, sha256 " in done.stdout
     counted = json.loads((decoder / "coverage.json").read_text())
     toggle = golden.grade_set(decoder / "ovp_decoder-int4", ["bits"], pool=1).toggle
-    assert counted.pop("toggle") == {name: dict(toggle[name]) for name in ("exponent", "base_int", "illegal")}
+    assert counted.pop("toggle") == {name: dict(toggle[f"out.{name}"]) for name in ("exponent", "base_int", "illegal")}
     assert counted == systemverilog.counts(loaded)
 
 
