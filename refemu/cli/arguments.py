@@ -243,6 +243,7 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     for form, what in (
         ("rtl", "a device to fill in, a Verilog and a cocotb bench, a Makefile, and the golden set"),
         ("c", "a C function to fill in, its check, golden_set.h, and the golden set"),
+        ("sv", "a SystemVerilog package (structs, scoreboard, coverage), a bench that uses it, and the golden set"),
     ):
         bench = _named(forms, form, what)
         bench.add_argument("unit", metavar="UNIT", help=UNIT)

@@ -10,6 +10,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write a set as text, to a file or to standard output, or what goes beside the set of a unit; returns 0."""
     if arguments.form in ("rtl", "c"):
         return _beside(arguments)
+    if arguments.form == "sv":
+        return _sv(arguments)
     from refemu import golden
     from refemu.golden.files import exchange, store
 
@@ -41,4 +43,21 @@ def _beside(arguments: argparse.Namespace) -> int:
     if kept:
         names = ", ".join(map(str, kept))
         print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")
+    return 0
+
+
+def _sv(arguments: argparse.Namespace) -> int:
+    """Files of the bench are written anew, and a device that is there stays."""
+    from refemu import golden, units
+    from refemu.golden.files import store
+    from refemu.golden.rtl import bench, systemverilog
+
+    unit, config = units.choose(arguments.unit, arguments.config)
+    out = Path(arguments.out)
+    written = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=["paper", "edge", "random"], hex=True)
+    loaded = golden.load(written[0].path)
+    texts = {out / name: data for name, data in systemverilog.files(loaded).items()}
+    stub = out / f"{unit.name}.v"
+    store.write_files(texts if stub.exists() else texts | {stub: bench.files(unit, config)[stub.name]})
+    print(f"{written[0].path}: {loaded.rows} rows; make -C {out} -f sv.mk DEVICE=... holds a device against them")
     return 0

@@ -70,8 +70,8 @@ def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
     names = {
         "unit": unit.name,
         "set": parameters.set_name(unit, config),
-        "paper": _ascii(unit.paper),
-        "meaning": _ascii(unit.meaning),
+        "paper": ascii_only(unit.paper),
+        "meaning": ascii_only(unit.meaning),
     }
     parts = {
         "declared": _declared(ports, event),
@@ -128,17 +128,17 @@ def _declared(ports: Ports, event: bool) -> str:
         for port in group
     ]
     meanings = ["clock", "synchronous reset"] if event else []
-    meanings += [_about(port) for port in (*ports.inputs, *ports.outputs)]
+    meanings += [about(port) for port in (*ports.inputs, *ports.outputs)]
     commas = [","] * (len(lines) - 1) + [""]
     return "\n".join(f"{line}{comma}  // {about}" for line, comma, about in zip(lines, commas, meanings, strict=True))
 
 
-def _about(port: Port) -> str:
+def about(port: Port) -> str:
     lanes = f"{port.lanes} lanes of {port.bits} bits, " if port.lanes > 1 else ""
-    return _ascii(f"{lanes}{port.kind}: {port.meaning}")
+    return ascii_only(f"{lanes}{port.kind}: {port.meaning}")
 
 
-def _ascii(line: str) -> str:
+def ascii_only(line: str) -> str:
     """Sources of old simulators are ASCII."""
     return line.replace("§", "section ").encode("ascii", "replace").decode()
 
