@@ -24,6 +24,18 @@ KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
 #: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of head_step-paper
 CHOICES: tuple[Thresholds, ...] = (NOTHING, NOTHING, (0.05, 0.1), (0.097, 1.0), KEEP_LOW, (0.1, 0.1), EVERYTHING)
 
+MOVES = (KEEP_LOW, NOTHING, KEEP_LOW, KEEP_LOW, NOTHING)  #: of the histories of rough vectors
+#: tokens of a prompt, tokens kept high and low; exponents of keys and of values of the histories of rough vectors
+ROUGH = (
+    (2, (1,), (), -6, -9),
+    (3, (2, 1), (0,), 0, -3),
+    (4, (3,), (0, 1), 4, 2),
+    (5, (4, 2, 3), (1, 0), 9, 8),
+)
+#: smallest and largest feature: steps of 135.0625 and 135.1875 lie between two words of a scale; the codes of 0.5 to
+#: 2033 between two words of an output
+TIES = ((-100.9375, 1925.0), (-100.8125, 1927.0), (0.5, 2033.0))
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -56,6 +68,16 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
         why = "the oldest token of the window stays; of those that have half of its score the oldest is the victim"
         tied = Prompt(6, (3, 1, 0), (2,) if two else ())
         yield _block(kind, why, config, tied, [(0.1, 0.25)], 3, 4, "D-leankv-28", tied=True)
+    if kind == "edge":
+        for number, (tokens, high, low, key, value) in enumerate(ROUGH):
+            why = f"all bits of records and outputs: keys of 2**{key}, values of 2**{value}, every mantissa"
+            rough = History(config, 16 + number, 2, rough=(key, value))
+            rough.prompt(Prompt(tokens, high, low if two else ()))
+            for pair in MOVES[: max(_most(config) - tokens, 1)]:
+                rough.step(pair)
+            yield Cases(kind, why, rough.inputs(), "D-leankv-25")
+        why = "scales half-way between two words, and a token alone whose outputs are, which go to the even one"
+        yield Cases(kind, why, _ties(config), "D-leankv-5")
     if kind == "random":
         drawn = random_inputs(unit, find(unit).ports(config).inputs, (1, 3 if several else 5), seed)
         yield Cases(kind, "any history that a request can have", legal(config, drawn))
@@ -83,13 +105,36 @@ def _block(
     return Cases(kind, why, history.inputs(), decision)
 
 
+def _ties(config: Config) -> dict[str, np.ndarray]:
+    """Tokens one after the other, each instead of the one before: features from end to end in equal steps."""
+    history = History(config, 8, 1)
+    history.event(ADMIT, prompt=1, keep_high=history.each(1))
+    for number, (least, most) in enumerate(TIES):
+        ramp = fp16.bits(fp16.to_f16(np.linspace(least, most, 16))).astype(np.int64)
+        vectors = np.tile(ramp, history.kv_heads * history.size // 16)
+        if number == 0:
+            history.event(LOAD, section=history.each(HIGH), key=vectors, value=vectors)
+            continue
+        history.step(EVERYTHING)
+        history.rows[-1] |= {"key": vectors, "value": vectors}
+    return history.inputs()
+
+
 class History:
     """Events of one device; every head keeps the same positions, with vectors and scores of its own."""
 
-    def __init__(self, config: Mapping[str, Any], seed: int, window: int, tied: bool = False) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        seed: int,
+        window: int,
+        tied: bool = False,
+        rough: tuple[int, int] | None = None,
+    ) -> None:
+        """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two."""
         self.kv_heads: int = int(config.get("kv_heads", 1))
         self.size, self.queries = int(config["head_size"]), int(config["heads"])
-        self.window, self.tied = window, tied
+        self.window, self.tied, self.rough = window, tied, rough
         self.equal = config["low"] is None and config.get("policy") == "diffkv"
         self.stream = prng.stream("head_step/vectors", seed)
         self.drawn = 0
@@ -104,6 +149,18 @@ class History:
         """fp16 words of `count` vectors, features in multiples of scale / 64 up to 2 * scale."""
         values = (self.words(count * self.size) % 257 - 128) / 64 * scale
         return fp16.bits(fp16.to_f16(values)).astype(np.int64)
+
+    def mantissas(self, count: int, exponent: int) -> np.ndarray:
+        """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up."""
+        words = self.words(count * self.size)
+        return np.asarray((words & 0x83FF) | ((exponent + 15 - (words >> 10) % 4) << 10))
+
+    def tokens(self) -> dict[str, np.ndarray]:
+        """Keys and values of a token of every head."""
+        if self.rough is None:
+            return {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+        key, value = self.rough
+        return {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
 
     def event(self, op: int, **ports: Any) -> None:
         """One event; ports that are not named are 0."""
@@ -128,7 +185,10 @@ class History:
                 if self.tied:
                     each = self.each(16384 if position == prompt.high[0] else 8192)
                 score = (count * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
-                vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+                if self.rough:  # every mantissa, from 2**-7 up
+                    low, high = self.words(self.kv_heads), self.words(self.kv_heads)
+                    score = low | (high & 0x7F) << 16 | (120 + (high >> 7) % 16) << 23
+                vectors = self.tokens()
                 where = {"section": self.each(section), "position": self.each(position)}
                 self.event(LOAD, score=score, **where, **vectors)
 
@@ -139,8 +199,8 @@ class History:
     def step(self, thresholds: Thresholds) -> None:
         """A generation step."""
         pair = (thresholds[1],) * 2 if self.equal else thresholds
-        vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
-        vectors["q"] = self.vectors(self.kv_heads * self.queries, 0.5)
+        vectors, count = self.tokens(), self.kv_heads * self.queries
+        vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0])
         words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
         self.event(STEP, thresholds=words, **vectors)
 
