@@ -82,11 +82,11 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
             why = f"all bits of records and outputs: keys of 2**{key}, values of 2**{value}, every mantissa"
             rough = History(config, SEED + number, 2, rough=(key, value))
             rough.prompt(Prompt(tokens, high, low if two else ()))
-            for pair in MOVES[: _most(config) - tokens]:
+            for pair in MOVES[: _most(config) - tokens] if tokens < 9 else (KEEP_LOW,) * 3:
                 rough.step(pair)
             yield Cases(kind, why, rough.inputs(), "D-leankv-25")
         most_high = _most(config) - 2
-        for tokens in sorted({3, 4, most_high - 1, most_high}):
+        for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)}):
             why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
             full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1))
             full.prompt(Prompt(tokens, tuple(range(tokens))))
@@ -133,7 +133,7 @@ def _apart(config: Config) -> dict[str, np.ndarray]:
         counts = (1, 3, 1)[number]  # queries that a score was summed over
         scores = [counts * APART[head % 3][number] for head in range(history.kv_heads)]
         row["score"] = np.array(scores, np.float32).view(np.uint32).astype(np.int64)
-    for pair in (DIFFERENT, NOTHING, KEEP_LOW):
+    for pair in (DIFFERENT, NOTHING, KEEP_LOW, KEEP_LOW):
         history.step(pair)
     return history.inputs()
 
