@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from benchmarks.pairs import Absent, Row, absolute
 from refemu.models.fetch import store
 from refemu.units.leankv.cases.head_step import History, Prompt
 from refemu.units.leankv.head_step import HeadStep
-from refemu.units.leankv.twins.head_step import Devices, by_port
+from refemu.units.leankv.twins.head_step import Devices, by_port, by_register
 
-HEADS, STEPS, RATE = 30, 10, 5e3  #: heads side by side; steps of a call; steps a second, by the goals
+HEADS, STEPS, ALONE = 30, 10, 100  #: heads side by side, and steps of a call; those of one head
+RATE = 5e3  #: steps a second, by the goals
 MODEL, MACHINE_SECONDS = "smollm2-135m", 60.0
 CONFIG = {"head_size": 64, "heads": 3, "page_bytes": None, "max_len": 700, "pages": 16}
 LOW, HIGH = tuple(range(384)), tuple(range(384, 512))
@@ -22,44 +23,50 @@ THRESHOLDS = (0.0005, 0.002)  #: with which heads move, prune and append
 
 
 def steps() -> list[Row]:
-    """Steps of heads of 512 tokens, K8V4 and K4V2, behind a prompt that is loaded before."""
+    """Steps of heads of 512 tokens, K8V4 and K4V2, behind a prompt that is loaded before: one head, and many."""
+    return [
+        _steps("LEANKV-HEAD", "one head", 1, ALONE),
+        _steps("LEANKV-HEAD", f"{HEADS} heads side by side", HEADS, STEPS),
+    ]
+
+
+def _steps(row: str, whose: str, heads: int, steps: int) -> Row:
+    """Steps of heads in one call."""
     histories = []
-    for head in range(HEADS):
+    for head in range(heads):
         history = History({**CONFIG, "high": "K8V4", "low": "K4V2"}, head + 1, 64)
         history.prompt(Prompt(512, HIGH, LOW))
-        for _ in range(STEPS):
+        for _ in range(steps):
             history.step(THRESHOLDS)
         histories.append(history.inputs())
     device = HeadStep(**CONFIG)  # type: ignore[arg-type]  # a name has one type in the table
     inputs = device.admitted(**{name: np.concatenate([x[name] for x in histories]) for name in histories[0]})
-    events = inputs[0].shape[1]
-    ports = device.ports.outputs
-    outputs = [np.zeros((HEADS, events, *((port.lanes,) if port.lanes > 1 else ())), port.dtype) for port in ports]
-    columns, shown = by_port(device, inputs, outputs)
-    loaded = Devices(device, HEADS)
-
-    def event(devices: Devices, number: int) -> bool:
-        return devices.event(
-            {name: x[:, number] for name, x in columns.items()}, {name: x[:, number] for name, x in shown.items()}
-        )
-
-    fine = all(event(loaded, number) for number in range(events - STEPS))
+    loads = inputs[0].shape[1] - steps
+    prompt, loaded = _operands(device, [x[:, :loads] for x in inputs]), Devices(device, heads)
+    fine, following = loaded.events(*prompt), _operands(device, [x[:, loads:] for x in inputs])
 
     def ours() -> bool:
-        devices = loaded.fork()
-        return all(event(devices, number) for number in range(events - STEPS, events))
+        return loaded.fork().events(*following)
 
-    return [
-        absolute(
-            "LEANKV-HEAD",
-            f"head_step, {HEADS} heads side by side, 64 features, 3 query heads, 512 tokens: {STEPS} steps each",
-            "goal: 5,000 steps/s",
-            HEADS * STEPS / RATE,
-            ours,
-            lambda done: fine and done,
-            count=5,
-        )
-    ]
+    return absolute(
+        row,
+        f"head_step, {whose}, 64 features, 3 query heads, 512 tokens: {steps} steps each",
+        "goal: 5,000 steps/s",
+        heads * steps / RATE,
+        ours,
+        lambda done: fine and done,
+        count=5,
+    )
+
+
+def _operands(device: HeadStep, inputs: Sequence[np.ndarray]) -> tuple[dict[str, np.ndarray], ...]:
+    """Inputs, outputs and registers by port."""
+    ports = device.ports.outputs + device.ports.state
+    arrays = [np.ascontiguousarray(array) for array in inputs]
+    shape = arrays[0].shape
+    filled = [np.zeros((*shape, *((port.lanes,) if port.lanes > 1 else ())), port.result_dtype) for port in ports]
+    count = len(device.ports.outputs)
+    return *by_port(device, arrays, filled[:count]), by_register(device, filled[count:])
 
 
 def machine() -> list[Row | Absent]:

@@ -32,6 +32,7 @@ def devices() -> Iterator[Wrong]:
     yield from lists()
     yield from attention()
     yield from inside()
+    yield from steps()
 
 
 def quantizers() -> Iterator[Wrong]:
@@ -362,3 +363,19 @@ def _level_short(golden: Golden) -> Arrays:
     half = counts.shape[1] // 2
     answers["out.prefix"][:, half:] -= counts.cumsum(axis=1)[:, : counts.shape[1] - half].astype(np.uint32)
     return answers
+def steps() -> Iterator[Wrong]:
+    """head_step and layer_step."""
+    name = "head_step-paper"
+    yield Wrong(name, "a token's own attention counts", names("D-leankv-17"), partial(ran, include_self=True))
+    yield Wrong(name, "mean of the query heads is scored", names("D-leankv-19"), partial(ran, gqa="mean"))
+    yield Wrong(name, "a page as soon as a section is full", names("D-leankv-34"), partial(ran, lazy_pages=False))
+    exchanged = partial(ran, change=lambda inputs: {"key": inputs["value"], "value": inputs["key"]})
+    yield Wrong(name, "keys and values exchanged", names("port_swap"), exchanged)
+    yield Wrong(name, "bytes of moved", names("byte_swap"), partial(wired, moved=lambda words: words.byteswap()))
+    yield Wrong(name, "ulp in every seventh row", (), partial(wired, out=hands.seventh))
+    name = "layer_step-three"
+    heads = partial(wired, taken=lambda words: words[:, [2, 3, 0, 1]])
+    yield Wrong(name, "pages of the other head", names("lane_permutation"), heads)
+    yield Wrong(name, "mean of the query heads is scored", names("D-leankv-19"), partial(ran, gqa="mean"))
+    yield Wrong(name, "scores a row late", names("row_shift"), partial(wired, scores=hands.late))
+    yield Wrong(name, "first feature dead", names(DEAD), partial(wired, out=in_lane(0, np.zeros_like)))

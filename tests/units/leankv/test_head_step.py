@@ -12,6 +12,7 @@ from refemu.units.leankv.cases.head_step import History, Prompt
 from refemu.units.leankv.head_step import ADMIT, FINISH, LOAD, STEP, HeadStep
 from refemu.units.leankv.page_manager import OutOfPages
 from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.twins.head_step import Devices
 from tests.units.leankv import steps_oracle
 
 CONFIGS = [
@@ -44,6 +45,47 @@ def test_twin_equals_unit(unit: Any, name: str, kind: str) -> None:
     config = unit.configs[name]
     for block in unit.cases(config, kind, range(3) if kind == "random" else 0):
         assert unit.evaluate(config, block.inputs, jit=False).equals(unit.evaluate(config, block.inputs))
+
+
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"policy": "static", "keep_percent": 60, "low": None},
+    {"policy": "diffkv"},
+    {"score_rule": "cumulative"},
+    {"partition_tokens": 2},
+    {"high": "K16V16", "page_bytes": 1024},
+)
+
+
+@pytest.mark.parametrize("changed", OTHERS, ids=lambda changed: next(iter(changed.items())))
+def test_what_is_no_kernel_goes_event_by_event(changed: dict[str, Any]) -> None:
+    """Twin and unit, with several heads."""
+    unit = units.find("layer_step")
+    config = {**unit.configs["three"], **changed}
+    (block,) = unit.cases(config, "paper", 0)
+
+    assert not Devices(unit.unit_class(**config), 1).compiled
+    assert unit.evaluate(config, block.inputs, jit=False).equals(unit.evaluate(config, block.inputs))
+
+
+@pytest.mark.parametrize("options", [{"include_self": True, "gqa": "mean", "score_queries": 2}, {"epoch": True}])
+def test_options_of_the_kernel(options: dict[str, Any]) -> None:
+    unit = units.find("layer_step")
+    config = {**unit.configs["three"], **options}
+    (block,) = unit.cases(config, "paper", 0)
+
+    assert Devices(unit.unit_class(**config), 1).compiled
+    assert unit.evaluate(config, block.inputs, jit=False).equals(unit.evaluate(config, block.inputs))
+
+
+def test_devices_of_the_kernel_share_nothing() -> None:
+    """Two devices side by side, and each alone."""
+    unit = units.find("head_step")
+    blocks = [history(PAPER, pairs).inputs() for pairs in ([(0.0, 0.0), (0.0, 1.0)], [(1.0, 1.0), (0.0, 0.0)])]
+    both = unit.evaluate(PAPER, {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]})
+    for device, block in enumerate(blocks):
+        alone = unit.evaluate(PAPER, block)
+        for port in (*unit.ports(PAPER).outputs, *unit.ports(PAPER).state):
+            assert (getattr(both, port.name)[device] == getattr(alone, port.name)[0]).all(), port.name
 
 
 def history(config: Any, thresholds: list[tuple[float, float]], prompt: Prompt | None = None) -> History:
@@ -180,6 +222,11 @@ def test_a_step_that_lacks_pages_or_thresholds_changes_nothing() -> None:
     made.step((0.0, 0.0))
     made.rows[-1]["q"][3] = 0x7C00
     refused(made, "q must be finite fp16, got 0x7c00")
+
+
+def test_a_budget_refuses_low_tokens() -> None:
+    """D-leankv-54."""
+    refused(history(PAPER, [(0.0, 0.0)]), "2 low tokens without a low precision", policy="static", keep_percent=60)
 
 
 @pytest.mark.parametrize("pages", [6144, 2048])

@@ -102,7 +102,7 @@ class LeanKv(Fp16):
         """Put prompts into their pages, and count what became of the tokens, of all layers and KV heads."""
         classes = pools.compress(prompts)
         if watch.taps is not None:
-            taps.compressed(self.units, pools, list(prompts.values()), classes, watch)
+            taps.compressed(self.units, pools, prompts, classes, watch)
         for pool in pools.pools:
             sizes = [pool.manager.requests.table[name].prompt for name in prompts]
             seen = sum_of(iter(sizes)) * self.model.blocks * pool.manager.shape.heads

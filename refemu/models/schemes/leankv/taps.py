@@ -1,15 +1,18 @@
 """Taps of LeanKV's units: values at their ports while a model runs, layer by layer and KV head by KV head.
 
 A tap shows operations as the scheme computes them, whole: all tokens of a prompt with all query heads of a KV head, a
-vector or group of a stored token, the pages of a head as attention finds them, all calls of the memory manager of all
-layers. The configuration of a case has every parameter and size of the scheme and the model, and is a ready one only
-where one has them. Two things differ from the scheme's own arrays and decide no bit: the pages of a head are numbered
-in their order in the pool, of which the unit sees no others; slots behind the last stored token are zeros, as many as
-the smallest ready configuration of generation_compressor that holds the head has, or else as a table entry has room
-for.
+vector or group of a stored token, the pages of a head as attention finds them, a request of a head or of all heads of
+a layer from its prompt on (taps_steps.py), all calls of the memory manager of all layers. The configuration of a case
+has every parameter and size of the scheme and the model, and is a ready one only where one has them. Two things differ
+from the scheme's own arrays and decide no bit: the pages of a head are numbered in their order in the pool, of which
+the unit sees no others; slots behind the last stored token are zeros, as many as the smallest ready configuration of
+generation_compressor that holds the head has, or else as a table entry has room for.
 
 No case shows the following:
 
+- free_page_list, page_table and prefix_sum alone: page_manager is made of them, and its registers are theirs;
+- kv_compressor, scores that attention adds to the pages between two of its operations: it has the one that a token came
+  with, which stands in a moved record too;
 - kv_quantizer, a token that moves to the low precision: its features are decoded in float32, the port x takes fp16;
 - kv_quantizer, groups whose features are no multiple of 16, and vectors of 16 bits, which are not quantized;
 - page_manager, the pools of other workers than the first.
@@ -26,10 +29,12 @@ from refemu import units
 from refemu.arith import fp16
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import WORD, Affine
+from refemu.models.schemes.leankv import taps_steps
 from refemu.models.schemes.leankv.cache import Call, Held, LayerCache, Pools
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.pool import Plan, Pool, Prompt
 from refemu.models.schemes.leankv.steps import Classes, Units, patterns
+from refemu.models.schemes.leankv.taps_steps import History
 from refemu.models.taps import Later, Watch, model_case, sized
 from refemu.units.leankv import generation_compressor, prompt_compressor
 from refemu.units.leankv.generation_compressor import GenerationCompressor
@@ -40,7 +45,10 @@ from refemu.units.leankv.paged_attention import CONSTANTS
 
 UNITS = (
     "generation_compressor",
+    "head_step",
+    "kv_compressor",
     "kv_quantizer",
+    "layer_step",
     "page_manager",
     "paged_attention",
     "prompt_compressor",
@@ -198,6 +206,26 @@ class Taps:
             why, source = "all stored tokens of a head", {"kv_head": first_head + head, "largest": high + low}
             self._emit("paged_attention", name, why, inputs, **source)
 
+    def request(self, pool: Pool, history: History, first_head: int) -> None:
+        """A request so far, of all heads of a worker and of each alone."""
+        config, why = taps_steps.stepping(self._steps, pool, history), "a prompt and all steps behind it"
+        source = {"largest": len(history.steps), "prompt": history.prompt}
+        if self._watch.wants("layer_step"):
+            inputs = Later(partial(taps_steps.events, self._steps, history))
+            name = _named("layer_step", **config)
+            self._emit("layer_step", name, f"{why}, all heads", inputs, kv_head=first_head, **source)
+        alone = {**config, "pages": config["pages"] // config["kv_heads"]}
+        del alone["kv_heads"]
+        for head, plan in enumerate(history.kept.plans):
+            place = {"kv_head": first_head + head, **source}
+            if self._watch.wants("head_step"):
+                inputs = Later(partial(taps_steps.events, self._steps, history, head))
+                self._emit("head_step", _named("head_step", **alone), f"{why}, one head", inputs, **place)
+            if self._watch.wants("kv_compressor"):
+                inputs, size = Later(partial(taps_steps.compressed, history, head)), len(plan.high) + len(plan.low)
+                name = _named("kv_compressor", **taps_steps.compressing(pool, history))
+                self._emit("kv_compressor", name, f"{why}, tokens of a head", inputs, **{**place, "kept": size})
+
     def manager(self, pools: Pools) -> None:
         """All calls so far."""
         if not self._watch.wants("page_manager"):
@@ -297,10 +325,12 @@ def prompted(
 
 
 def compressed(
-    steps: Units, pools: Pools, prompts: Sequence[Prompt], classes: Sequence[Sequence[Classes]], watch: Watch
+    steps: Units, pools: Pools, prompts: Mapping[int, Prompt], classes: Sequence[Sequence[Classes]], watch: Watch
 ) -> None:
     """Prompts in their pages. classes: of each worker, prompt by prompt, (layers, H, N)."""
-    for prompt, parts in zip(prompts, zip(*classes, strict=True), strict=True):
+    for (name, prompt), parts in zip(prompts.items(), zip(*classes, strict=True), strict=True):
+        if any(watch.wants(unit) for unit in taps_steps.UNITS):
+            taps_steps.prompted(steps, pools, name, prompt, parts)
         cls = np.concatenate([part.cls for part in parts], axis=1)
         for layer, (key, value) in enumerate(zip(prompt.keys, prompt.values, strict=True)):
             Taps(steps, layer, watch).stored(key, value, cls[layer])
@@ -314,5 +344,9 @@ def stepped(steps: Units, layer: int, held: Held, cache: LayerCache, q: np.ndarr
     for pool, plan, heads in zip(held.pools.pools, held.current.plans, held.pools.parts, strict=True):
         taps.decision(pool, plan, heads.start)
         taps.attention(pool, plan, q[:, heads], heads.start)
+    if any(watch.wants(unit) for unit in taps_steps.UNITS):
+        told = taps_steps.stepped(held.pools, held.names, layer, held.current.plans, cache.key, cache.value, q)
+        for pool, history, heads in zip(held.pools.pools, told, held.pools.parts, strict=True):
+            taps.request(pool, history, heads.start)
     if layer == 0:
         taps.manager(held.pools)

@@ -24,6 +24,25 @@ KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
 #: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of head_step-paper
 CHOICES: tuple[Thresholds, ...] = (NOTHING, NOTHING, (0.05, 0.1), (0.097, 1.0), KEEP_LOW, (0.1, 0.1), EVERYTHING)
 
+MOVES = (KEEP_LOW, NOTHING, KEEP_LOW, KEEP_LOW, KEEP_LOW)  #: of the histories of rough vectors
+#: tokens of a prompt, tokens kept high and low; exponents of keys and of values of the histories of rough vectors
+ROUGH = (
+    (2, (1,), (), -6, -9),
+    (3, (2, 1), (0,), 0, -3),
+    (4, (3,), (0, 1), 4, 2),
+    (5, (4, 2, 3), (1, 0), 9, 8),
+    (9, (8, 7), (0,), 2, 5),
+)
+#: scores of the three high tokens of heads that decide differently at DIFFERENT: the oldest of the window, an older
+#: one and the newest; C prunes the first, A1 appends, A3 drops the second
+APART = ((0.01, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 0.01, 1.0))
+DIFFERENT = (0.1, 0.2)  #: thresholds of that step
+ALPHA = 2.0**20  #: alpha_quant under which any token moves
+SEED = 33  #: of the first of them
+#: smallest and largest feature: steps of 135.0625 and 135.1875 lie between two words of a scale; the codes of 0.5 to
+#: 2033 between two words of an output
+TIES = ((-100.9375, 1925.0), (-100.8125, 1927.0), (0.5, 2033.0))
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -56,6 +75,29 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
         why = "the oldest token of the window stays; of those that have half of its score the oldest is the victim"
         tied = Prompt(6, (3, 1, 0), (2,) if two else ())
         yield _block(kind, why, config, tied, [(0.1, 0.25)], 3, 4, "D-leankv-28", tied=True)
+    if kind == "edge":
+        for number, (tokens, high, low, key, value) in enumerate(ROUGH):
+            if tokens >= _most(config):
+                continue
+            why = f"all bits of records and outputs: keys of 2**{key}, values of 2**{value}, every mantissa"
+            rough = History(config, SEED + number, 2, rough=(key, value))
+            rough.prompt(Prompt(tokens, high, low if two else ()))
+            for pair in MOVES[: _most(config) - tokens] if tokens < 9 else (KEEP_LOW,) * 3:
+                rough.step(pair)
+            yield Cases(kind, why, rough.inputs(), "D-leankv-25")
+        most_high = _most(config) - 2
+        for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)}):
+            why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
+            full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1))
+            full.prompt(Prompt(tokens, tuple(range(tokens))))
+            for pair in (NOTHING, NOTHING, KEEP_LOW)[: most_high + 2 - tokens]:
+                full.step(pair)
+            yield Cases(kind, why, full.inputs(), "D-leankv-34")
+        if several:
+            why = "heads that stand side by side decide differently: lanes are told apart"
+            yield Cases(kind, why, _apart(config), "D-leankv-28")
+        why = "scales half-way between two words, and a token alone whose outputs are, which go to the even one"
+        yield Cases(kind, why, _ties(config), "D-leankv-5")
     if kind == "random":
         drawn = random_inputs(unit, find(unit).ports(config).inputs, (1, 3 if several else 5), seed)
         yield Cases(kind, "any history that a request can have", legal(config, drawn))
@@ -83,14 +125,52 @@ def _block(
     return Cases(kind, why, history.inputs(), decision)
 
 
+def _apart(config: Config) -> dict[str, np.ndarray]:
+    """A prompt of 5 tokens, the window 2: its oldest token is at position 3."""
+    history = History(config, 32, 2)
+    history.prompt(Prompt(5, (3, 1, 4)))
+    for number, row in enumerate(history.rows[1:]):
+        counts = (1, 3, 1)[number]  # queries that a score was summed over
+        scores = [counts * APART[head % 3][number] for head in range(history.kv_heads)]
+        row["score"] = np.array(scores, np.float32).view(np.uint32).astype(np.int64)
+    for pair in (DIFFERENT, NOTHING, KEEP_LOW, KEEP_LOW):
+        history.step(pair)
+    return history.inputs()
+
+
+def _ties(config: Config) -> dict[str, np.ndarray]:
+    """Tokens one after the other, each instead of the one before: features from end to end in equal steps."""
+    history = History(config, 8, 1)
+    history.event(ADMIT, prompt=1, keep_high=history.each(1))
+    for number, (least, most) in enumerate(TIES):
+        ramp = fp16.bits(fp16.to_f16(np.linspace(least, most, 16))).astype(np.int64)
+        vectors = np.tile(ramp, history.kv_heads * history.size // 16)
+        if number == 0:
+            history.event(LOAD, section=history.each(HIGH), key=vectors, value=vectors)
+            continue
+        history.step(EVERYTHING)
+        history.rows[-1] |= {"key": vectors, "value": vectors}
+    history.step(KEEP_LOW)
+    return history.inputs()
+
+
 class History:
     """Events of one device; every head keeps the same positions, with vectors and scores of its own."""
 
-    def __init__(self, config: Mapping[str, Any], seed: int, window: int, tied: bool = False) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        seed: int,
+        window: int,
+        tied: bool = False,
+        rough: tuple[int, int] | None = None,
+    ) -> None:
+        """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two."""
         self.kv_heads: int = int(config.get("kv_heads", 1))
         self.size, self.queries = int(config["head_size"]), int(config["heads"])
-        self.window, self.tied = window, tied
+        self.window, self.tied, self.rough = window, tied, rough
         self.equal = config["low"] is None and config.get("policy") == "diffkv"
+        self.alphas: bool = config.get("policy") == "diffkv"
         self.stream = prng.stream("head_step/vectors", seed)
         self.drawn = 0
         self.rows: list[dict[str, Any]] = []
@@ -104,6 +184,21 @@ class History:
         """fp16 words of `count` vectors, features in multiples of scale / 64 up to 2 * scale."""
         values = (self.words(count * self.size) % 257 - 128) / 64 * scale
         return fp16.bits(fp16.to_f16(values)).astype(np.int64)
+
+    def mantissas(self, count: int, exponent: int) -> np.ndarray:
+        """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up.
+
+        Those of every third event stay below 1.25 times a power of two, so that scales have other mantissas too.
+        """
+        words, kept = self.words(count * self.size), 0x83FF if len(self.rows) % 3 else 0x80FF
+        return np.asarray((words & kept) | ((exponent + 15 - (words >> 10) % 4) << 10))
+
+    def tokens(self) -> dict[str, np.ndarray]:
+        """Keys and values of a token of every head."""
+        if self.rough is None:
+            return {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+        key, value = self.rough
+        return {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
 
     def event(self, op: int, **ports: Any) -> None:
         """One event; ports that are not named are 0."""
@@ -128,7 +223,10 @@ class History:
                 if self.tied:
                     each = self.each(16384 if position == prompt.high[0] else 8192)
                 score = (count * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
-                vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+                if self.rough:  # every mantissa, from 2**-3 up
+                    low, high = self.words(self.kv_heads), self.words(self.kv_heads)
+                    score = low | (high & 0x7F) << 16 | (124 + (high >> 7) % 16) << 23
+                vectors = self.tokens()
                 where = {"section": self.each(section), "position": self.each(position)}
                 self.event(LOAD, score=score, **where, **vectors)
 
@@ -139,8 +237,10 @@ class History:
     def step(self, thresholds: Thresholds) -> None:
         """A generation step."""
         pair = (thresholds[1],) * 2 if self.equal else thresholds
-        vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
-        vectors["q"] = self.vectors(self.kv_heads * self.queries, 0.5)
+        if self.rough and self.alphas and pair == KEEP_LOW:  # scores are far above 1 / n
+            pair = (0.0, ALPHA)
+        vectors, count = self.tokens(), self.kv_heads * self.queries
+        vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0])
         words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
         self.event(STEP, thresholds=words, **vectors)
 

@@ -26,22 +26,30 @@ def page_sectors(cells, lengths, size, layout, key_packs, value_packs, groups, p
 
     Pages have `size` words and lie one after the other; key_packs, value_packs (2, P): words of a page's packs of token
     0, of which P is groups[s, 0] for keys and groups[s, 1] for values; then Kgroup, Kvec, Vgroup. positions: whether
-    they are read.
+    they are read. What pages at the same place in a sector with the same number of tokens touch is worked out once.
     """
     marks = np.zeros(size // WORDS + 3, np.int64)
+    most = max(layout[0, P_TOKENS], layout[1, P_TOKENS])
+    known, touched = np.zeros((2, WORDS, most + 1), np.bool_), np.zeros((2, WORDS, most + 1, 6), np.int64)
     for u in range(cells.shape[0]):
         for s in range(2):
             table, held = layout[s], layout[s, P_TOKENS]
             for j in range((lengths[u, s] + held - 1) // held):
                 base = cells[u, j + s * (cells.shape[1] - 1 - 2 * j)] * size
                 count = min(held, lengths[u, s] - j * held)
-                _keys(base, count, table, key_packs[s], groups[s], counts, marks)
-                _values(base, count, table, value_packs[s], groups[s], counts, marks)
-                for t in range(0, count, WARP):
-                    last = 2 * min(count, t + WARP) - 1
-                    counts[SCORE] += _run(base + table[P_SCORE] + 2 * t, base + table[P_SCORE] + last)
-                    if positions:
-                        counts[POS] += _run(base + table[P_POSITION] + 2 * t, base + table[P_POSITION] + last)
+                place = base % WORDS
+                page = touched[s, place, count]
+                if not known[s, place, count]:
+                    known[s, place, count] = True
+                    _keys(place, count, table, key_packs[s], groups[s], page, marks)
+                    _values(place, count, table, value_packs[s], groups[s], page, marks)
+                    for t in range(0, count, WARP):
+                        last = 2 * min(count, t + WARP) - 1
+                        page[SCORE] += _run(place + table[P_SCORE] + 2 * t, place + table[P_SCORE] + last)
+                        if positions:
+                            page[POS] += _run(place + table[P_POSITION] + 2 * t, place + table[P_POSITION] + last)
+                for part in range(6):
+                    counts[part] += page[part]
 
 
 @helper

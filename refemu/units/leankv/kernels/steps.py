@@ -1,8 +1,22 @@
-"""Calls of the memory managers of many layers, one request each, and a check of what they store. [leankv §5.3]"""
+"""Generation steps of KV heads that share a pool of pages, and the calls of their memory managers.
+
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. `all_events` does all events of devices one after the other, shares under
+Algorithm 1; `call` and `misplaced` are the stages of one event of many devices that the twin calls for other rules.
+
+Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,), ends (2,) as page_manager's kernels have
+them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplaced` take arrays with devices in front.
+"""
 
 import numpy as np
 
+from refemu.arith.float_jit import narrow_all
+from refemu.arith.float_jit.scalars import U, canonical, widen
 from refemu.arith.jit import kernel
+from refemu.units.leankv.kernels.attention import paged_heads
+from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS
+from refemu.units.leankv.kernels.scores import mean_shares, paged_scores
+from refemu.units.leankv.twins.generation_compressor import choose
+from refemu.units.leankv.twins.kv_compressor import store
 from refemu.units.leankv.twins.page_manager.events import (
     Z_SCRUB,
     finish,
@@ -10,10 +24,242 @@ from refemu.units.leankv.twins.page_manager.events import (
     prompt_release,
     step_allocate,
 )
+from refemu.units.leankv.twins.paged_attention.stored import gather
 
 LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
 MOST = Z_SCRUB + 1  # of `sizes`: most tokens of a prompt
 SEEN, PROMPT = range(2)  # of a row of `requests`: tokens so far (0: there is none), tokens of the prompt
+# Entries of `totals`: pages allocated and recycled, levels and additions of prefix sums, tokens pruned; divisions and
+# comparisons of decisions; tokens written and requantized; words that plans read, that moves read, of records written.
+ALLOCATED, RECYCLED, LEVELS, ADDS, PRUNED, DIVISIONS, COMPARISONS, WRITTEN, MOVED = range(9)
+PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(9, 13)
+# Entries of `rule`: last queries that count, include_self, epoch, whether there is a low precision, the mean of heads.
+R_QUERIES, R_SELF, R_EPOCH, R_LOW, R_MEAN = range(5)
+S_BITS, S_GROUPS, S_CODES, S_META = 0, 1, 4, 5  # columns of the sides of a record, see kv_compressor
+
+
+@kernel
+def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages, storage, rule, totals, first, last):
+    """Whether all events of devices `first` to `last` are admitted; with arrays (D, E, ...) for D devices, E events.
+
+    ports: op, prompt, tokens kept (H, 2), section, score, position (H,), key, value (H, F) and q (H, G, F) as float32,
+    window, thresholds. shown <- choice, victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
+    registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
+    images (D, pages, words). sizes, sums: as `call` has them. pages: layout, words of packs of keys and of values,
+    numbers and settings of `paged_heads`, sections of `gather`. storage: words of slots and sides of a high page, then
+    of a low one. totals (D, TOTALS) += counts.
+    """
+    op, prompt, keep, section, score, position, key, value, q, window, limits = ports
+    choice, victim, low_slot, taken, written, moved, out, p, scores = shown
+    seen, stored, loads, table, start, free = registers
+    cells, used, tokens, ring, ends = pools
+    requests, loaded = held
+    plan = np.empty((5, keep.shape[2]), np.int64)
+    for d in range(first, last):
+        pool, request = (cells[d], used[d], tokens[d], ring[d], ends[d]), (requests[d], loaded[d])
+        for e in range(op.shape[1]):
+            grow = keep[d, e].copy()
+            if op[d, e] == STEP:
+                if not _decided(images[d], pool, request, pages[5], window[d, e], limits[d, e], rule, plan, totals[d]):
+                    return False
+                for h in range(grow.shape[0]):
+                    choice[d, e, h], victim[d, e, h], low_slot[d, e, h] = plan[0, h], plan[1, h], plan[2, h]
+                    grow[h, 0], grow[h, 1] = plan[3, h], plan[4, h]
+            if not managed(op[d, e], prompt[d, e], grow, sizes, sums, pool, request, taken[d, e], totals[d]):
+                return False
+            if op[d, e] == LOAD:
+                operands = section[d, e], score[d, e], position[d, e], key[d, e], value[d, e]
+                if not _loaded(images[d], pool, request, pages[5], storage, rule, operands, written[d, e], totals[d]):
+                    return False
+            elif op[d, e] == STEP:
+                newest = requests[d, SEEN] - 1
+                records = written[d, e], moved[d, e]
+                if not _stored(
+                    images[d], pool, newest, pages[0], storage, plan, key[d, e], value[d, e], records, totals[d]
+                ):
+                    return False
+                _attended(images[d], pool, newest, pages, rule, q[d, e], out[d, e], p[d, e], scores[d, e])
+            seen[d, e], start[d, e], free[d, e] = requests[d, SEEN], ends[d, 0] % ring.shape[1], ends[d, 1] - ends[d, 0]
+            stored[d, e], loads[d, e], table[d, e] = tokens[d], loaded[d], cells[d]
+    return True
+
+
+@kernel
+def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
+    """plan (5, H) <- decisions of all heads; False where a step is refused."""
+    cells, _, tokens, _, _ = pool
+    numbers, loaded = request
+    if numbers[SEEN] == 0:
+        return False
+    heads, most, words = tokens.shape[0], np.int64(0), np.int64(0)
+    for h in range(heads):
+        for s in range(2):
+            if numbers[SEEN] == numbers[PROMPT] and loaded[h, s] != tokens[h, s]:
+                return False
+        most = max(most, tokens[h, 0] + tokens[h, 1])
+        words += tokens[h, 0] + tokens[h, 1]
+    score, position = np.empty((heads, most), np.uint32), np.empty((heads, most), np.uint32)
+    gather(images, cells, tokens, sections, score, position)
+    if _in_window(position, tokens, numbers[SEEN] - window):
+        return False
+    inputs, thresholds = np.empty((5, heads), np.int64), np.empty((heads, 2), np.float32)
+    for h in range(heads):
+        inputs[0, h], inputs[1, h], inputs[2, h] = tokens[h, 0], tokens[h, 1], numbers[SEEN]
+        inputs[3, h], inputs[4, h] = numbers[PROMPT], window
+        thresholds[h, 0], thresholds[h, 1] = limits[0], limits[1]
+    share = np.empty((heads, most), np.float32)
+    held, counting = inputs[0] + inputs[1], rule[: R_EPOCH + 1]
+    totals[DIVISIONS] += mean_shares(score.view(np.float32), position, held, inputs[2], inputs[3], counting, share)
+    totals[COMPARISONS] += choose(share, position, inputs, thresholds, rule[R_LOW], plan)
+    totals[PLAN_WORDS] += 4 * words
+    return True
+
+
+@kernel
+def _place(cells, head, section, slot, held):
+    """Image of a slot of a section, whose pages hold so many tokens."""
+    cell = slot // held
+    if section == 1:
+        cell = cells.shape[1] - 1 - cell
+    return np.int64(cells[head, cell])
+
+
+@kernel
+def _loaded(images, pool, request, sections, storage, rule, operands, written, totals):
+    """Kept tokens of a prompt into their slots, at most one of a head; False where one is refused."""
+    cells, _, tokens, _, _ = pool
+    numbers, loaded = request
+    section, score, position, key, value = operands
+    words, place = np.empty((2, 1), np.uint32), np.empty((2, 1), np.int64)
+    for h in range(section.size):
+        if section[h] == 0:
+            continue
+        s = section[h] - 1
+        slot, held = loaded[h, s], sections[s, 0]
+        if slot >= tokens[h, s] or position[h] >= numbers[PROMPT]:
+            return False
+        if rule[R_EPOCH] == 0 and _held(images, cells[h : h + 1], loaded[h : h + 1], sections, position[h]):
+            return False
+        words[0, 0], words[1, 0] = np.uint32(score[h]), np.uint32(position[h])
+        place[0, 0], place[1, 0] = _place(cells, h, s, slot, held), slot % held
+        table, sides = storage[2 * s], storage[2 * s + 1]
+        if not store(images, place, table, key[h : h + 1], value[h : h + 1], sides, words):
+            return False
+        _read(images[place[0, 0]], table[place[1, 0]], written[h])
+        loaded[h, s] += 1
+        totals[WRITTEN] += 1
+        totals[RECORD_WORDS] += table.shape[1]
+    return True
+
+
+@kernel
+def _held(images, cells, lengths, sections, position):
+    """Whether a position is one of the tokens of a head."""
+    count = lengths[0, 0] + lengths[0, 1]
+    score, positions = np.empty((1, count), np.uint32), np.empty((1, count), np.uint32)
+    gather(images, cells, lengths, sections, score, positions)
+    times = 0
+    for i in range(count):
+        times += np.int64(positions[0, i]) == position
+    return times > 0
+
+
+@kernel
+def _read(image, where, record):
+    """record <- the words of a slot."""
+    for w in range(where.size):
+        record[w] = image[where[w]]
+
+
+@kernel
+def _stored(images, pool, newest, layout, storage, plan, key, value, records, totals):
+    """Moves of all heads and their new tokens; False where a vector is refused."""
+    cells = pool[0]
+    written, moved = records
+    high, low = storage[0], storage[2]
+    words, place = np.empty((2, 1), np.uint32), np.empty((2, 1), np.int64)
+    vectors = np.empty((2, 1, key.shape[1]), np.float32)
+    record = np.empty(high.shape[1], np.uint16)
+    for h in range(key.shape[0]):
+        slot, held = plan[1, h], layout[0, P_TOKENS]
+        image, inside = _place(cells, h, 0, slot, held), slot % held
+        if plan[2, h] >= 0:
+            _read(images[image], high[inside], record)
+            for side in range(2):
+                _decoded(record, storage[1][side], np.float32(layout[0, P_SIGN]), vectors[side, 0])
+            for w in range(2):
+                at = record.size - 4 + 2 * w
+                words[w, 0] = U(record[at]) | U(U(record[at + 1]) << U(16))
+            to, fits = plan[2, h], layout[1, P_TOKENS]
+            place[0, 0], place[1, 0] = _place(cells, h, 1, to, fits), to % fits
+            if not store(images, place, low, vectors[0], vectors[1], storage[3], words):
+                return False
+            _read(images[place[0, 0]], low[place[1, 0]], moved[h])
+            totals[MOVED] += 1
+            totals[MOVE_WORDS] += high.shape[1]
+            totals[RECORD_WORDS] += low.shape[1]
+        words[0, 0], words[1, 0] = U(0), U(newest)
+        place[0, 0], place[1, 0] = image, inside
+        if not store(images, place, high, key[h : h + 1], value[h : h + 1], storage[1], words):
+            return False
+        _read(images[image], high[inside], written[h])
+        totals[WRITTEN] += 1
+        totals[RECORD_WORDS] += high.shape[1]
+    return True
+
+
+@kernel
+def _decoded(record, side, sign, out):
+    """out (F,) <- the vector of one side of a record."""
+    bits, size = side[S_BITS], out.size // side[S_GROUPS]
+    mask = U((1 << bits) - 1)
+    for f in range(out.size):
+        at = side[S_META] + 2 * (f // size)
+        scale, offset = widen(record[at]), np.float32(sign * widen(record[at + 1]))
+        code = U(U(record[side[S_CODES] + f * bits // 16]) >> U(f * bits % 16)) & mask
+        out[f] = canonical(np.float32(np.float32(scale * np.float32(np.int32(code))) + offset))
+
+
+@kernel
+def _attended(images, pool, newest, pages, rule, q, out, p, scores):
+    """out (H, G, F) <- attention of all heads, p (H, G, slots) and scores (H, slots) <- theirs, and that into pages."""
+    cells, _, tokens, _, _ = pool
+    layout, key_packs, value_packs, numbers, settings, sections = pages
+    heads, group, features = q.shape
+    tasks, kept = np.zeros((heads, 7), np.int64), np.empty(heads, np.int64)
+    for h in range(heads):
+        tasks[h, 0], tasks[h, 6] = h, tokens[h, 0] + tokens[h, 1]
+        for s in range(2):
+            held = layout[s, P_TOKENS]
+            tasks[h, 3 + s] = (tokens[h, s] + held - 1) // held
+        kept[h] = -1 if rule[R_SELF] != 0 else newest
+    tops, bottoms = np.empty((heads, group), np.int32), np.empty((heads, group), np.float32)
+    attention = np.empty((heads, group, features), np.float32)
+    logits, accs = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0, 0), np.float32)
+    paged_heads(
+        q,
+        images,
+        cells,
+        tokens,
+        layout,
+        key_packs,
+        value_packs,
+        numbers,
+        settings,
+        tasks,
+        p,
+        tops,
+        bottoms,
+        attention,
+        logits,
+        accs,
+        0,
+        heads,
+    )
+    narrow_all(attention.reshape(attention.size), out.reshape(out.size))
+    paged_scores(images, cells, tokens, layout, kept, p, rule[R_MEAN] != 0, 0, heads)
+    positions = np.empty(scores.shape, np.uint32)
+    gather(images, cells, tokens, sections, scores, positions)
 
 
 @kernel
@@ -24,66 +270,84 @@ def call(op, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, request
     over H and 2 H elements. taken (D, H, 2) <- pages that a step takes. totals += pages allocated, recycled, levels,
     additions, tokens pruned.
     """
-    heads, pages = cells.shape[1], ring.shape[1]
-    entries, ids = np.arange(heads), np.empty(pages, np.int64)
-    counts, prefix = np.empty(2 * heads, np.int64), np.empty(2 * heads, np.int64)
-    lacking, after, lengths = np.empty(heads, np.int64), np.empty(heads, np.int64), np.empty(heads, np.int64)
     for d in range(op.size):
-        pool = (cells[d], used[d], tokens[d], ring[d], ends[d])
-        high, low = grow[d, :, 0].copy(), grow[d, :, 1].copy()
-        if op[d] == LOAD:
-            continue
-        if (op[d] == ADMIT) != (requests[d, SEEN] == 0):
+        pool, request = (cells[d], used[d], tokens[d], ring[d], ends[d]), (requests[d], loaded[d])
+        if not managed(op[d], prompt[d], grow[d], sizes, sums, pool, request, taken[d], totals):
             return False
-        if op[d] == ADMIT:
-            if prompt[d] < 1 or prompt[d] > sizes[MOST]:
-                return False
-            lengths[:] = prompt[d]
-            came = prompt_allocate(pool, sizes, entries, lengths, counts[:heads], prefix[:heads], ids)
-            if came < 0:
-                return False
-            went, more, pruned = prompt_release(
-                pool, sizes, entries, lengths, high, low, counts[:heads], prefix[:heads], lacking, after, ids
-            )
-            if went < 0:
-                return False
-            requests[d, SEEN], requests[d, PROMPT] = prompt[d], prompt[d]
-            loaded[d, :, :] = 0
-            scans = 2 + np.int64(more > 0)
-            totals[0] += came + more
-            totals[1] += went
-            totals[2] += scans * sums[0]
-            totals[3] += scans * sums[1]
-            totals[4] += pruned
-        elif op[d] == STEP:
-            came, _, pruned = step_allocate(pool, sizes, entries, high, low, counts, prefix, ids)
-            if came < 0:
-                return False
-            at = 0
-            for i in range(2 * heads):
-                if counts[i] > 0:
-                    taken[d, i // 2, i % 2] = ids[at]
-                    at += 1
-            requests[d, SEEN] += 1
-            totals[0] += came
-            totals[2] += sums[2]
-            totals[3] += sums[3]
-            totals[4] += pruned
-        else:
-            totals[1] += finish(pool, sizes, entries, counts, prefix, ids)
-            totals[2] += sums[2]
-            totals[3] += sums[3]
-            requests[d, SEEN], requests[d, PROMPT] = 0, 0
-            loaded[d, :, :] = 0
+    return True
+
+
+@kernel
+def managed(op, prompt, grow, sizes, sums, pool, request, taken, totals):
+    """Whether the call of one device is admitted, which is then done; see `call`."""
+    _, used, _, ring, _ = pool
+    numbers, loaded = request
+    heads = used.shape[0]
+    if op == LOAD:
+        return True
+    if (op == ADMIT) != (numbers[SEEN] == 0):
+        return False
+    entries, ids = np.arange(heads), np.empty(ring.size, np.int64)
+    counts, prefix = np.empty(2 * heads, np.int64), np.empty(2 * heads, np.int64)
+    high, low = grow[:, 0].copy(), grow[:, 1].copy()
+    if op == ADMIT:
+        if prompt < 1 or prompt > sizes[MOST]:
+            return False
+        lacking, after, lengths = np.empty(heads, np.int64), np.empty(heads, np.int64), np.empty(heads, np.int64)
+        lengths[:] = prompt
+        came = prompt_allocate(pool, sizes, entries, lengths, counts[:heads], prefix[:heads], ids)
+        if came < 0:
+            return False
+        went, more, pruned = prompt_release(
+            pool, sizes, entries, lengths, high, low, counts[:heads], prefix[:heads], lacking, after, ids
+        )
+        if went < 0:
+            return False
+        numbers[SEEN], numbers[PROMPT] = prompt, prompt
+        loaded[:, :] = 0
+        scans = 2 + np.int64(more > 0)
+        totals[ALLOCATED] += came + more
+        totals[RECYCLED] += went
+        totals[LEVELS] += scans * sums[0]
+        totals[ADDS] += scans * sums[1]
+        totals[PRUNED] += pruned
+    elif op == STEP:
+        came, _, pruned = step_allocate(pool, sizes, entries, high, low, counts, prefix, ids)
+        if came < 0:
+            return False
+        at = 0
+        for i in range(2 * heads):
+            if counts[i] > 0:
+                taken[i // 2, i % 2] = ids[at]
+                at += 1
+        numbers[SEEN] += 1
+        totals[ALLOCATED] += came
+        totals[LEVELS] += sums[2]
+        totals[ADDS] += sums[3]
+        totals[PRUNED] += pruned
+    else:
+        totals[RECYCLED] += finish(pool, sizes, entries, counts, prefix, ids)
+        totals[LEVELS] += sums[2]
+        totals[ADDS] += sums[3]
+        numbers[SEEN], numbers[PROMPT] = 0, 0
+        loaded[:, :] = 0
     return True
 
 
 @kernel
 def misplaced(position, lengths, border):
     """Whether a low token is of the window: position (D, H, slots), lengths (D, H, 2), border (D,) the oldest of it."""
+    devices = 0
     for d in range(position.shape[0]):
-        for h in range(position.shape[1]):
-            for i in range(lengths[d, h, 0], lengths[d, h, 0] + lengths[d, h, 1]):
-                if np.int64(position[d, h, i]) >= border[d]:
-                    return True
+        devices += _in_window(position[d], lengths[d], border[d])
+    return devices > 0
+
+
+@kernel
+def _in_window(position, lengths, border):
+    """Whether a low token of a device is of the window."""
+    for h in range(position.shape[0]):
+        for i in range(lengths[h, 0], lengths[h, 0] + lengths[h, 1]):
+            if np.int64(position[h, i]) >= border:
+                return True
     return False

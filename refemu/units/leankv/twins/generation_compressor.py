@@ -121,7 +121,7 @@ def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequen
     heads = Heads(device, inputs)
     with np.errstate(all="ignore"):
         columns, *counts = _selected(heads)
-        if _by_kernels(device):
+        if by_kernels(device):
             columns, *counts = _decided(device, inputs)
     for output, column in zip(outputs, (*columns, *heads.registers()), strict=True):
         output[...] = column.reshape(output.shape)
@@ -147,7 +147,7 @@ def counted(device: GenerationCompressor, arrays: Arrays) -> tuple[Decisions, in
     """As `decide`, with the divisions and comparisons that it took."""
     with np.errstate(all="ignore"):
         columns, divisions, comparisons = (
-            _decided(device, arrays) if _by_kernels(device) else _selected(Heads(device, arrays))
+            _decided(device, arrays) if by_kernels(device) else _selected(Heads(device, arrays))
         )
     decisions = Decisions(
         *(
@@ -158,7 +158,7 @@ def counted(device: GenerationCompressor, arrays: Arrays) -> tuple[Decisions, in
     return decisions, divisions, comparisons
 
 
-def _by_kernels(device: GenerationCompressor) -> bool:
+def by_kernels(device: GenerationCompressor) -> bool:
     """Whether the kernels have this rule."""
     return device.policy == "algorithm1" and device.score_rule == "share"
 
@@ -174,12 +174,12 @@ def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndar
     divisions = mean_shares(
         score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n, prompt, counting, share
     )
-    comparisons = _cases(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
+    comparisons = choose(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
     return list(columns), int(divisions), int(comparisons)
 
 
 @kernel
-def _cases(share, position, numbers, limits, low, out):  # type: ignore[no-untyped-def]
+def choose(share, position, numbers, limits, low, out):  # type: ignore[no-untyped-def]
     """out (5, heads) <- what becomes of the oldest token of every window; returns the candidates looked at.
 
     numbers (5, heads): high and low tokens, n, prompt, window.

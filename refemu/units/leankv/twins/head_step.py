@@ -1,7 +1,8 @@
-"""Compiled twin of head_step and of layer_step: many devices side by side, event by event.
+"""Compiled twin of head_step and of layer_step.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Every stage is the twin of its unit, over all heads of all devices
-that are at a generation step; the calls of the memory managers are one kernel.
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Shares under Algorithm 1 are one kernel, for all events of a device.
+Other rules, vectors of 16 bits and partitions go event by event: every stage is then the twin of its unit, over all
+heads of all devices that are at a generation step.
 """
 
 import copy
@@ -11,20 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, integers
+from refemu.arith import fp16, integers, threads
 from refemu.arith.checks import refuse_as
-from refemu.arith.fp16_jit import plain, to_f32
+from refemu.arith.fp16_jit import plain, ready, to_f32
 from refemu.formats.leankv.twins import kv_page as kv_page_jit
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.head_step import COUNTERS, LOAD, NONE, STEP, UNIT, Steps
-from refemu.units.leankv.kernels.steps import call, misplaced
+from refemu.units.leankv.head_step.registers import DECIDED, MANAGED, OUTPUTS, WORDS, WRITTEN
+from refemu.units.leankv.kernels.steps import TOTALS, all_events, call, misplaced
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.twins import generation_compressor, kv_compressor, paged_attention
-from refemu.units.leankv.twins.paged_attention.unit import attend_unchecked
+from refemu.units.leankv.twins.paged_attention.stored import sections_of
+from refemu.units.leankv.twins.paged_attention.unit import (
+    GRAIN,
+    attend_unchecked,
+    layout_of,
+    numbers_of,
+    settings_of,
+)
 from refemu.units.leankv.twins.prefix_sum import network
 
 ALGORITHM1 = "algorithm1"
+TOTALLED = (*MANAGED, *DECIDED, *WRITTEN, *WORDS)  #: counters in the order of the kernel's totals
 
 
 class Devices:
@@ -56,6 +66,69 @@ class Devices:
             setattr(other, name, getattr(self, name).copy())
         other.counts = dict(self.counts)
         return other
+
+    def events(
+        self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
+    ) -> bool:
+        """All events of every device, (devices, events, heads, lanes), contiguous; False where one is refused."""
+        if self.compiled:
+            return self._walk(columns, shown, registers)
+        for event in range(columns["op"].shape[1]):
+            inputs, outputs = ({name: x[:, event] for name, x in arrays.items()} for arrays in (columns, shown))
+            if not self.event(inputs, outputs):
+                return False
+            for register, value in zip(registers.values(), self.registers(), strict=True):
+                register[:, event] = value
+        return True
+
+    @property
+    def compiled(self) -> bool:
+        """Whether one kernel does all events."""
+        unit = self.device.units[0]
+        coded = all(kv_compressor.storage(page, self.pages.preset)[0].size for page in (self.high, self.low))
+        chunk = self.pages.chunk(unit.attention.arithmetic)
+        return generation_compressor.by_kernels(unit.compressor) and coded and (not chunk or self.device.slots <= chunk)
+
+    def _walk(
+        self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
+    ) -> bool:
+        """`events` by one kernel; the process's threads share out the devices."""
+        ready()
+        unit, op = self.device.units[0], columns["op"]
+        arithmetic, compressor = unit.attention.arithmetic, unit.compressor
+        keep = np.stack([columns["keep_high"], columns["keep_low"]], axis=-1)
+        vectors = (to_f32(fp16.values(columns[name])) for name in ("key", "value", "q"))
+        loads = (columns[name] for name in ("section", "score", "position"))
+        limits = plain(columns["thresholds"]).view(np.float32)
+        ports = op, columns["prompt"], keep, *loads, *vectors, columns["window"], limits
+        outputs = tuple(shown[name].view(np.float32) if name == "p" else shown[name] for name in OUTPUTS)
+        pools = self.cells, self.used, self.tokens, self.ring, self.ends
+        numbers, settings = numbers_of(self.high.head_size, arithmetic), settings_of(self.pages, arithmetic)
+        pages = *layout_of(self.pages), numbers, settings, sections_of(self.pages)
+        (sides, table), (low_sides, low_table) = (
+            kv_compressor.storage(page, self.pages.preset) for page in (self.high, self.low)
+        )
+        queries, mean = compressor.score_queries or generation_compressor.EVERY, arithmetic.gqa == "mean"
+        rule = np.array([queries, compressor.include_self, compressor.epoch, compressor.low, mean], np.int64)
+        operands = (
+            *(ports, outputs, tuple(registers.values()), pools, (self.requests, self.loaded)),
+            *(self.images.reshape(self.count, -1, self.images.shape[-1]), self.sizes, self._sums()),
+            *(pages, (table, sides, low_table, low_sides), rule),
+        )
+        totals, fine = np.zeros((self.count, TOTALS), np.int64), np.zeros(self.count, np.bool_)
+
+        def run(first: int, last: int) -> None:
+            fine[first:last] = all_events(*operands, totals, first, last)
+
+        with np.errstate(all="ignore"):
+            work = op.shape[1] * self.heads * self.device.heads * self.device.slots
+            threads.share_out(run, self.count, least=1 + GRAIN // max(1, work))
+        if not fine.all():
+            return False
+        for name, count in zip(TOTALLED, integers.total(totals, axis=0).tolist(), strict=True):
+            self.counts[name] += count
+        self._attended(registers["stored"][op == STEP].astype(np.int64).reshape(-1, 2))
+        return True
 
     def event(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
         """One event of every device, (devices, heads, lanes), its outputs into `out`; False where one is refused."""
@@ -90,8 +163,10 @@ class Devices:
             return None
         lengths, window = self.tokens[rows], inputs["window"][rows]
         score, position = paged_attention.get_scores(self.pages, self.images, self._entries(rows), lengths)
-        algorithm = self.device.units[0].compressor.policy == ALGORITHM1
-        if algorithm and misplaced(position, lengths, seen - window):
+        policy = self.device.units[0].compressor.policy
+        if policy == ALGORITHM1 and misplaced(position, lengths, seen - window):
+            return None
+        if policy == "static" and lengths[..., 1].any():
             return None
         shape = lengths.shape[:2]
         numbers = [np.broadcast_to(x[:, None], shape) for x in (seen, prompt, window)]
@@ -113,13 +188,17 @@ class Devices:
 
     def _managed(self, inputs: Mapping[str, np.ndarray], grow: np.ndarray, taken: np.ndarray) -> bool:
         """The calls of the memory managers."""
-        totals, sums = np.zeros(5, np.int64), np.array(network(self.heads) + network(2 * self.heads), np.int64)
+        totals, sums = np.zeros(5, np.int64), self._sums()
         pools = self.cells, self.used, self.tokens, self.ring, self.ends
         held = self.requests, self.loaded
         done = call(inputs["op"], inputs["prompt"], grow, self.sizes, sums, *pools, *held, taken, totals)
         for name, count in zip(("allocated", "recycled", "levels", "adds", "pruned"), totals.tolist(), strict=True):
             self.counts[name] += count
         return bool(done)
+
+    def _sums(self) -> np.ndarray:
+        """Levels and additions of prefix sums over an element a head, and two."""
+        return np.array(network(self.heads) + network(2 * self.heads), np.int64)
 
     def _entries(self, rows: np.ndarray) -> np.ndarray:
         """Table entries of devices `rows` with the numbers of images."""
@@ -216,27 +295,23 @@ class Devices:
         out["out"][rows] = fp16.bits(fp16.narrow(output))
         out["p"][rows, ..., : p.shape[-1]] = p.view(np.uint32)
         out["scores"][rows, :, :most] = scores[..., :most]
-        attention, flat = self.device.units[0].attention, lengths.reshape(-1, 2)
-        local = np.arange(len(flat) * attention.cells).reshape(len(flat), -1)  # a head sees its own pages
-        counts = paged_attention.counters(attention, local, flat)
-        for name, count in counts.items():
+        self._attended(lengths.reshape(-1, 2))
+
+    def _attended(self, lengths: np.ndarray) -> None:
+        """Counters of attention over heads of these tokens (heads, 2)."""
+        attention = self.device.units[0].attention
+        local = np.arange(len(lengths) * attention.cells).reshape(-1, attention.cells)  # a head sees its own pages
+        for name, count in paged_attention.counters(attention, local, lengths).items():
             renamed = {"pages": "pages_read", "divisions": "softmax_divisions"}.get(name, name)
             self.counts[renamed] += count
 
 
 def walk(device: Steps[Any], run: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all devices. run: the readable unit, for its refusals."""
-    count, events = inputs[0].shape
-    devices, ports = Devices(device, count), len(device.ports.outputs)
+    devices, ports = Devices(device, len(inputs[0])), len(device.ports.outputs)
     columns, shown = by_port(device, inputs, outputs[:ports])
-    fine = _ordered(device, columns)
-    for event in range(events if fine else 0):
-        fine = fine and devices.event(
-            {name: array[:, event] for name, array in columns.items()},
-            {name: array[:, event] for name, array in shown.items()},
-        )
-        for register, value in zip(outputs[ports:], devices.registers(), strict=True):
-            register[:, event] = value.reshape(register[:, event].shape)
+    registers = by_register(device, outputs[ports:])
+    fine = _ordered(device, columns) and devices.events(columns, shown, registers)
     if not fine:
         refuse_as(run, *inputs, **_parameters(device))
     return [devices.counts[name] for name in COUNTERS]
@@ -257,6 +332,19 @@ def by_port(device: Steps[Any], inputs: Arrays, outputs: Arrays) -> tuple[dict[s
         split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,) * (lanes > 1)
         shown[port.name] = array.reshape(*shape, heads, *split)
     return columns, shown
+
+
+def by_register(device: Steps[Any], arrays: Arrays) -> dict[str, np.ndarray]:
+    """Registers by port, (devices, events, heads, lanes)."""
+    wide = {
+        "stored": (device.kv_heads, 2),
+        "loaded": (device.kv_heads, 2),
+        "cells": (device.kv_heads, device.shape.length),
+    }
+    return {
+        port.name: array.reshape(*array.shape[:2], *wide.get(port.name, ()))
+        for port, array in zip(device.ports.state, arrays, strict=True)
+    }
 
 
 def _ordered(device: Steps[Any], columns: Mapping[str, np.ndarray]) -> bool:

@@ -56,7 +56,7 @@ def _stored(
     position: Any,
 ) -> bool:
     """`write` by one kernel. False, and nothing is written, for 16 bits and where something has to be refused."""
-    sides, table = _plan(page, preset)
+    sides, table = storage(page, preset)
     shape = len(vectors[0]), page.head_size
     fits = images.dtype == np.uint16 and images.ndim == 2 and images.shape[1] == page.size // 2
     if not sides.size or not fits or not images.flags.c_contiguous or any(x.shape != shape for x in vectors):
@@ -69,12 +69,12 @@ def _stored(
     places = np.empty((2, shape[0]), np.int64)
     places[0], places[1] = pages, slots
     with np.errstate(all="ignore"):
-        return bool(_store(images, places, table, key, value, sides, words))
+        return bool(store(images, places, table, key, value, sides, words))
 
 
 @functools.lru_cache(maxsize=32)
-def _plan(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
-    """`sides` of `_store`, empty where it does not compute these formats, and its table."""
+def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
+    """`sides` of `store`, empty where it does not compute these formats, and its table."""
     formats = page.config.key(preset), page.config.value(preset)
     if not all(affine_jit.fused(fmt) for fmt in formats):
         return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
@@ -86,7 +86,7 @@ def _plan(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _store(images, places, table, key, value, sides, words):  # type: ignore[no-untyped-def]
+def store(images, places, table, key, value, sides, words):  # type: ignore[no-untyped-def]
     """Records of key and value (count, F), with `words` (2, count) of score and position, into places (2, count).
 
     sides (2, 6): of key and value: bits, groups, last zero, multiplies, first word of codes and of metadata.

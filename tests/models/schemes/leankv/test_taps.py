@@ -107,10 +107,11 @@ def test_every_unit_is_tapped_in_every_layer_for_every_head() -> None:
 
     assert tuple(sorted(met)) == taps.UNITS == schemes.taps(schemes.SCHEMES["leankv"])
     for calls, layers in ((wide, 2), (tiny, 3)):
-        for unit in set(taps.UNITS) - {"page_manager"}:
+        for unit in set(taps.UNITS) - {"layer_step", "page_manager"}:
             assert {(layer, case.source["kv_head"]) for layer, case in cases(calls, unit)} == {
                 (layer, head) for layer in range(layers) for head in (0, 1)
             }
+        assert {layer for layer, _ in cases(calls, "layer_step")} == set(range(layers))
         assert {layer for layer, _ in cases(calls, "page_manager")} == {0}
 
 
@@ -210,6 +211,116 @@ def test_attention_over_all_pages_of_a_head_is_that_of_the_layer(scheme: str, wi
         assert fp16.values(found.out).ravel().tolist() == out[0, own].ravel().tolist()
         assert found.score.ravel()[:stored].tolist() == scores[0, own, :stored].tolist()
     assert len(shown) == 3 * layers * 2
+
+
+@every
+def test_requests_of_a_layer_are_those_of_the_scheme(scheme: str, wide: bool) -> None:
+    """Decisions, outputs and scores of every step, and the records in the pages behind the last one."""
+    run, differing = ran(scheme, wide, 20, 3), list[str]()
+    for unit in ("layer_step", "head_step"):
+        shown = [entry for entry in cases(run.calls, unit) if entry[1].source["largest"] == 3]
+        for layer, case in shown:
+            differing += request_differs(run, layer, unit, case)
+        alone = 2 if unit == "head_step" else len(run.classes)
+        assert len(shown) == alone * len(run.scores)
+    assert differing == []
+
+
+def request_differs(run: Run, layer: int, unit: str, case: Cases) -> list[str]:
+    """Ports of the last three events that are not the scheme's."""
+    found, first, differing = evaluated(unit, case), case.source["kv_head"], list[str]()
+    config = units.find(unit).config(case.config)
+    heads, workers, layers = config.get("kv_heads", 1), len(run.classes), len(run.scores)
+    worker, own = divmod(first, 2 // workers)
+    for step in range(3):
+        plan = run.plans[step * workers + worker]
+        out, scores = run.attended[(step * layers + layer) * workers + worker]
+        event = {
+            port.name: getattr(found, port.name)[0, step - 3].reshape(heads, -1)
+            for port in units.find(unit).ports(config).outputs
+        }
+        for head in range(heads):
+            at, stored = (0, layer, own + head), int(plan.lengths[0, layer, own + head].sum())
+            same = {name: event[name][head, 0] == getattr(plan.decided, name)[at] for name in DECISIONS}
+            same["out"] = (fp16.values(event["out"][head]) == out[0, own + head].ravel()).all()
+            same["scores"] = (event["scores"][head, :stored] == scores[0, own + head, :stored]).all()
+            if step == 2:
+                page, (image, slot) = run.session._caches.pools.pools[worker], plan.high[at]
+                high = page.layouts.high
+                record, codes = high.read(page.images[image], slot), high.parts["score"].start
+                same["written"] = (event["written"][head, :codes] == record[:codes]).all()
+            differing += [f"{unit} {layer} {head} {step} {name}" for name, equal in same.items() if not equal]
+    return differing
+
+
+DECISIONS = ("choice", "victim", "low_slot")
+
+
+@every
+def test_records_of_a_request_are_those_in_the_pages(scheme: str, wide: bool) -> None:
+    """kv_compressor: codes, metadata and positions of all tokens of a head, behind the prompt and the last step."""
+    run = ran(scheme, wide, 20, 3)
+    shown = [entry for entry in cases(run.calls, "kv_compressor") if entry[1].source["largest"] == 3]
+    pools = run.session._caches.pools
+    for layer, case in shown:
+        found = evaluated("kv_compressor", case)
+        worker, head = divmod(case.source["kv_head"], 2 // len(pools.pools))
+        pool = pools.pools[worker]
+        cells, lengths = pool.manager.cells([0])[0, layer, head], pool.manager.lengths([0])[0, layer, head]
+        assert [int(found.n_high[0, -1]), int(found.n_low[0, -1])] == lengths.tolist()
+        assert case.inputs["op"].shape[1] == case.source["kept"] + 3
+        for section, page in enumerate(pool.layouts.sections[: 1 + (pool.layouts.low is not None)]):
+            words = (found.high, found.low)[section][0, -1].reshape(-1, page.size // 2).astype(np.uint16)
+            scores = page.parts["score"]
+            for slot in range(int(lengths[section])):
+                number, place = divmod(slot, page.tokens)
+                image = pool.images[cells[number if section == 0 else len(cells) - 1 - number]]
+                same = page.read(words[number], place) == page.read(image, place)
+                same[scores] = True  # attention adds to it
+                assert same.all(), (layer, head, section, slot)
+    assert len(shown) == 2 * len(run.scores)
+
+
+def test_requests_that_are_taken_back_are_not_shown() -> None:
+    calls: list[Call] = []
+    session: Any = models.session(models.prepare(models.load("tiny"), TINY), lambda *call: calls.append(call))
+    session.append(TEXT[:8])
+    mark = session._caches.mark()
+    session.append(TEXT[8:10])
+    session._caches.rewind(8, mark)
+    session.append(TEXT[8:9])
+    _, case = cases(calls, "layer_step")[-1]
+
+    assert case.source["largest"] == 1 and (case.inputs["op"] == 2).sum() == 1
+    require_ports([(case.source["layer"], "layer_step", case)])
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_requests_of_smollm2_are_whole(smollm2: Any, tmp_path: Path) -> None:
+    """64 features, 3 query heads, pages of the model: a set of layer_step has its outputs."""
+    calls: list[Call] = []
+
+    def tap(layer: int, unit: str, case: Cases) -> None:
+        if layer == 7:
+            calls.append((layer, unit, case))
+
+    tap.units = ("layer_step", "kv_compressor")  # type: ignore[attr-defined]
+    attended: list[np.ndarray] = []
+    session: Any = models.session(models.prepare(models.load("smollm2-135m"), "leankv:window=16"), tap)
+    keep = watched(Pool, "attend", lambda pool, found, plan, layer, *rest: layer == 7 and attended.append(found))
+    with mock.patch.object(Pool, "attend", keep):
+        session.append(list(range(100, 148)))
+        session.append([5, 6, 7, 8])
+    _, case = cases(calls, "layer_step")[-1]
+    config, found = units.find("layer_step").config(case.config), evaluated("layer_step", case)
+    layouts = session._caches.pools.pools[0].layouts
+
+    assert (config["kv_heads"], config["heads"], config["head_size"]) == (3, 3, 64)
+    assert config["page_bytes"] == layouts.high.size
+    for step, out in enumerate(attended):
+        assert (fp16.values(found.out[0, step - 4]) == out[0].ravel()).all()
+    assert len(attended) == 4 and found.tokens_written == 3 * 4 + int((case.inputs["section"] > 0).sum())
 
 
 DECIDING = {  #: scheme -> the configuration that shows it
@@ -381,6 +492,7 @@ def test_what_a_set_of_tiny_shows() -> None:
     cases_ = model_cases.tapped(model_cases.source("tiny", TINY, None, 64))
     pages = "head_size=16,page_bytes=112,cells=1025,k_vec=1,v_group=2,align=4+4"
     pool = "pages=6150,layers=3,max_len=2048,slots=1,table_tokens=2"
+    entry, vectors = "max_len=64,table_extra=2,table_tokens=2", "k_vec=1,v_group=2,align=4+4"
 
     assert {name: len(shown) for name, shown in cases_.items()} == {
         ("significance", "tokens=32"): 2,
@@ -389,6 +501,9 @@ def test_what_a_set_of_tiny_shows() -> None:
         ("generation_compressor", "wide"): 8,
         ("paged_attention", pages): 2,
         ("page_manager", pool): 1,
+        ("head_step", f"head_size=16,heads=2,page_bytes=112,pages=34,{entry},{vectors}"): 2,
+        ("layer_step", f"kv_heads=2,head_size=16,heads=2,page_bytes=112,pages=68,{entry},{vectors}"): 2,
+        ("kv_compressor", f"head_size=16,page_bytes=112,high_pages=32,low_pages=16,{vectors}"): 2,
     }
     assert cases_["page_manager", pool][0].inputs["op"].shape == (1, 34)
 

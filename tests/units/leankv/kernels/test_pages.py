@@ -8,7 +8,7 @@ from refemu.formats.leankv.affine import Preset
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.kernels import pages
 from refemu.units.leankv.paged_attention import Pages
-from refemu.units.leankv.twins.paged_attention.unit import _layout
+from refemu.units.leankv.twins.paged_attention.unit import layout_of
 
 SIZE = 64
 CASES = [
@@ -24,7 +24,7 @@ def test_a_page_is_read_as_its_records_are(pair: str, preset: Preset) -> None:
     x = draw.normal(size=(2, page.tokens, SIZE)).astype(np.float16)
     key, value = page.config.key(preset).encode(x[0]), page.config.value(preset).encode(x[1])
     image = page.pack(page.record(key, value, np.zeros(page.tokens), np.arange(page.tokens)))
-    layout, key_packs, value_packs = _layout(Pages(page, None, preset))
+    layout, key_packs, value_packs = layout_of(Pages(page, None, preset))
     stored = page.tokens_of(page.unpack(image), preset)
     words, meta = np.empty(max(SIZE, page.tokens), np.uint32), np.empty((2, page.tokens), np.float32)
 

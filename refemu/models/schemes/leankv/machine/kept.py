@@ -1,5 +1,6 @@
 """Tokens that a prompt keeps, for the machine: vectors, significance, and the slots of every head. [leankv §4, §6.1]"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.units.leankv.head_step import ADMIT, LOAD, STEP
 from refemu.units.leankv.kv_compressor import PromptPlan, plan_prompt
+
+Step = tuple[np.ndarray, np.ndarray, np.ndarray]  #: q (H, G, F), key and value (H, F) of a new token
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +29,24 @@ class Kept:
         quirks = [name for name in prepared.lean.quirks if name in ("score_by_rank", "position_epoch")]
         return plan_prompt(cls, order, self.sums[head].view(np.float32), quirks)
 
-    def events(self, q: np.ndarray, key: np.ndarray, value: np.ndarray) -> dict[str, np.ndarray]:
-        """Port values of layer_step: a prompt, its kept tokens, then a token: q (H, G, F), key, value (H, F)."""
+    def of_heads(self, heads: slice) -> "Kept":
+        """Some of the heads."""
+        q = self.q[:, heads] if self.q.ndim > 1 else self.q
+        return Kept(
+            q, self.key[:, heads], self.value[:, heads], self.sums[heads], self.shares[heads], self.plans[heads]
+        )
+
+    def events(self, steps: Sequence[Step]) -> dict[str, np.ndarray]:
+        """Port values of layer_step: a prompt, its kept tokens, then tokens one by one."""
         heads, tokens = self.sums.shape
         kept = [[(1, t) for t in plan.high] + [(2, t) for t in plan.low] for plan in self.plans]
-        most = max(len(each) for each in kept)
-        shape = (1, most + 2, heads)
+        first = 1 + max(len(each) for each in kept)
+        count = first + len(steps)
+        shape = (1, count, heads)
         ports: dict[str, np.ndarray] = {
             name: np.zeros(shape, np.int64) for name in ("keep_high", "keep_low", "section", "score", "position")
         }
-        vectors = {name: np.zeros((*shape, key.shape[-1]), np.uint16) for name in ("key", "value")}
+        vectors = {name: np.zeros((*shape, self.key.shape[-1]), np.uint16) for name in ("key", "value")}
         ports["keep_high"][0, 0] = [len(plan.high) for plan in self.plans]
         ports["keep_low"][0, 0] = [len(plan.low) for plan in self.plans]
         for head, (plan, each) in enumerate(zip(self.plans, kept, strict=True)):
@@ -48,13 +59,14 @@ class Kept:
             ports["position"][0, rows, head] = plan.position[at]
             for name, source in (("key", self.key), ("value", self.value)):
                 vectors[name][0, rows, head] = fp16.bits(fp16.to_f16(source[at, head]))
-        for name, new in (("key", key), ("value", value)):
-            vectors[name][0, -1] = fp16.bits(fp16.to_f16(new))
-        queries = np.zeros((1, most + 2, q.size), np.uint16)
-        queries[0, -1] = fp16.bits(fp16.to_f16(q)).ravel()
-        op, prompt = np.full((1, most + 2), LOAD), np.zeros((1, most + 2), np.int64)
-        op[0, 0], op[0, -1], prompt[0, 0] = ADMIT, STEP, tokens
-        flat = {name: words.reshape(1, most + 2, -1) for name, words in vectors.items()}
+        queries = np.zeros((1, count, steps[0][0].size), np.uint16)
+        for row, (q, key, value) in enumerate(steps, first):
+            for name, new in (("key", key), ("value", value)):
+                vectors[name][0, row] = fp16.bits(fp16.to_f16(new))
+            queries[0, row] = fp16.bits(fp16.to_f16(q)).ravel()
+        op, prompt = np.full((1, count), LOAD), np.zeros((1, count), np.int64)
+        op[0, 0], op[0, first:], prompt[0, 0] = ADMIT, STEP, tokens
+        flat = {name: words.reshape(1, count, -1) for name, words in vectors.items()}
         alone = {name: words[..., 0] if heads == 1 else words for name, words in ports.items()}
         return {"op": op, "prompt": prompt, **alone, **flat, "q": queries}
 

@@ -53,7 +53,7 @@ def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: 
     (plan,) = [each for each, of in zip(held.current.plans, held.pools.pools, strict=True) if of is pool]
     config = stepping(prepared, pool, kept.sums.shape[1])
     grouped = q.reshape(cache.key.shape[1], -1, q.shape[-1])[heads]
-    inputs = kept.events(grouped, cache.key[0, heads], cache.value[0, heads])
+    inputs = kept.events([(grouped, cache.key[0, heads], cache.value[0, heads])])
     limits = patterns(prepared.lean.thresholds(prepared.units.deciding()["policy"]))
     events = inputs["op"].shape[1]
     inputs |= {"window": np.full((1, events), prepared.lean.window), "thresholds": np.tile(limits, (1, events, 1))}

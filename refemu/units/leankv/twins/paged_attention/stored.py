@@ -16,13 +16,13 @@ def get_scores(
     """As the readable `get_scores`."""
     score, position = (np.empty((*lengths.shape[:-1], most(lengths)), np.uint32) for _ in range(2))
     flat = (array.reshape(-1, array.shape[-1]) for array in (score, position))
-    _gather(images, *_heads(cells, lengths), _sections(pages), *flat)
+    gather(images, *_heads(cells, lengths), sections_of(pages), *flat)
     return score, position
 
 
 def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, score: np.ndarray) -> None:
     """As the readable `set_scores`."""
-    _scatter(images, *_heads(cells, lengths), _sections(pages), plain(score).reshape(-1, score.shape[-1]))
+    _scatter(images, *_heads(cells, lengths), sections_of(pages), plain(score).reshape(-1, score.shape[-1]))
 
 
 def _heads(cells: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +33,7 @@ def _heads(cells: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 @lru_cache(maxsize=32)
-def _sections(pages: Pages) -> np.ndarray:
+def sections_of(pages: Pages) -> np.ndarray:
     """(2, 3): tokens of a page, first words of scores and of positions."""
     return np.array(
         [(page.tokens, page.offsets["score"] // 2, page.offsets["pos"] // 2) for page in pages.sections], np.int64
@@ -41,7 +41,8 @@ def _sections(pages: Pages) -> np.ndarray:
 
 
 @kernel
-def _gather(images, cells, lengths, sections, score, position):  # type: ignore[no-untyped-def]
+def gather(images, cells, lengths, sections, score, position):  # type: ignore[no-untyped-def]
+    """score, position (U, slots) <- those of the tokens (U, 2) in the pages of entries (U, L), zeros behind them."""
     for u in range(cells.shape[0]):
         at = np.int64(0)
         for s in range(2):

@@ -29,7 +29,7 @@ GRAIN = 2048  #: tokens and query heads that a thread has at least to attend to
 
 
 @lru_cache(maxsize=32)
-def _layout(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def layout_of(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`layout`, and the words of a page's packs of token 0, keys and values, for both sections."""
     layout, sections = np.empty((2, COLUMNS), np.int64), pages.sections
     words = [
@@ -50,7 +50,7 @@ def _layout(pages: Pages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=64)
-def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
+def settings_of(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
     """`settings` of the kernels."""
     kernel = arithmetic.order == "kernel"
     return np.array(
@@ -67,6 +67,11 @@ def _settings(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
         ],
         np.int64,
     )
+
+
+def numbers_of(features: int, arithmetic: Arithmetic) -> np.ndarray:
+    """`numbers` of the kernels."""
+    return np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
 
 
 def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndarray:
@@ -169,12 +174,12 @@ def stages(
     flat = plain(q).reshape(-1, heads, features)
     chances = p.reshape(len(flat), heads, p.shape[-1])
     entries, stored = _rows(cells, np.int32), _rows(lengths, np.int64)
-    tables, settings, tasks = _layout(pages), _settings(pages, arithmetic), _tasks(pages, arithmetic, stored)
+    tables, settings, tasks = layout_of(pages), settings_of(pages, arithmetic), _tasks(pages, arithmetic, stored)
     tops, totals = np.empty((len(tasks), heads), np.int32), np.empty((len(tasks), heads), np.float32)
     sums = np.empty((len(tasks), heads, features), np.float32)
     logits = np.zeros(chances.shape if every else (0, 0, 0), np.float32)
     acc = np.zeros((len(tasks), heads, pages.accumulators(arithmetic), features) if every else (1, 0, 0, 0), np.float32)
-    numbers = np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
+    numbers = numbers_of(features, arithmetic)
     operands = flat, images, entries, stored, *tables, numbers, settings, tasks
 
     def run(first: int, last: int) -> None:
@@ -253,7 +258,7 @@ def add_scores(
     rows = _rows(lengths, np.int64)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1).copy()
     kept = np.full_like(position, -1) if include_self else position
-    chances, entries, layout = plain(p).reshape(len(rows), *p.shape[-2:]), _rows(cells, np.int32), _layout(pages)[0]
+    chances, entries, layout = plain(p).reshape(len(rows), *p.shape[-2:]), _rows(cells, np.int32), layout_of(pages)[0]
 
     def run(first: int, last: int) -> None:
         paged_scores(images, entries, rows, layout, kept, chances, gqa == "mean", first, last)
@@ -353,7 +358,9 @@ def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -
     )
     cells = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
     positions = not device.arithmetic.include_self
-    page_sectors(cells, np.asarray(lengths, np.int64), pages.high.size // 2, *_layout(pages), groups, positions, counts)
+    page_sectors(
+        cells, np.asarray(lengths, np.int64), pages.high.size // 2, *layout_of(pages), groups, positions, counts
+    )
     return dict(zip(SECTORS, counts.tolist(), strict=True))
 
 
