@@ -33,10 +33,10 @@ class Wide(HarmoniaCoreClocked):
 
 
 class Slow(HarmoniaCoreClocked):
-    """Operands come at an eighth of the rate."""
+    """Operands and results move at 1 GB/s."""
 
     def timeline(self) -> Timeline:
-        return Timeline(Rates(bytes_per_second=32 * 10**9))
+        return Timeline(Rates(bytes_per_second=10**9))
 
 
 class Registered(HarmoniaCoreClocked):
@@ -75,7 +75,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-arith-21", "valid stays until the next product begins", variant=Lasting),
     Alternative("D-harmonia-49", "nothing overlaps", variant=OneAfterTheOther),
     Alternative("D-harmonia-50", "the vector unit takes sixteen values in a clock", variant=Wide),
-    Alternative("D-harmonia-50", "the memory has an eighth of the rate", variant=Slow),
+    Alternative("D-harmonia-50", "the memory has a 256th of the rate", variant=Slow),
     Alternative("D-harmonia-54", "columns leave a clock later", variant=Registered),
     Alternative("D-harmonia-55", "a product is closed with its last column", variant=Sent),
     *(each for each in harmonia_core.ALTERNATIVES if each.decision in PARAMETERS and each.variant is None),
