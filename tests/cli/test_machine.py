@@ -52,3 +52,21 @@ def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--scheme", "fp16"]) == 2
     assert "scheme fp16 has no machine; those of olive-4, olive-8, kllm-a4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--layer", "3"], "machine: layer must be in [0, 2], got 3"),
+        (["--layer", "-1"], "--layer: must be at least 0, got -1"),
+        (["--phase", "start"], "--phase: invalid choice: 'start'"),
+        (["--tokens", "0"], "got 0"),
+    ],
+)
+def test_refuses_a_block_that_is_not_there(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main([*WORDS, "--scheme", "harmonia-kv4", *words])
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code == 2
+    assert message in capsys.readouterr().err

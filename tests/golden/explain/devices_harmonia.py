@@ -24,6 +24,9 @@ def devices() -> Iterator[Wrong]:
     yield from allocators()
     yield from offsets()
     yield from cores()
+    yield from products()
+    yield from arrays_with_a_clock()
+    yield from cores_with_a_clock()
 
 
 def aligners() -> Iterator[Wrong]:
@@ -306,3 +309,59 @@ def cores() -> Iterator[Wrong]:
 def _converted(golden: Golden, rounding: str, **parameters: Any) -> Arrays:
     y = (ran(golden, **parameters) if parameters else outputs(golden))["out.y"]
     return encoded(golden, y, int(golden.manifest["config"]["columns"]), rounding)
+
+
+def products() -> Iterator[Wrong]:
+    """harmonia_core: operands that a decode step, a prompt or a biased layer needs beside A and B."""
+    yield Wrong("harmonia_core-decode", "keys keep their values", names("D-harmonia-26"), _unshifted)
+    none = partial(ran, change=lambda inputs: {"bias": 0 * inputs["bias"]})
+    yield Wrong("harmonia_core-bias", "the bias is not connected", names("D-harmonia-29|bit_stuck|lane|width"), none)
+    rows = partial(ran, change=lambda inputs: {"position": np.zeros_like(inputs["position"]) + np.arange(6)})
+    yield Wrong("harmonia_core-placed", "rows count their position", names("D-harmonia-45"), rows)
+    yield Wrong("harmonia_core-k", "pairs side by side", names("D-harmonia-48"), partial(ran, rotation="interleaved"))
+
+
+def _unshifted(golden: Golden) -> Arrays:
+    """The offsets of the prompt are reported, and not subtracted."""
+    answers = ran(golden, change=lambda inputs: {"frozen": 0 * inputs["frozen"]})
+    return {**answers, "out.offset": outputs(golden)["out.offset"]}
+
+
+def arrays_with_a_clock() -> Iterator[Wrong]:
+    """bfp_pe_array_clocked."""
+    name = "bfp_pe_array_clocked-by_slot"
+    yield Wrong(name, "partial sums are FP32", names("D-harmonia-7"), partial(ran, partial="fp32"))
+    leaving = dict.fromkeys(("acc", "flags", "valid", "col"), hands.late)
+    yield Wrong(name, "columns leave an edge later", names("D-harmonia-42|row_shift"), partial(wired, **leaving))
+    yield Wrong(
+        name, "row 1 never leaves", names("lane|bit_stuck|width"), partial(wired, valid=in_lane(1, np.zeros_like))
+    )
+    yield Wrong(name, "bytes of acc", names("byte_swap"), partial(wired, acc=lambda words: words.byteswap()))
+    signs = partial(ran, change=lambda inputs: {"a_sign": inputs["a_sign"] ^ 1})
+    yield Wrong(name, "signs of a inverted", names("bit_inverted|sign|constant"), signs)
+    yield Wrong(name, "ulp in every seventh row", (), partial(wired, acc=hands.seventh))
+
+
+def cores_with_a_clock() -> Iterator[Wrong]:
+    """harmonia_core_clocked."""
+    name = "harmonia_core_clocked-linear"
+    stream = ("sent", "row", "column", "sign", "mantissa", "exponent", "word")
+    later = partial(wired, **dict.fromkeys(stream, hands.late))
+    yield Wrong(name, "columns leave through a register", names("D-harmonia-54|row_shift"), later)
+    yield Wrong(name, "valid stays", names("D-arith-21"), _lasting)
+    yield Wrong(name, "ReLU", names("D-harmonia-48"), partial(ran, activation="relu"))
+    yield Wrong(name, "bytes of word", names("byte_swap"), partial(wired, word=lambda words: words.byteswap()))
+    backwards = partial(wired, working=lambda words: words[:, ::-1])
+    yield Wrong(name, "parts the other way round", names("lane_permutation"), backwards)
+    yield Wrong(name, "ulp in every seventh row", (), partial(wired, word=hands.seventh))
+
+
+def _lasting(golden: Golden) -> Arrays:
+    """`valid` stays until a product begins, which `busy` shows."""
+    answers = outputs(golden)
+    for rows in hands.cases(golden):
+        up = 0
+        for row in rows:
+            up = 0 if answers["out.busy"][row] else max(up, int(answers["out.valid"][row]))
+            answers["out.valid"][row] = up
+    return answers

@@ -11,7 +11,7 @@ from refemu.units.harmonia.harmonia_core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import plan
 from refemu.units.harmonia.harmonia_core.ports import COUNTERS
 from tests.oracles.harmonia import core_values, units
-from tests.units.harmonia.core_products import KEYS, PRODUCTS, Product, at, widths
+from tests.units.harmonia.core_products import KEYS, PRODUCTS, Product, at, offsets, widths
 
 IMPLEMENTATIONS = [pytest.param(harmonia_core.run, id="unit"), pytest.param(harmonia_core.UNIT.run_jit, id="twin")]
 CASES = [pytest.param(product, id=name) for name, product in PRODUCTS.items()]
@@ -304,6 +304,29 @@ def test_refuses_lists_of_another_length(run: Any, change: dict[str, Any]) -> No
     product = Product("final", 2, 64, 20, "mixed", given=widths(2, 2))
     with pytest.raises((Refused, RefusedType), match="wide"):
         run(**{**product.ports, **product.config, **change})
+
+
+@pytest.mark.parametrize(
+    ("product", "change", "message"),
+    [
+        (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 4)}, "got 4 at index"),
+        (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 3)}, "got 3 at index"),
+        (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": None}, "frozen: .* needs the offsets"),
+        (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": (0x7C00,) * 32}, "frozen must be finite"),
+        (Product("final", 2, 64, 20, "mixed", given=widths(2, 2)), {"wide": (1, 1, 1)}, "wide"),
+        (Product("final", 2, 64, 20, "mixed", given=widths(2, 2)), {"wide": None}, "wide: .* needs which codes"),
+        (Product("linear", 2, 32, 32), {"b": (16,) * 1024}, "b 16 at index .* has more than 4 bits"),
+    ],
+)
+def test_a_refused_step_changes_nothing(product: Product, change: dict[str, Any], message: str) -> None:
+    """Behind a whole product, whose registers stay."""
+    core = HarmoniaCore(**product.config)
+    (*_, last) = core.steps(**product.ports)
+    inputs = {name: array.tolist() for name, array in product.ports.items()}
+    with pytest.raises((Refused, RefusedType), match=message):
+        core.step(**{**inputs, **change})
+
+    assert core.state is last
 
 
 def test_repr_evaluates_back() -> None:

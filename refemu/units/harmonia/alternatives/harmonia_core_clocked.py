@@ -1,7 +1,5 @@
-"""Other answers to the decisions of harmonia_core_clocked, and of the core inside it."""
+"""Other answers to the decisions of harmonia_core_clocked, and those of the core that are its parameters."""
 
-import inspect
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +8,7 @@ from refemu.units.harmonia.alternatives import harmonia_core
 from refemu.units.harmonia.harmonia_core import Rates, Schedule, Timeline
 from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
 
-PARAMETRIC = ("D-harmonia-7", "D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: answered by a parameter of the core
+PARAMETERS = ("D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: answered by a parameter of the core, in few groups
 
 
 class Serial(Timeline):
@@ -35,10 +33,10 @@ class Wide(HarmoniaCoreClocked):
 
 
 class Slow(HarmoniaCoreClocked):
-    """Operands come at an eighth of the rate."""
+    """Operands and results move at 1 GB/s."""
 
     def timeline(self) -> Timeline:
-        return Timeline(Rates(bytes_per_second=32 * 10**9))
+        return Timeline(Rates(bytes_per_second=10**9))
 
 
 class Registered(HarmoniaCoreClocked):
@@ -72,36 +70,13 @@ class Lasting(HarmoniaCoreClocked):
         return int(self.state.valid)
 
 
-def _with(part: type[Any]) -> type[HarmoniaCoreClocked]:
-    """The clocked form whose core has the methods of `part` too, beside those that another such class gave it."""
-
-    def init(self: Any, *args: Any, **named: Any) -> None:
-        super(changed, self).__init__(*args, **named)
-        kind = type(part.__name__, (part, type(self.core)), {})
-        self.core = kind(**{name: getattr(self, name) for name in inspect.signature(HarmoniaCoreClocked).parameters})
-
-    init.__signature__ = inspect.signature(HarmoniaCoreClocked.__init__)  # type: ignore[attr-defined]
-    names: dict[str, Any] = {"__init__": init, "__doc__": part.__doc__}
-    changed: type[Any] = type(f"{part.__name__}Clocked", (HarmoniaCoreClocked,), names)
-    return changed
-
-
-def _inner() -> Iterator[Alternative]:
-    """Other answers to the decisions of the core: other parameters than some ready ones, and classes."""
-    for each in harmonia_core.ALTERNATIVES:
-        if each.variant is not None:
-            yield replace(each, variant=_with(each.variant))
-        elif any(each.decision == decision for decision in PARAMETRIC):
-            yield each
-
-
 ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-arith-19", "go while busy begins another product", variant=Restarted),
     Alternative("D-arith-21", "valid stays until the next product begins", variant=Lasting),
     Alternative("D-harmonia-49", "nothing overlaps", variant=OneAfterTheOther),
     Alternative("D-harmonia-50", "the vector unit takes sixteen values in a clock", variant=Wide),
-    Alternative("D-harmonia-50", "the memory has an eighth of the rate", variant=Slow),
+    Alternative("D-harmonia-50", "the memory has a 256th of the rate", variant=Slow),
     Alternative("D-harmonia-54", "columns leave a clock later", variant=Registered),
     Alternative("D-harmonia-55", "a product is closed with its last column", variant=Sent),
-    *_inner(),
+    *(each for each in harmonia_core.ALTERNATIVES if each.decision in PARAMETERS and each.variant is None),
 )

@@ -13,7 +13,7 @@ from refemu.units.stimuli import Edges, Seeds, edges, in_turn, joined, words
 from refemu.units.unit import Cases, Config, Kind
 
 NAME = "harmonia_core_clocked"
-IDLE = 4  #: rows behind the paper's product
+IDLE = 24  #: rows behind the paper's product
 FEW = 2  #: products of each block of cases of the whole operation
 WHY_BITS = "large elements; then elements of 0, and every bit of the other operands set and cleared by turns"
 MORE = 8  #: rows of a random case beyond the longest of its products

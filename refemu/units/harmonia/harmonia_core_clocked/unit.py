@@ -39,6 +39,7 @@ from refemu.units.unit import Config, RunFunction, Unit
 __all__ = ["COUNTERS", "UNIT", "HarmoniaCoreClocked", "Result", "State", "run"]
 
 IDLE, WAIT = "idle", "wait"
+TIMING = ("wide", "position")  #: the only operands on which clocks depend: passes of the array, and its window
 SUMS = ("compute", "bias", "fp2half")  #: events that read or write sums on their way from the array to FP2Half
 
 
@@ -123,6 +124,7 @@ class HarmoniaCoreClocked(Clocked[State]):
         self.ports: Ports = ports({name: getattr(self.core, name) for name in PARAMETERS})
         self._reset = self.core.state
         self._schedule = Schedule()
+        self._planned: dict[tuple[Any, ...], Schedule] = {}  # of the last product, by operands of TIMING
         missing = [name for name, value in vars(self._reset).items() if value == () and name != "sums"]
         none = [*missing, *(f"{name}{HELD}" for name in missing if name != "offset")]
         self.state: State = self.reset(State, **dict.fromkeys(none, ()), core=self._reset, waiting=())
@@ -220,12 +222,16 @@ class HarmoniaCoreClocked(Clocked[State]):
         Schedule
             Its clocks: those of another core with the same operands, for the array counts its cycles as it works.
         """
-        core = copy(self.core)
-        core.state = self._reset
-        states = [core._open(*operands)]
-        while core.busy:
-            states.append(core._continue())
-        return scheduled(core, stepped(core, states), self.timeline())
+        ports = self.core.ports.inputs
+        key = tuple(value for port, value in zip(ports, operands, strict=True) if port.name in TIMING)
+        if key not in self._planned:
+            core = copy(self.core)
+            core.state = self._reset
+            states = [core._open(*operands)]
+            while core.busy:
+                states.append(core._continue())
+            self._planned = {key: scheduled(core, stepped(core, states), self.timeline())}
+        return self._planned[key]
 
     def _open(self, *inputs: Any) -> State:
         """One clock."""
@@ -238,8 +244,9 @@ class HarmoniaCoreClocked(Clocked[State]):
             self._schedule, self.core.state = self.planned(operands), self._reset
             self.core.state = self.core._opened(*operands)
         elif before is not self._in_step:
-            self.core.state = before.core
-            self._schedule = self.planned([getattr(before, f"{p.name}{HELD}") for p in self.core.ports.inputs])
+            held = {port.name: getattr(before, f"{port.name}{HELD}") for port in self.core.ports.inputs}
+            self.core.state = replace(before.core, **held, y=before.y, offset=before.offset)
+            self._schedule = self.planned([*held.values()])
         clock = 0 if opens else before.phase + 1
         ending, waiting = self._schedule.ending(clock), dict(() if opens else before.waiting)
         for number in ending:
