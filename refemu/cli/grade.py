@@ -12,7 +12,8 @@ SHOWN = 20  #: survivors of a class in the table; --json has all
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the grade; returns 0 where every class reaches its gate, with --strict where nothing is left, else 1."""
-    from refemu.golden.grade import entry, grade
+    from refemu.golden.grade import entry
+    from refemu.golden.report import grades
 
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     holes = any(counts.holes for counts in result.classes.values())
     if arguments.json:
-        print_json({**grade.document(result), "seconds": round(perf_counter() - start, 3)})
+        print_json({**grades.document(result), "seconds": round(perf_counter() - start, 3)})
     else:
         _print(result)
     if arguments.write_missing and not arguments.json:

@@ -1,9 +1,8 @@
 """Grade of a stimulus: faults counted by class and verdict, and every one that it lets pass."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from refemu.golden.grade.fault import FaultClass
 
@@ -64,12 +63,3 @@ class Grade:
             not counts.holes or (klass in GATES and (counts.grade or 0) >= GATES[klass])
             for klass, counts in self.classes.items()
         )
-
-
-def document(grade: Grade) -> dict[str, Any]:
-    """A grade as tools outside read it, in `grade --json` and in reports."""
-    survivors = []
-    for survivor in grade.survivors:
-        fields = dataclasses.asdict(survivor)
-        survivors.append({"class": fields.pop("klass"), **fields})
-    return {**dataclasses.asdict(grade), "survivors": survivors}

@@ -8,7 +8,7 @@ from typing import Any
 
 from refemu import __version__
 from refemu.golden.compare import wording
-from refemu.golden.grade import grade
+from refemu.golden.report import grades
 from refemu.golden.report.coverage import CLASSES, Coverage
 from refemu.golden.report.regression import Answer, Regression, Reported
 
@@ -68,5 +68,5 @@ def _answer(each: Answer) -> dict[str, Any]:
 def _coverage(each: Coverage) -> dict[str, Any]:
     plain = {item.name: getattr(each, item.name) for item in dataclasses.fields(each)}
     seen, bits = each.share
-    graded = grade.document(each.grade) if each.grade else None
+    graded = grades.document(each.grade) if each.grade else None
     return {**plain, "seen": seen, "of": bits, "grade": graded}

@@ -363,6 +363,8 @@ def _level_short(golden: Golden) -> Arrays:
     half = counts.shape[1] // 2
     answers["out.prefix"][:, half:] -= counts.cumsum(axis=1)[:, : counts.shape[1] - half].astype(np.uint32)
     return answers
+
+
 def steps() -> Iterator[Wrong]:
     """head_step and layer_step."""
     name = "head_step-paper"
