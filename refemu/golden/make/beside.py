@@ -8,14 +8,14 @@ from refemu.arith.checks import Refused
 
 
 def missing(
-    texts: Mapping[Path, bytes], name: str, own: Collection[str], common: Collection[str] = ()
+    texts: Mapping[Path, bytes], name: str, users: Collection[str], common: Collection[str] = ()
 ) -> tuple[dict[Path, bytes], list[Path]]:
     """What of `texts` to write, and what stays there unlike what would be written. name: of the set.
 
-    own: names of files that are the user's to change. common: of those that are alike for all sets. Refused: another
+    users: names of files that are the user's to change. common: of those that are alike for all sets. Refused: another
     file that is there and does not name the set, for it would run another.
     """
-    there = [path for path in texts if path.exists() and path.name not in own]
+    there = [path for path in texts if path.exists() and path.name not in users]
     for path in there:
         if path.name not in common and not _names(name, path):
             raise Refused(

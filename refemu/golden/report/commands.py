@@ -53,7 +53,7 @@ def of_set(golden: Golden, again: str = "again") -> Iterator[Command]:
     name, random = f"{golden.manifest['unit']}:{golden.config}", generator.get("random", {})
     words = ["generate", "-o", again, "--unit", name]
     if random.get("seeds", 1) > 1:
-        rows = sum(case["cases"] * case["rows"] for case in golden.manifest["cases"] if case["kind"] == "random")
+        rows = places.rows_by_kind(golden)["random"]
         yield _command("the shard from its seeds", "refemu", *words, "--cases", rows, "--seed", random["seed"])
         return
     forms = [f"--{form}" for form in ("hex", "bin") if golden.manifest[form]]

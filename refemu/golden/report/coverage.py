@@ -11,6 +11,7 @@ from refemu.golden.files.sets import Golden
 from refemu.golden.grade import answers, entry, grading
 from refemu.golden.grade.fault import QUICK, FaultClass
 from refemu.golden.grade.grade import Grade
+from refemu.golden.report import places
 
 Grading: TypeAlias = Literal["fast", "all", "none"]
 GRADINGS: tuple[Grading, ...] = get_args(Grading)
@@ -33,19 +34,29 @@ class Coverage:
     @property
     def share(self) -> tuple[int, int]:
         """Bits that are seen 0 and bits that are seen 1, of twice the number of bits."""
-        seen = [(counts["0"] + counts["1"], 2 * counts["bits"]) for counts in self.toggle.values()]
-        return sum(there for there, _ in seen), sum(bits for _, bits in seen)
+        seen = bits = 0
+        for counts in self.toggle.values():
+            seen += counts["0"] + counts["1"]
+            bits += 2 * counts["bits"]
+        return seen, bits
+
+    @property
+    def convicted(self) -> tuple[int, int]:
+        """Faults of all classes that are convicted, and those that are known to be wrong devices; 0, 0 ungraded."""
+        convicted = known = 0
+        for counts in self.grade.classes.values() if self.grade else ():
+            convicted += counts.convicted
+            known += counts.convicted + counts.holes
+        return convicted, known
 
 
 def coverage(folder: Path, golden: Golden, classes: tuple[FaultClass, ...]) -> Coverage:
     """Coverage of the set in `folder`. classes: of faults, () for no grade."""
-    kinds: dict[str, int] = {}
+    kinds = places.rows_by_kind(golden)
     decisions: dict[str, int] = {}
     for case in golden.manifest["cases"]:
-        rows = case["cases"] * case["rows"]
-        kinds[case["kind"]] = kinds.get(case["kind"], 0) + rows
         if "decision" in case:
-            decisions[case["decision"]] = decisions.get(case["decision"], 0) + rows
+            decisions[case["decision"]] = decisions.get(case["decision"], 0) + case["cases"] * case["rows"]
     try:
         rows_of = answers.of_set(_known(folder, golden))
     except Refused as refusal:

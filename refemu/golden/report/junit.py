@@ -21,8 +21,7 @@ def text(regression: Regression) -> str:
     root = ET.Element("testsuites", name=clean(f"refemu report {regression.folder}"))
     for suite in (*map(_suite, regression.sets), *_logs(regression.logs), *map(_campaign, regression.campaigns)):
         root.append(_counted(suite))
-    for name in COUNTS:
-        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    _counted(root)
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -33,10 +32,10 @@ def clean(text: str) -> str:
 
 
 def _counted(suite: ET.Element) -> ET.Element:
-    cases = suite.findall("testcase")
+    cases = list(suite.iter("testcase"))
     suite.set("tests", str(len(cases)))
     for name, tag in zip(COUNTS[1:], ("failure", "error", "skipped"), strict=True):
-        suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
+        suite.set(name, str(len([case for case in cases if case.find(tag) is not None])))
     return suite
 
 

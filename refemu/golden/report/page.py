@@ -92,9 +92,7 @@ def _grade(covered: Coverage | None) -> str:
     """All classes together: convicted of what is known to be wrong."""
     if covered is None or covered.grade is None:
         return ""
-    counts = covered.grade.classes.values()
-    convicted = sum(each.convicted for each in counts)
-    return f"{convicted} of {convicted + sum(each.holes for each in counts)}"
+    return "{} of {}".format(*covered.convicted)
 
 
 def _short(each: Reported) -> str:

@@ -47,6 +47,14 @@ def is_counterexample(golden: Golden) -> bool:
     return bool(golden.manifest["generator"].get("model", {}).get("function") == SAVED)
 
 
+def rows_by_kind(golden: Golden) -> dict[str, int]:
+    """Rows of each kind of case."""
+    rows: dict[str, int] = {}
+    for case in golden.manifest["cases"]:
+        rows[case["kind"]] = rows.get(case["kind"], 0) + case["cases"] * case["rows"]
+    return rows
+
+
 def bench_of(folder: Path, golden: Golden) -> Path | None:
     """The folder of the bench that `refemu export rtl` wrote beside a set, if there is one. folder: of the set."""
     return folder.parent if (folder.parent / f"tb_{golden.manifest['unit']}.v").is_file() else None

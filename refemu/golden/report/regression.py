@@ -78,7 +78,7 @@ class Regression:
     @property
     def counts(self) -> Mapping[Verdict, int]:
         """Sets by verdict."""
-        return {verdict: sum(each.verdict == verdict for each in self.sets) for verdict in reversed(ORDER)}
+        return {verdict: len([each for each in self.sets if each.verdict == verdict]) for verdict in reversed(ORDER)}
 
     @property
     def verdict(self) -> Verdict:
