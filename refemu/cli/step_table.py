@@ -62,12 +62,16 @@ def lines(ports: Ports, states: Sequence[Any], width: int, full: bool = False) -
 
 
 def _fields(ports: Ports, states: Sequence[Any]) -> Iterator[Field]:
-    """Every port, register and counter; a register that is no port has the name of its field."""
+    """Every port, register and counter; a register that is no port has the name of its field.
+
+    A field that is None throughout is a port that this configuration lacks.
+    """
     first = states[0]
     for group, members in (("inputs", ports.inputs), ("outputs", ports.outputs), ("state", ports.state)):
         yield from ((group, port, [getattr(state, port.name) for state in states]) for port in members)
     known = {port.name for port in ports.all} | {"event", "index"}
     others = [field.name for field in dataclasses.fields(first) if field.name not in known]
+    others = [name for name in others if any(getattr(state, name) is not None for state in states)]
     for counts in (False, True):
         for name in others:
             if isinstance(getattr(first, name), int) == counts:

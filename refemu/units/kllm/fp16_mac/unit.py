@@ -42,11 +42,11 @@ class State:
     acc: int
     product: int  #: a * b rounded; of the fused unit only for looking at
     y: int
-    overflow: int  #: 0 with `ieee_flags`, where there is no such port
+    overflow: int | None  #: None with `ieee_flags`, where there is no such port
     macs: int
     overflows: int  #: steps with `overflow`, or with OF where the unit has flags
-    rm: int = 0  #: code of the direction, where it is an input
-    fflags: int = 0  #: NV, DZ, OF, UF, NX from bit 4 down, with `ieee_flags`
+    rm: int | None = None  #: code of the direction, where it is an input
+    fflags: int | None = None  #: NV, DZ, OF, UF, NX from bit 4 down, with `ieee_flags`
 
 
 class Fp16Mac(Stepped[State]):
@@ -99,7 +99,9 @@ class Fp16Mac(Stepped[State]):
             raise Refused(f"{self.name}: inf_zero_nan is a choice of the fused unit, got rounding {rounding!r}")
         self.plain: bool = direction == "half_even" and not ieee_flags
         self.ports = ports({"direction": direction, "ieee_flags": ieee_flags})
-        self.state: State = self.reset(State)
+        present = {port.name for port in self.ports.all}
+        absent = [name for name in ("overflow", "rm", "fflags") if name not in present]
+        self.state: State = self.reset(State, **dict.fromkeys(absent))
 
     def step(self, a: int, b: int, acc: int, rm: int | None = None) -> State:
         """Execute one step on fp16 words; `rm` where the direction is dynamic."""
@@ -129,16 +131,16 @@ class Fp16Mac(Stepped[State]):
         """`_open` of a unit with directions or flags; a fourth input is the code of the direction."""
         a, b, acc, *rm = inputs
         product, y, flags = self.ieee(a, b, acc, DIRECTIONS[rm[0]] if rm else self._fixed())
-        overflow = 0 if self.ieee_flags else _overflows(a, b, acc, y)
+        lost = flags >> 2 & 1 if self.ieee_flags else _overflows(a, b, acc, y)
         self.state = self.latched(
             *inputs,
             event="mac",
             product=product,
             y=y,
-            overflow=overflow,
-            fflags=flags if self.ieee_flags else 0,
+            overflow=None if self.ieee_flags else lost,
+            fflags=flags if self.ieee_flags else None,
             macs=self.state.macs + 1,
-            overflows=self.state.overflows + (flags >> 2 & 1 if self.ieee_flags else overflow),
+            overflows=self.state.overflows + lost,
         )
         return self.state
 
