@@ -134,6 +134,7 @@ def _declared(ports: Ports, event: bool) -> str:
 
 
 def about(port: Port) -> str:
+    """Lanes, kind and meaning of a port, for a comment."""
     lanes = f"{port.lanes} lanes of {port.bits} bits, " if port.lanes > 1 else ""
     return ascii_only(f"{lanes}{port.kind}: {port.meaning}")
 

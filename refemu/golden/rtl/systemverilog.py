@@ -152,10 +152,10 @@ def _declared(port: Port) -> str:
 
 def _texts(ports: Ports) -> Iterator[str]:
     """A function to text for every port, and for every struct."""
-    told: dict[str, Port] = {}
+    distinct: dict[str, Port] = {}
     for port in ports.all:
-        told.setdefault(port.name, port)
-    for port in told.values():
+        distinct.setdefault(port.name, port)
+    for port in distinct.values():
         yield _lane_text(port)
     for name, group in (("inputs", ports.inputs), ("outputs", ports.outputs), ("registers", ports.state)):
         if group:
@@ -256,11 +256,11 @@ def _coverpoint(label: str, place: str, port: Port) -> Iterator[str]:
         yield f"      {label}: coverpoint {place} {{ bins value[] = {{[0:{(1 << port.bits) - 1}]}}; }}"
         return
     last, middle = (1 << port.bits) - 1, 1 << port.bits - 1
-    zero_to_top = (1, middle - 1, middle, last - 1, last)
-    one, below, above, high, top = (f"{port.bits}'h{word:x}" for word in zero_to_top)
+    bounds = (1, middle - 1, middle, last - 1, last)
+    lowest, below, above, high, top = (f"{port.bits}'h{word:x}" for word in bounds)
     yield f"      {label}: coverpoint {place} {{"
     yield f"        bins zero = {{0}}; bins ones = {{{top}}};"
-    yield f"        bins low = {{[{one}:{below}]}}; bins high = {{[{above}:{high}]}};"
+    yield f"        bins low = {{[{lowest}:{below}]}}; bins high = {{[{above}:{high}]}};"
     yield "      }"
 
 

@@ -345,8 +345,8 @@ def stepped(steps: Units, layer: int, held: Held, cache: LayerCache, q: np.ndarr
         taps.decision(pool, plan, heads.start)
         taps.attention(pool, plan, q[:, heads], heads.start)
     if any(watch.wants(unit) for unit in taps_steps.UNITS):
-        told = taps_steps.stepped(held.pools, held.names, layer, held.current.plans, cache.key, cache.value, q)
-        for pool, history, heads in zip(held.pools.pools, told, held.pools.parts, strict=True):
+        histories = taps_steps.stepped(held.pools, held.names, layer, held.current.plans, cache.key, cache.value, q)
+        for pool, history, heads in zip(held.pools.pools, histories, held.pools.parts, strict=True):
             taps.request(pool, history, heads.start)
     if layer == 0:
         taps.manager(held.pools)

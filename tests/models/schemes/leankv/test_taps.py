@@ -281,48 +281,6 @@ def test_records_of_a_request_are_those_in_the_pages(scheme: str, wide: bool) ->
     assert len(shown) == 2 * len(run.scores)
 
 
-def test_requests_that_are_taken_back_are_not_shown() -> None:
-    calls: list[Call] = []
-    session: Any = models.session(models.prepare(models.load("tiny"), TINY), lambda *call: calls.append(call))
-    session.append(TEXT[:8])
-    mark = session._caches.mark()
-    session.append(TEXT[8:10])
-    session._caches.rewind(8, mark)
-    session.append(TEXT[8:9])
-    _, case = cases(calls, "layer_step")[-1]
-
-    assert case.source["largest"] == 1 and (case.inputs["op"] == 2).sum() == 1
-    require_ports([(case.source["layer"], "layer_step", case)])
-
-
-@pytest.mark.model
-@pytest.mark.slow
-def test_requests_of_smollm2_are_whole(smollm2: Any, tmp_path: Path) -> None:
-    """64 features, 3 query heads, pages of the model: a set of layer_step has its outputs."""
-    calls: list[Call] = []
-
-    def tap(layer: int, unit: str, case: Cases) -> None:
-        if layer == 7:
-            calls.append((layer, unit, case))
-
-    tap.units = ("layer_step", "kv_compressor")  # type: ignore[attr-defined]
-    attended: list[np.ndarray] = []
-    session: Any = models.session(models.prepare(models.load("smollm2-135m"), "leankv:window=16"), tap)
-    keep = watched(Pool, "attend", lambda pool, found, plan, layer, *rest: layer == 7 and attended.append(found))
-    with mock.patch.object(Pool, "attend", keep):
-        session.append(list(range(100, 148)))
-        session.append([5, 6, 7, 8])
-    _, case = cases(calls, "layer_step")[-1]
-    config, found = units.find("layer_step").config(case.config), evaluated("layer_step", case)
-    layouts = session._caches.pools.pools[0].layouts
-
-    assert (config["kv_heads"], config["heads"], config["head_size"]) == (3, 3, 64)
-    assert config["page_bytes"] == layouts.high.size
-    for step, out in enumerate(attended):
-        assert (fp16.values(found.out[0, step - 4]) == out[0].ravel()).all()
-    assert len(attended) == 4 and found.tokens_written == 3 * 4 + int((case.inputs["section"] > 0).sum())
-
-
 DECIDING = {  #: scheme -> the configuration that shows it
     TINY: "wide",
     f"{TINY},score_rule=cumulative": "wide_cumulative",
