@@ -147,7 +147,9 @@ def timed(design: Design, simulator: str, command: list[str], folder: Path) -> V
 def verdict(design: Design, simulator: str, ran: "subprocess.CompletedProcess[str]", seconds: float) -> Verdict:
     """Exit code and what was printed must both say PASS, for every row."""
     passed = re.search(
-        rf"^PASS (\d+) rows of {design.set}, sha256 [0-9a-f]{{64}}(?:, in ([\d.]+) s)?$", ran.stdout, re.MULTILINE
+        rf"^PASS (\d+) rows of {design.set}, sha256 [0-9a-f]{{64}}; ports [^;]+; .*\n(?:([\d.]+) s$)?",
+        ran.stdout,
+        re.MULTILINE,
     )
     if ran.returncode or not passed:
         return Verdict(design.set, simulator, "FAIL", output=ran.stdout + ran.stderr)
