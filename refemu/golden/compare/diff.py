@@ -113,8 +113,8 @@ def diff(
     if not waive:
         return compare(golden, answer, explain)
     waived = waivers.rows(golden, waive)
-    found = compare(waivers.without(golden, waived), answer, explain)
-    return replace(found, waived=tuple(waive), rows_waived=int(np.count_nonzero(waived)))
+    difference = compare(waivers.without(golden, waived), answer, explain)
+    return replace(difference, waived=tuple(waive), rows_waived=int(np.count_nonzero(waived)))
 
 
 def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:

@@ -149,10 +149,8 @@ def _assigns(ports: Ports) -> str:
         bits = f"[{port.name.upper()}_LSB +: {shell.width(port)}]"
         lines.append(f"  assign got{bits} = out_{port.name};")
         lines.append(f"  assign compared{bits} = {{{shell.width(port)}{{present[{at}]}}}};")
-    lsb = 0
-    for at, port in enumerate(ports.state):
+    for at, (lsb, port) in enumerate(zip(shell.places(ports.state), ports.state, strict=False)):
         lines.append(f"  assign register_bits[{lsb} +: {shell.width(port)}] = {{{shell.width(port)}{{named[{at}]}}}};")
-        lsb += shell.width(port)
     return "\n".join(lines if ports.state else [*lines, "  assign register_bits = 0;"])
 
 
@@ -165,14 +163,12 @@ def _differing(ports: Ports) -> str:
             f"          if (((got{bits} ^ want{bits}) & mask{bits}) !== 0)",
             f'            $display("  {port.name}: got %h want %h", got{bits}, want{bits});',
         ]
-    lsb = 0
-    for port in ports.state:
+    for lsb, port in zip(shell.places(ports.state), ports.state, strict=False):
         bits = f"[{lsb} +: {shell.width(port)}]"
         lines += [
             f"          if (((registers{bits} ^ held[done]{bits}) & held_mask{bits}) !== 0)",
             f'            $display("  register {port.name}: got %h want %h", registers{bits}, held[done]{bits});',
         ]
-        lsb += shell.width(port)
     return "\n".join(lines)
 
 

@@ -26,18 +26,20 @@ class Sources:
     @classmethod
     def of_environment(cls, simulator: str, variables: Mapping[str, str] | None = None) -> "Sources":
         """What FILELIST, DEVICE, SHELL_V, INCLUDE, DEFINES and FLAGS say."""
-        given = os.environ if variables is None else variables
+        environment = os.environ if variables is None else variables
         sources = cls()
-        for name in given.get("FILELIST", "").split():
+        for name in environment.get("FILELIST", "").split():
             sources.read(Path(name))
-        sources.files += [str(Path(name).resolve()) for name in f"{given.get('DEVICE', '')} {given['SHELL_V']}".split()]
-        sources.includes += [str(Path(name).resolve()) for name in given.get("INCLUDE", "").split()]
-        for name in given.get("DEFINES", "").split():
+        sources.files += [
+            str(Path(name).resolve()) for name in f"{environment.get('DEVICE', '')} {environment['SHELL_V']}".split()
+        ]
+        sources.includes += [str(Path(name).resolve()) for name in environment.get("INCLUDE", "").split()]
+        for name in environment.get("DEFINES", "").split():
             sources.define(name)
-        sources.words += given.get("FLAGS", "").split()
+        sources.words += environment.get("FLAGS", "").split()
         if simulator == "verilator":
             sources.words += ["-Wno-fatal", "--timing"]
-            sources.words += ["--trace"] if "+VCD" in given.get("ARGS", "") else []
+            sources.words += ["--trace"] if "+VCD" in environment.get("ARGS", "") else []
         else:
             sources.words += ["-g2012", "-Wportbind"]
         return sources

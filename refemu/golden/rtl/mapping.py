@@ -160,7 +160,7 @@ def _inputs(
     if "inputs" not in document:
         return None
     bits = {name: port.bits * port.lanes for name, port in ports.items()}
-    found, seen = dict[str, str](), set[str]()
+    connections, seen = dict[str, str](), set[str]()
     for theirs, value in _object(document, "inputs", thing).items():
         place = f"{thing}: inputs.{theirs}"
         _require_name(theirs, place)
@@ -177,14 +177,14 @@ def _inputs(
                 raise Refused(f"{place}: uses {name}, which {thing} also lists as unused; leave it in one of them")
             seen.add(name)
         expressions.require_slices(text, bits, place)
-        found[theirs] = text
+        connections[theirs] = text
     for name in ports:
         if name not in seen | unused:
             raise Refused(
                 f"{thing}: input {name} of {unit} ({bits[name]} bits) has no port of yours; "
                 f'give "inputs": {{"YOUR_PORT": "{name}"}}, or list it in "unused"; {SAME.format(key="inputs")}'
             )
-    return found
+    return connections
 
 
 def _outputs(
@@ -192,7 +192,7 @@ def _outputs(
 ) -> tuple[frozenset[str], Mapping[str, str] | None]:
     if "outputs" not in document:
         return frozenset(), None
-    found, flipped = dict[str, str](), set[str]()
+    connections, flipped = dict[str, str](), set[str]()
     for ours, value in _object(document, "outputs", thing).items():
         place = f"{thing}: outputs.{ours}"
         lookup(f"output of {unit} in outputs of {thing}:", ours, ports)
@@ -202,17 +202,17 @@ def _outputs(
         if lanes:
             _require_name(lanes, place)
             flipped.add(ours)
-        found[ours] = lanes or expressions.require_expression(value, place)
+        connections[ours] = lanes or expressions.require_expression(value, place)
     for name, port in ports.items():
-        if name not in found and name not in unused:
+        if name not in connections and name not in unused:
             raise Refused(
                 f"{thing}: output {name} of {unit} ({port.bits * port.lanes} bits) has no port of yours; "
                 f'give "outputs": {{"{name}": "YOUR_PORT"}}, or list it in "unused", and it is not compared; '
                 f"{SAME.format(key='outputs')}"
             )
-    if ports and not found:
+    if ports and not connections:
         raise Refused(f"{thing}: no output of {unit} would be compared; map one of {', '.join(ports)}")
-    return frozenset(flipped), found
+    return frozenset(flipped), connections
 
 
 def _registers(document: Mapping[str, Any], unit: str, state: Mapping[str, Port], thing: str) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ REFEMU_TOP another module. Outputs that the core has not, and registers that the
 """
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from refemu.golden.rtl import expressions
 from refemu.golden.rtl.mapping import HANDSHAKE, Map
@@ -58,7 +59,12 @@ def range_(bits: int) -> str:
 
 def register_bits(state: tuple[Port, ...]) -> int:
     """Bits of the word of registers; 1 of a unit without any."""
-    return sum(map(width, state)) or 1
+    return places(state)[-1] or 1
+
+
+def places(ports: tuple[Port, ...]) -> list[int]:
+    """Lowest bit of each port in a word of all of them, the first lowest; at the end the width of the word."""
+    return [*accumulate(map(width, ports), initial=0)]
 
 
 def text(unit: AnyUnit, config: str, map_: Map, origin: str = "") -> str:
@@ -92,8 +98,8 @@ def _instance(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
     for port in ports.outputs:
         if port.name in map_.flipped:
             yield f"  wire {range_(width(port))}flipped_{port.name};"
-    given = ", ".join(f".{name}({value})" for name, value in map_.parameters.items())
-    yield f"  `REFEMU_TOP {f'#({given}) ' if given else ''}core ("
+    values = ", ".join(f".{name}({value})" for name, value in map_.parameters.items())
+    yield f"  `REFEMU_TOP {f'#({values}) ' if values else ''}core ("
     yield from _clocked(unit, map_)
     yield from _shaken(unit, config, map_)
     plain = map_.outputs if map_.outputs is not None else {port.name: port.name for port in ports.outputs}
@@ -116,8 +122,8 @@ def _looked_into(map_: Map) -> tuple[str, ...]:
     """Output ports of the core of which only parts are taken."""
     texts = [text for text in (map_.outputs or {}).values() if not expressions.is_plain(text)]
     taken = {text for text in (map_.outputs or {}).values() if expressions.is_plain(text)}
-    found = dict.fromkeys(name for text in texts for name in expressions.names(text))
-    return tuple(name for name in found if name not in taken | set(map_.open))
+    names = dict.fromkeys(name for text in texts for name in expressions.names(text))
+    return tuple(name for name in names if name not in taken | set(map_.open))
 
 
 def _clocked(unit: AnyUnit, map_: Map) -> Iterator[str]:
@@ -135,9 +141,9 @@ def _shaken(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
         yield from (f"    .{theirs}({OUTSIDE[ours]})," for ours, theirs in map_.handshake.items() if theirs)
         return
     taken = {port.name for port in unit.ports(unit.config(config)).all}
-    own = OUTSIDE if taken & set(HANDSHAKE) else {name: name for name in HANDSHAKE}
+    default = OUTSIDE if taken & set(HANDSHAKE) else {name: name for name in HANDSHAKE}
     yield "`ifdef REFEMU_VALID"
-    yield from (f"    .{own[ours]}({OUTSIDE[ours]})," for ours in HANDSHAKE)
+    yield from (f"    .{default[ours]}({OUTSIDE[ours]})," for ours in HANDSHAKE)
     yield "`endif"
 
 
@@ -162,12 +168,10 @@ def _assigns(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
             yield f"  assign {port.name} = {expressions.scoped(theirs, 'core')};"
     yield f"  assign hs_present = {_marks([port.name not in map_.unused for port in ports.outputs])};"
     yield f"  assign hs_named = {_marks([port.name in map_.registers for port in ports.state] or [False])};"
-    at = 0
-    for port in ports.state:
+    for lsb, port in zip(places(ports.state), ports.state, strict=False):
         theirs = map_.registers.get(port.name)
         value = expressions.scoped(theirs, "core") if theirs else "0"
-        yield f"  assign hs_registers[{at} +: {width(port)}] = {value};"
-        at += width(port)
+        yield f"  assign hs_registers[{lsb} +: {width(port)}] = {value};"
     if not ports.state:
         yield "  assign hs_registers = 0;"
 

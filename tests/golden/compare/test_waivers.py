@@ -9,7 +9,6 @@ from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.golden.compare import waivers
-from refemu.golden.rtl import made
 from refemu.testing import hold
 
 MAC = Path("vectors/fp16_mac-fma")
@@ -110,11 +109,3 @@ def test_hold_waives_by_decision() -> None:
     with pytest.raises(AssertionError):
         hold("fp16_mac", "fma", inputs, y=twice)
     hold("fp16_mac", "fma", inputs, y=twice, waive=["D-kllm-3"])
-
-
-def test_the_mask_file_has_a_word_per_row(mac: golden.Golden) -> None:
-    lines = made.mask(mac, ["OVERFLOW"]).decode().splitlines()
-
-    assert lines[0] == f"// sha256 {mac.manifest['self_sha256']} by OVERFLOW"
-    assert lines[1:-1] == [f"{int(not row):02x}" for row in waivers.rows(mac, ["OVERFLOW"]).tolist()]
-    assert lines[-1] == "ff"
