@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.rtl import planted
+from examples.rtl import cores, planted
 from examples.rtl.benches import DESIGNS, HERE, ROOT, SIMULATORS, Design, Verdict, absent, bench, call, export, make
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
@@ -104,6 +104,11 @@ def main(words: Sequence[str]) -> int:
         for design in chosen:
             for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
                 for one in planted.held(design, folders[design.set], simulator, folders[design.set].parent):
+                    held.append(one)
+                    say(shown_held(one))
+        for core in (core for core in cores.CORES if core.design in chosen):
+            for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
+                for one in cores.held(core, simulator, Path(arguments.out).resolve()):
                     held.append(one)
                     say(shown_held(one))
     if arguments.mutants and not absent("icarus"):
