@@ -101,7 +101,7 @@ def make(target: str, folder: Path, sources: list[Path], *words: str) -> "subpro
             "make",
             "-s",
             target,
-            f"DEVICE={' '.join(map(str, sources))}",
+            *([f"DEVICE={' '.join(map(str, sources))}"] if sources else []),
             f"PYTHON={sys.executable}",
             "CHECK=true",
             *words,
