@@ -76,9 +76,11 @@ def run(core: Core, folder: Path, simulator: str, words: list[str], number: int)
     target, inner = simulator.partition("-")[::2]
     arguments = [*words, f"ARGS=+BUG={number}"]
     if target == "cocotb":
-        return make("cocotb", folder, core.sources, *arguments, f"SIM={inner}", *(["KEEP=1"] if number else []))
+        return make(
+            "cocotb", folder, core.sources, *arguments, f"SIM={inner}", *(["KEEP=1"] if number else []), quick=True
+        )
     if number == 0:
-        return make(target, folder, core.sources, *arguments)
+        return make(target, folder, core.sources, *arguments, quick=True)
     names = {"LATENCY": "+LATENCY=", "RESET": "+RESET=", "VALID": "+VALID="}
     plus = [names[name] + value for name, value in (word.split("=") for word in core.variables)]
     return call([*program(core.design, target), f"+VEC={folder / core.design.set}", *plus, f"+BUG={number}"], folder)

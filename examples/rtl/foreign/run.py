@@ -75,9 +75,9 @@ def simulate(folder: Path, simulator: str, list_: str, number: int, *words: str)
     target, inner = simulator.partition("-")[::2]
     arguments = ["RESET=5", f"FILELIST={list_}", f"ARGS=+BUG={number}", *words]
     if target == "cocotb":
-        return make("cocotb", folder, [], *arguments, f"SIM={inner}")
+        return make("cocotb", folder, [], *arguments, f"SIM={inner}", quick=True)
     if number <= 1:
-        return make(target, folder, [], *arguments)
+        return make(target, folder, [], *arguments, quick=True)
     plus = [f"+VEC={folder / DESIGN.set}", "+VALID", "+LATENCY=3", "+RESET=5", f"+BUG={number}"]
     return call([*program(DESIGN, target), *plus], folder)
 
