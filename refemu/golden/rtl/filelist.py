@@ -39,7 +39,6 @@ class Sources:
         sources.words += environment.get("FLAGS", "").split()
         if simulator == "verilator":
             sources.words += ["-Wno-fatal", "--timing"]
-            sources.words += ["--trace"] if "+VCD" in environment.get("ARGS", "") else []
         else:
             sources.words += ["-g2012", "-Wportbind"]
         return sources

@@ -1,6 +1,8 @@
 """Cores that were not made for refemu, in Icarus: maps, file lists, latency, resets, registers, waivers."""
 
+import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -306,3 +308,62 @@ def test_a_pipeline_with_registers_has_its_latency(pages: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "; latency 2; resets in mid-work 2\n" in ran.stdout
     assert "FAIL row 0" in make(pages, *words).stdout
+
+
+def verilated(folder: Path) -> str:
+    """What ports.sh makes of Verilator's messages; only the front end runs."""
+    words = ["verilator", "--lint-only", "--timing", "-Wno-fatal", "-Iinc", "-DLAST=DEPTH", "-DREFEMU_CLOCK"]
+    words += ["--top-module", "refemu_shell", "core.sv", "build/shell.v"]
+    environment = {**os.environ, **rtl.environment()}
+    ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, env=environment)
+    (folder / "log").write_text(ran.stdout + ran.stderr)
+    return subprocess.run(["sh", "ports.sh", "log"], cwd=folder, capture_output=True, text=True, timeout=60).stderr
+
+
+@pytest.mark.skipif(
+    shutil.which("verilator") is None and not rtl.environment(), reason="no Verilator here; `make rtl` installs it"
+)
+@pytest.mark.parametrize(
+    ("change", "messages"),
+    [
+        ({}, []),
+        (
+            {"inputs": {"wrd_i": "{bias, code}"}, "open": ["busy_o"]},
+            ["no port wrd_i;", "input word_i gets nothing", "input enable_i gets nothing"],
+        ),
+        ({"open": []}, []),  # an output of theirs that nothing takes
+        ({"outputs": {"exponent": "word_o", "base_int": "other_o"}}, ["no port other_o;"]),
+        ({"parameters": {"DEPHT": 2}}, ["no parameter DEPHT;"]),
+        ({"top": "there_core"}, ["your sources have no module there_core;"]),
+    ],
+)
+def test_verilator_says_it_in_the_same_words(core: Path, change: dict[str, Any], messages: list[str]) -> None:
+    (core / "map.json").write_text(json.dumps({**MAP, **change}))
+    words = ["export", "shell", str(core / DECODER), "-o", str(core / "build"), "--map", str(core / "map.json")]
+    assert main(words) == 0
+    said = verilated(core)
+
+    assert all(message in said for message in messages), said
+    assert said.count("FAIL") == len(messages)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("cocotb") is None, reason="no cocotb here; `make rtl` installs it")
+def test_cocotb_says_the_same_of_a_core_with_a_map(core: Path) -> None:
+    words = [*WORDS, "RESET=4", "WAIVE=paper/bias-2", "ARGS=+VCD"]
+    plain, python = make(core, *words), make(core, *words, target="cocotb")
+    verdicts = [re.search(r"^PASS .*$", ran.stdout, re.MULTILINE) for ran in (plain, python)]
+
+    assert verdicts[0] and verdicts[1] and verdicts[0][0] == verdicts[1][0]
+    assert (core / "build" / "outlier_decoder.fst").exists()
+    (core / "map.json").write_text(json.dumps(MAP | {"inputs": {"wrd_i": "{bias, code}", "enable_i": "1'b1"}}))
+    assert "your module has no port wrd_i" in make(core, *WORDS, target="cocotb").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("cocotb") is None, reason="no cocotb here; `make rtl` installs it")
+def test_cocotb_compares_registers(pages: Path) -> None:
+    (pages / "map.json").write_text(json.dumps({"registers": {"ring": f"{{{RING}}}"}}))
+    assert "; registers ring; " in make(pages, DEVICE, "MAP=map.json", "REGS=1", target="cocotb").stdout
+    (pages / "map.json").write_text(json.dumps({"registers": {"ring": f"{{{RING.replace('[0 +: 3]', '[3 +: 3]')}}}"}}))
+    assert "FAIL row 0: register ring is " in make(pages, DEVICE, "MAP=map.json", "REGS=1", target="cocotb").stdout

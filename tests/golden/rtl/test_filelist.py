@@ -33,9 +33,8 @@ def test_a_list_in_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert sources.words == ["-Wno-x", "-gx", "-g2012", "-Wportbind"]
 
 
-def test_waves_need_a_build_of_verilator_with_them() -> None:
-    assert "--trace" in Sources.of_environment("verilator", {"SHELL_V": "s.v", "ARGS": "+VCD"}).words
-    assert "--trace" not in Sources.of_environment("verilator", {"SHELL_V": "s.v"}).words
+def test_a_warning_of_verilator_does_not_end_its_build() -> None:
+    assert Sources.of_environment("verilator", {"SHELL_V": "s.v"}).words == ["-Wno-fatal", "--timing"]
 
 
 def test_lists_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
