@@ -310,6 +310,60 @@ def test_a_pipeline_with_registers_has_its_latency(pages: Path) -> None:
     assert "FAIL row 0" in make(pages, *words).stdout
 
 
+#: the list behind valid/ready: an event when a row enters, its outputs until they are taken
+ELASTIC = """
+`timescale 1ns/1ps
+module elastic_list (
+  input wire clk, input wire rst,
+  input wire in_valid, output wire in_ready, output wire out_valid, input wire out_ready,
+  input wire op, input wire [31:0] count, input wire [159:0] ids,
+  output wire [159:0] taken, output wire [31:0] list_start, output wire [31:0] list_end, output wire [31:0] free
+);
+  reg held = 0;
+  assign out_valid = held;
+  assign in_ready = !held || out_ready;
+  wire enters = in_valid && in_ready;
+  always @(posedge clk) held <= rst ? 1'b0 : enters || (held && !out_ready);
+  free_page_list core (
+    .clk(clk && (rst || enters)), .rst(rst), .op(op), .count(count), .ids(ids),
+    .taken(taken), .list_start(list_start), .list_end(list_end), .free(free));
+endmodule
+"""
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_handshake_of_a_unit_with_registers(pages: Path, seed: str) -> None:
+    (pages / "elastic.v").write_text(ELASTIC)
+    words = [f"{DEVICE} elastic.v", "TOP=elastic_list", "VALID=1", f"SEED={seed}", "RESET=4"]
+    ran = make(pages, *words)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"; valid/ready, seed {seed}; resets in mid-work 4\n" in ran.stdout
+
+    (pages / "elastic.v").write_text(ELASTIC.replace("in_ready = !held || out_ready", "in_ready = 1'b1"))
+    assert "FAIL row " in make(pages, *words).stdout
+    (pages / "elastic.v").write_text(ELASTIC.replace("rst ? 1'b0 : enters", "enters"))
+    assert "an answer came after a reset in mid-work" in make(pages, *words).stdout
+    (pages / "map.json").write_text(json.dumps({"registers": {"ring": f"{{{RING}}}".replace("core.", "core.core.")}}))
+    assert "FAIL +REGS needs a fixed latency" in make(pages, *words, "MAP=map.json", "REGS=1").stdout
+
+
+def test_a_core_without_ready_is_not_stalled(core: Path) -> None:
+    """valid goes through as many registers as the word; nothing can wait."""
+    text = CORE.replace("output wire busy_o", "output wire busy_o, input wire v_i, output reg v_o")
+    text = text.replace(
+        "  integer i;",
+        "  integer i;\n  reg [1:0] v;\n  initial {v_o, v} = 0;\n  always @(posedge clk_i) {v_o, v} <= {v, v_i};",
+    )
+    (core / "core.sv").write_text(text)
+    handshake = {"in_valid": "v_i", "in_ready": None, "out_valid": "v_o", "out_ready": None}
+    (core / "map.json").write_text(json.dumps(MAP | {"handshake": handshake}))
+    ran = make(core, *WORDS, "VALID=1")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "; valid/ready, seed 1; " in ran.stdout
+    assert "its answer comes earlier than LATENCY says" in make(core, *WORDS[:-1], "VALID=1", "LATENCY=4").stdout
+
+
 def verilated(folder: Path) -> str:
     """What ports.sh makes of Verilator's messages; only the front end runs."""
     words = ["verilator", "--lint-only", "--timing", "-Wno-fatal", "-Iinc", "-DLAST=DEPTH", "-DREFEMU_CLOCK"]

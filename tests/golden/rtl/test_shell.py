@@ -83,6 +83,12 @@ def test_what_the_core_has_not_is_not_compared() -> None:
     assert "assign overflow = 0;" in source
 
 
+def test_a_unit_with_a_port_named_as_the_handshake_has_other_names_for_it() -> None:
+    source = shell.text(units.find("k_offset"), "small", mapping.Map())
+
+    assert ".hs_out_valid(hs_out_valid)" in source and ".out_valid(out_valid)" in source
+
+
 @pytest.mark.parametrize("name", units.names())
 def test_no_unit_has_a_port_named_as_the_shells_own(name: str) -> None:
     unit = units.find(name)

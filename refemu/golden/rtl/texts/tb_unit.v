@@ -87,7 +87,7 @@ $assigns
 
   task reset_device;
     begin
-      offers = 0; takes = 1;
+      offers = 0; takes = 0;  // what is in flight does not leave by the way
       rst = 1; edge_of_clock; rst = 0;
       fresh = 1; pending = 0; waiting = 0; idle = 0;
     end
