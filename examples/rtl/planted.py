@@ -74,7 +74,7 @@ def held(design: Design, folder: Path, simulator: str, out: Path) -> Iterator[He
 def faulty(design: Design, folder: Path, simulator: str, out: Path) -> Iterator[Held]:
     """Every fault, by way of the Makefile; first none, so that a fault is what fails the others."""
     out.mkdir(exist_ok=True)  # a folder of its own, where the simulator keeps what it built
-    for name in ("Makefile", f"tb_{design.unit}.v", f"test_{design.unit}.py"):
+    for name in ("Makefile", "ports.sh", f"shell_{design.unit}.v", f"tb_{design.unit}.v", f"test_{design.unit}.py"):
         shutil.copyfile(folder / name, out / name)
     sources, target, inner = wrapped(design, out), *simulator.partition("-")[::2]
     words = [f"VEC={folder / design.set}", *([f"SIM={inner}"] if inner else [])]

@@ -10,16 +10,30 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from examples.rtl import planted
-from examples.rtl.benches import DESIGNS, HERE, ROOT, SIMULATORS, Design, Verdict, absent, bench, call, export, make
+from examples.rtl import bugs, cores, planted
+from examples.rtl.benches import (
+    DESIGNS,
+    ROOT,
+    SIMULATORS,
+    Design,
+    Verdict,
+    absent,
+    bench,
+    call,
+    export,
+    make,
+    program,
+)
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
 from refemu.golden.compare import dut
+
+TOGETHER = 20  #: bugs in one build of Verilator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,24 +51,38 @@ class Caught:
 
 def caught(design: Design, mutant: Mutant, folder: Path) -> Caught:
     """Inject one bug and run the whole set in Icarus; the rows that differ, by kind of case."""
+    return next(all_caught(design, [mutant], folder))
+
+
+def all_caught(design: Design, mutants: Sequence[Mutant], folder: Path, simulator: str = "icarus") -> Iterator[Caught]:
+    """Inject bugs, and run the whole set with each: in Verilator, whose builds are long, many in one."""
     work = folder / "mutant"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    for name in design.sources:
-        text = (HERE / name).read_text()
-        if name == mutant.file:
-            if text.count(mutant.old) != 1:
-                sys.exit(f"{mutant.file}: {mutant.old!r} stands there {text.count(mutant.old)} times, not once")
-            text = text.replace(mutant.old, mutant.new)
-        (work / name).write_text(text)
-    built = make(f"build/{design.unit}.vvp", folder, [work / name for name in design.sources])
+    step = 1 if simulator == "icarus" else TOGETHER
+    for first in range(0, len(mutants), step):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        some = mutants[first : first + step]
+        sources = bugs.one(design, some[0], work) if step == 1 else bugs.many(design, some, work)
+        yield from _each(design, some, folder, simulator, sources)
+
+
+def _each(
+    design: Design, mutants: Sequence[Mutant], folder: Path, simulator: str, sources: list[Path]
+) -> Iterator[Caught]:
+    """One build with some bugs, run with each."""
+    start = program(design, simulator)
+    built = make(start[-1], folder, sources, quick=True)
     if built.returncode:
-        sys.exit(f"{design.set}: {mutant.bug}: does not compile, so it shows nothing\n{built.stderr}")
-    answers = work / "dut.mem"
-    ran = call(["vvp", "-n", f"build/{design.unit}.vvp", f"+VEC={folder / design.set}", f"+DUT={answers}"], folder)
-    if ran.returncode == 0 or "FAIL row" not in ran.stdout:
-        return Caught(design.set, mutant.bug, False)
-    return counted(mutant, golden.load(folder / design.set), answers)
+        names = "; ".join(mutant.bug for mutant in mutants)
+        sys.exit(f"{design.set}: {names}: does not compile, so it shows nothing\n{built.stdout}{built.stderr}")
+    answers, set_ = folder / "mutant" / "dut.mem", golden.load(folder / design.set)
+    for number, mutant in enumerate(mutants, 1):
+        answers.unlink(missing_ok=True)
+        ran = call([*start, f"+VEC={folder / design.set}", f"+DUT={answers}", f"+BUG={number}"], folder)
+        if ran.returncode == 0 or "FAIL row" not in ran.stdout:
+            yield Caught(design.set, mutant.bug, False)
+        else:
+            yield counted(mutant, set_, answers)
 
 
 def counted(mutant: Mutant, set_: golden.Golden, answers: Path) -> Caught:
@@ -106,12 +134,19 @@ def main(words: Sequence[str]) -> int:
                 for one in planted.held(design, folders[design.set], simulator, folders[design.set].parent):
                     held.append(one)
                     say(shown_held(one))
-    if arguments.mutants and not absent("icarus"):
-        say(f"\n{'golden set':36}{'injected bug':52}{'first row':16}rows that differ, by kind of case")
+        for core in (core for core in cores.CORES if core.design in chosen):
+            for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
+                for one in cores.held(core, simulator, Path(arguments.out).resolve()):
+                    held.append(one)
+                    say(shown_held(one))
+    plain = next((name for name in ("icarus", "verilator") if name in arguments.simulators and not absent(name)), "")
+    if arguments.mutants and plain:
+        say(f"\n{'golden set':36}{'injected bug':52}{'first row':16}rows that differ, by kind of case; in {plain}")
         for design in chosen:
-            for mutant in (mutant for mutant in MUTANTS if mutant.design == design.set):
-                found.append(caught(design, mutant, folders[design.set]))
-                say(shown_mutant(found[-1]))
+            own = [mutant for mutant in MUTANTS if mutant.design == design.set]
+            for one_bug in all_caught(design, own, folders[design.set], plain):
+                found.append(one_bug)
+                say(shown_mutant(one_bug))
     passed, known = sum(one.verdict == "pass" for one in verdicts), sum(one.caught for one in found)
     right = sum(one.right for one in held)
     say(

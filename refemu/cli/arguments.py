@@ -159,6 +159,7 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--any-nan", action="store_true", help="take any NaN for any NaN in words too; default: bit by bit"
     )
+    _waive(command, "leave rows out")
 
 
 def _explain(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -250,6 +251,34 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         _word(bench, "--config", "C", "a configuration, or parameter=value,...; default the first")
         help = "what is there and yours stays"
         bench.add_argument("-o", "--out", required=True, type=_path, metavar="DIR", help=help)
+        if form == "rtl":
+            _of_a_core(bench)
+    shell = _named(forms, "shell", "what the Makefile of a bench makes of a port map, for registers and for waivers")
+    shell.add_argument("set", metavar="SET", help="directory of the set")
+    shell.add_argument("-o", "--out", required=True, type=_path, metavar="DIR", help="shell.v goes there")
+    shell.add_argument("--map", type=_path, metavar="FILE", help="a port map")
+    shell.add_argument("--regs", action="store_true", help="also regs.mem, the registers after every row")
+    _waive(shell, "also waive.mem, a mask of these rows")
+
+
+def _of_a_core(rtl: _Parser) -> None:
+    """How a core that was not written for refemu is driven."""
+    rtl.add_argument("--map", type=_path, metavar="FILE", help="a port map of your core, which the Makefile takes")
+    _count(
+        rtl, "--latency", "rising edges from a row's inputs to its answer; default 0, 1 of a unit with registers", low=0
+    )
+    rtl.add_argument("--valid", action="store_true", help="valid/ready on both sides of your core")
+
+
+def _waive(command: _Parser, what: str) -> None:
+    command.add_argument(
+        "--waive",
+        action="append",
+        default=[],
+        metavar="W",
+        help=f"{what}: those with a flag, those that another answer to a decision changes, those of a case or block of "
+        "cases; repeatable",
+    )
 
 
 def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -16,7 +16,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _cases(arguments)
     explain = arguments.explain or arguments.write_missing is not None
     ports = arguments.ports.split(",") if arguments.ports else None
-    difference = golden.diff(arguments.golden, arguments.dut, explain=explain, ports=ports, any_nan=arguments.any_nan)
+    difference = golden.diff(
+        arguments.golden,
+        arguments.dut,
+        explain=explain,
+        ports=ports,
+        any_nan=arguments.any_nan,
+        waive=arguments.waive,
+    )
     if arguments.write_missing and difference.verdict:
         _write_missing(arguments, difference)
     if arguments.json:
@@ -42,8 +49,10 @@ def _cases(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.arith.checks import Refused
 
-    if arguments.explain or arguments.ports or arguments.any_nan or arguments.write_missing:
-        raise Refused("diff: --cases compares two sets: leave out --explain, --ports, --any-nan and --write-missing")
+    if arguments.explain or arguments.ports or arguments.any_nan or arguments.write_missing or arguments.waive:
+        raise Refused(
+            "diff: --cases compares two sets: leave out --explain, --ports, --any-nan, --waive, --write-missing"
+        )
     changes = golden.diff_cases(arguments.golden, arguments.dut)
     if arguments.json:
         print_json({"same": changes.same, **dataclasses.asdict(changes)})

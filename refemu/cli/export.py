@@ -1,9 +1,15 @@
 """`refemu export`: a set in the text forms of other harnesses, benches for a unit's RTL, a check of a C function."""
 
 import argparse
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from refemu.arith.checks import Refused
 from refemu.cli.output import print_lines
+
+if TYPE_CHECKING:
+    from refemu.units.unit import AnyUnit
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -12,6 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _beside(arguments)
     if arguments.form == "sv":
         return _sv(arguments)
+    if arguments.form == "shell":
+        return _shell(arguments)
     from refemu import golden
     from refemu.golden.files import exchange, store
 
@@ -28,11 +36,10 @@ def _beside(arguments: argparse.Namespace) -> int:
     from refemu import golden, units
     from refemu.golden.c import program
     from refemu.golden.files import store
-    from refemu.golden.rtl import bench
 
     unit, config = units.choose(arguments.unit, arguments.config)
     out, in_c = Path(arguments.out), arguments.form == "c"
-    missing, kept = (program if in_c else bench).beside(unit, config, out)
+    missing, kept = program.beside(unit, config, out) if in_c else _of_a_core(arguments, unit, config)
     spec = [f"{unit.name}:{config}"]
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
@@ -44,6 +51,17 @@ def _beside(arguments: argparse.Namespace) -> int:
         names = ", ".join(map(str, kept))
         print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")
     return 0
+
+
+def _of_a_core(arguments: argparse.Namespace, unit: "AnyUnit", config: str) -> tuple[dict[Path, bytes], list[Path]]:
+    """Files of an RTL bench, and how it drives the core; a port map is read now, so that it is refused now."""
+    from refemu.golden.rtl import bench, mapping
+
+    out, path = Path(arguments.out), ""
+    if arguments.map:
+        mapping.read(arguments.map, unit.name, unit.ports(unit.config(config)))
+        path = os.path.relpath(arguments.map, out)
+    return bench.beside(unit, config, out, path, arguments.latency, arguments.valid)
 
 
 def _sv(arguments: argparse.Namespace) -> int:
@@ -60,4 +78,31 @@ def _sv(arguments: argparse.Namespace) -> int:
     stub = out / f"{unit.name}.v"
     store.write_files(texts if stub.exists() else texts | {stub: bench.files(unit, config)[stub.name]})
     print(f"{written[0].path}: {loaded.rows} rows; make -C {out} -f sv.mk DEVICE=... holds a device against them")
+    return 0
+
+
+def _shell(arguments: argparse.Namespace) -> int:
+    """What the Makefile of a bench has made for a core with a port map, for registers and for waivers."""
+    from refemu import golden, units
+    from refemu.golden.files import store
+    from refemu.golden.rtl import made, mapping, shell
+
+    set_ = golden.load(arguments.set)
+    unit = units.find(set_.manifest["unit"])
+    ports = unit.ports(unit.config(set_.config))
+    map_ = mapping.read(arguments.map, unit.name, ports) if arguments.map else mapping.Map()
+    if arguments.regs and not map_.registers:
+        known = ", ".join(port.name for port in ports.state) or "none"
+        raise Refused(
+            f'{unit.name}: REGS needs hierarchical names: give "registers": {{OURS: "path.in.your.core"}} in a port '
+            f"map; registers of the unit: {known}"
+        )
+    out, origin = Path(arguments.out), f"Made of {arguments.map}." if arguments.map else ""
+    written = {"shell.v": shell.text(unit, set_.config, map_, origin).encode("ascii", "backslashreplace")}
+    if arguments.regs:
+        written |= made.registers(set_)
+    if arguments.waive:
+        written["waive.mem"] = made.mask(set_, arguments.waive)
+    out.mkdir(parents=True, exist_ok=True)
+    store.write_files({out / name: content for name, content in written.items()})
     return 0

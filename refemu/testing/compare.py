@@ -1,6 +1,6 @@
 """Comparison of bits: the first difference in hex, in bits and decoded; and a design against a unit of refemu."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.formats import Element, Ovp
-from refemu.golden.compare import decode
+from refemu.golden.compare import decode, waivers
 from refemu.golden.files import fields, masks
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
@@ -94,7 +94,13 @@ def _told(code: int, port: Port, fmt: Element | Ovp | None) -> str:
 
 
 def hold(
-    unit: str | AnyUnit, config: str | None, inputs: Mapping[str, Any], *, any_nan: bool = False, **answers: ArrayLike
+    unit: str | AnyUnit,
+    config: str | None,
+    inputs: Mapping[str, Any],
+    *,
+    any_nan: bool = False,
+    waive: Sequence[str] = (),
+    **answers: ArrayLike,
 ) -> None:
     """Assert that `answers` are those of a unit, in every bit that a device must give.
 
@@ -110,6 +116,8 @@ def hold(
         Stimulus by input port, as `refemu.testing.inputs` draws it.
     any_nan : bool
         Take any NaN for any NaN in words too, which are compared bit by bit; in floats it always is.
+    waive : sequence of str
+        Rows to leave out: those with a flag of the unit, those that another answer to a decision changes.
     **answers : array_like
         By output port, integers or floats as the unit's Result has them; at least one, others are not compared.
 
@@ -133,6 +141,8 @@ def hold(
     want = {port: fields.encode(getattr(result, port), ports[port], target.name) for port in answers}
     got = {port: _given(answers[port], ports[port], want[port], target.name) for port in answers}
     care = masks.of_result(target, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
+    arrays = {port: np.asarray(array) for port, array in inputs.items()}
+    waived = waivers.of_result(target, parameters, arrays, result, waive) if waive else np.zeros((), np.bool_)
     loose = [
         port
         for port in answers
@@ -142,10 +152,13 @@ def hold(
     _keep(attempt)
     for port, codes in want.items():
         unlike = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose) != 0
+        unlike &= ~(waived[..., None] if waive and ports[port].lanes > 1 else waived)
         if unlike.any():
             last = attempt
             raise AssertionError(
-                _sentence(target, name, ports[port], inputs, got[port], codes, unlike) + masks.remark(loose)
+                _sentence(target, name, ports[port], inputs, got[port], codes, unlike)
+                + masks.remark(loose)
+                + waivers.remark(waive, int(np.count_nonzero(waived)))
             )
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.rtl import benches, planted, run
+from examples.rtl import benches, bugs, cores, planted, run
+from examples.rtl.foreign import run as foreign
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden, units
 from refemu.golden.rtl import bench
@@ -315,3 +316,60 @@ def test_one_design_of_each_kind_is_planted() -> None:
 
     assert kinds == {("combinational", False), ("event", False), ("combinational", True)}
     assert planted.FAULTY.set in planted.KINDS_OF_UNIT and planted.OTHER.keys() <= set(planted.KINDS_OF_UNIT)
+
+
+@needs("icarus")
+@pytest.mark.parametrize("core", cores.CORES, ids=lambda core: core.top)
+def test_a_core_with_a_pipeline_or_a_handshake_passes_and_its_bugs_do_not(core: cores.Core, tmp_path: Path) -> None:
+    held = list(cores.held(core, "icarus", tmp_path))
+
+    assert len(held) == 1 + len(core.bugs)
+    assert [one for one in held if not one.right] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", [pytest.param(name, marks=needs(name)) for name in benches.SIMULATORS[1:]])
+@pytest.mark.parametrize("core", cores.CORES, ids=lambda core: core.top)
+def test_the_same_in_the_other_simulators(core: cores.Core, simulator: str, tmp_path: Path) -> None:
+    held = list(cores.held(core, simulator, tmp_path))
+
+    assert [one for one in held if not one.right] == []
+
+
+@needs("icarus")
+@pytest.mark.parametrize("name", [FIRST, *(pytest.param(n, marks=pytest.mark.slow) for n in DESIGNS if n != FIRST)])
+def test_one_build_serves_many_bugs(name: str, folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """What +BUG chooses is the design itself, and each bug as it is alone."""
+    design = DESIGNS[name]
+    mutants = [mutant for mutant in MUTANTS if mutant.design == name][:3]
+    folder = Path(shutil.copytree(folders(name), tmp_path / "rtl", ignore=shutil.ignore_patterns("build", "mutant")))
+    (folder / "mutant").mkdir()
+    sources = bugs.many(design, mutants, folder / "mutant")
+    together = list(run._each(design, mutants, folder, "icarus", sources))
+    right = benches.call(["vvp", "-n", f"build/{design.unit}.vvp", f"+VEC={folder / name}"], folder)
+
+    assert right.returncode == 0 and f"PASS {golden.load(folder / name).rows} rows" in right.stdout
+    assert together == list(run.all_caught(design, mutants, folder))
+
+
+@needs("verilator")
+@pytest.mark.slow
+def test_a_foreign_core_passes_and_its_bugs_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if foreign.sources() is None:
+        pytest.skip("no pythondata_cpu_cv32e40p here; pip install pythondata-cpu-cv32e40p")
+
+    assert foreign.main(["--simulators", "verilator", "--out", str(tmp_path / "foreign")]) == 0
+    assert capsys.readouterr().out.count("yes") == 3
+
+
+def test_bugs_of_a_foreign_core_are_planted_by_the_names_of_signals() -> None:
+    text = (
+        "module fpnew_fma #(\n) (\n  input a\n);\n  assign sticky_before_add = |x;\n  assign out_pipe_ready[i] = y;\n"
+    )
+
+    planted_text = foreign.planted(text)
+    assert "assign sticky_before_add = (bug == 1) ? 1'b0 : (|x);" in planted_text
+    assert "assign out_pipe_ready[i] = (bug == 2) ? 1'b1 : (y);" in planted_text
+    assert planted_text.index("integer bug;") < planted_text.index("assign")
+    with pytest.raises(SystemExit, match="no assignment of sticky_before_add"):
+        foreign.planted("module fpnew_fma #(\n) (\n);\n")

@@ -1,14 +1,14 @@
 """A device's answer against a set: the first difference, decoded, and how many there are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden.compare import dut
+from refemu.golden.compare import dut, waivers
 from refemu.golden.compare.decode import Value, value
 from refemu.golden.explain.verdict import Explanation, Verdict, verdict
 from refemu.golden.explain.where import Where, where
@@ -53,6 +53,8 @@ class Difference:
     first: Mismatch | None  #: first difference, None where there is none
     where: Where = field(default_factory=Where)  #: where it differs
     verdict: Verdict | None = None  #: with `explain`, of a device that differs: what it did
+    waived: tuple[str, ...] = ()  #: names of flags, decisions and cases whose rows were left out
+    rows_waived: int = 0  #: rows that were left out
 
     @property
     def equal(self) -> bool:
@@ -77,6 +79,7 @@ def diff(
     explain: bool = False,
     ports: Sequence[str] | None = None,
     any_nan: bool = False,
+    waive: Sequence[str] = (),
 ) -> Difference:
     """Compare a device's answer with a set, in every bit that is to be compared.
 
@@ -92,6 +95,8 @@ def diff(
         Outputs that count; by default all.
     any_nan : bool
         Take any NaN for any NaN in words too, which are compared bit by bit; in arrays of floats it always is.
+    waive : sequence of str
+        Rows to leave out: those with a flag, those that another answer to a decision changes, those of a case.
 
     Returns
     -------
@@ -101,10 +106,15 @@ def diff(
     Raises
     ------
     Refused
-        A file cannot be read, or nothing can be compared.
+        A file cannot be read, nothing can be compared, or a waiver names no row.
     """
     golden = sets.load(golden_path)
-    return compare(golden, dut.read(dut_path, golden, ports, any_nan), explain)
+    answer = dut.read(dut_path, golden, ports, any_nan)
+    if not waive:
+        return compare(golden, answer, explain)
+    waived = waivers.rows(golden, waive)
+    difference = compare(waivers.without(golden, waived), answer, explain)
+    return replace(difference, waived=tuple(waive), rows_waived=int(np.count_nonzero(waived)))
 
 
 def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:

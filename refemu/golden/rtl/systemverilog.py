@@ -265,6 +265,7 @@ def _coverpoint(label: str, place: str, port: Port) -> Iterator[str]:
 
 
 CLOCK = "  logic clk = 0, rst = 0;\n"
+EDGE = "      #1 clk = 1; #1 clk = 0; #1;"
 RESET = "      if (item.first) begin rst = 1; #1 clk = 1; #1 clk = 0; rst = 0; end\n"
 
 
@@ -285,5 +286,5 @@ def _bench(unit: AnyUnit, golden: sets.Golden, ports: Ports) -> dict[str, str]:
         "care": "care[row]" if masked else "'1",
         "read_care": f"    {read}" if masked else "",
         "reset": RESET if event else "",
-        "edge": bench.EDGE if event else bench.SETTLE,
+        "edge": EDGE if event else "      #1;",
     }

@@ -37,7 +37,8 @@ endmodule
 @pytest.mark.parametrize(("unit", "config"), CONFIGS)
 def test_every_unit_has_a_bench(unit: str, config: str) -> None:
     files = rtl.files(units.find(unit), config)
-    assert set(files) == {f"{unit}.v", f"tb_{unit}.v", f"test_{unit}.py", "Makefile"}
+    made = {f"{unit}.v", f"shell_{unit}.v", f"tb_{unit}.v", f"test_{unit}.py", "ports.sh", "Makefile"}
+    assert set(files) == made
     bench = files[f"tb_{unit}.v"].decode()
     assert "!==" in bench and "$fatal" in bench and "$finish" in bench and "$$" not in bench
     compile(files[f"test_{unit}.py"], "bench", "exec")
@@ -64,7 +65,10 @@ def test_a_device_that_is_right_passes_every_row(exported: Path) -> None:
     ran = icarus(exported)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     set_ = golden.load(exported / "outlier_decoder-e2m1")
-    assert f"\nPASS {set_.rows} rows of {set_.name}, sha256 {set_.manifest['self_sha256']}\n" in ran.stdout
+    assert (
+        f"\nPASS {set_.rows} rows of {set_.name}, sha256 {set_.manifest['self_sha256']}; ports exponent base_int; "
+        in ran.stdout
+    )
 
 
 def _mutant(folder: Path) -> None:
@@ -123,8 +127,8 @@ def _mem(name: str, change: str) -> object:
         pytest.param(_inserted("initial $finish;"), "the bench did not say PASS", id="ends at once"),
         pytest.param(_inserted("initial #3 $finish;"), "FAIL the simulation ended in row ", id="ends early"),
         pytest.param(_inserted("initial #3 $stop;"), "FAIL the simulation ended in row ", id="stops early"),
-        pytest.param(_inserted("initial #9 force base_int = 4'bx;"), "FAIL row 8", id="x after a while"),
-        pytest.param(_inserted("initial #9 force exponent = 4'bz;"), "FAIL row 8", id="z after a while"),
+        pytest.param(_inserted("initial #10 force base_int = 4'bx;"), "FAIL row 8", id="x after a while"),
+        pytest.param(_inserted("initial #10 force exponent = 4'bz;"), "FAIL row 8", id="z after a while"),
         pytest.param(
             _header(lambda text: text.replace("-e2m1 ", "-e2m2 ", 1)),
             "this bench is of outlier_decoder-e2m1, the set in ",
@@ -165,7 +169,7 @@ def test_the_set_names_itself_where_the_bench_runs(exported: Path, tmp_path: Pat
             timeout=120,
         )
 
-    assert f" rows of outlier_decoder-e2m1, sha256 {digest}\n" in simulate().stdout
+    assert f" rows of outlier_decoder-e2m1, sha256 {digest}; " in simulate().stdout
     header = Path(other.path) / "include" / "outlier_decoder_vec.svh"
     header.write_text(header.read_text().replace("-e2m1 ", "-e2m2 ", 1))
     ran = simulate()

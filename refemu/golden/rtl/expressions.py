@@ -1,0 +1,63 @@
+"""Verilog expressions of a port map: the names in them, and names given another scope."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from refemu.arith.checks import Refused
+
+_TOKEN = re.compile(
+    r"""(?P<skip>`\w+ | \$\w+ | \d*'[sS]?[bodhBODH][\da-fA-FxXzZ?_]+ | '[01xXzZ](?!\w) | \w+\s*::\s*\w+ | \.\s*\w+ |
+        [A-Za-z_]\w*(?=\s*'\s*\() | \d\w*)
+      | (?P<name>[A-Za-z_]\w*)""",
+    re.VERBOSE,
+)
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_SLICE = re.compile(r"([A-Za-z_]\w*)\s*\[\s*(\d+)\s*(?:(:|\+:|-:)\s*(\d+)\s*)?\]")
+#: their width follows from what they are connected to
+_OPEN_ENDED = re.compile(r"'[01xXzZ]|\d+|'\s*\{.*\}", re.DOTALL)
+
+
+def is_plain(text: str) -> bool:
+    """Whether an expression is the name of a port and nothing else."""
+    return _PLAIN.fullmatch(text) is not None
+
+
+def has_width(text: str) -> bool:
+    """Whether an expression has a width of its own, unlike `'0` and assignment patterns."""
+    return _OPEN_ENDED.fullmatch(text.strip()) is None
+
+
+def require_expression(text: object, thing: str) -> str:
+    """An expression that can stand in a generated source; refused are other values, quotes, comments and semicolons."""
+    if not isinstance(text, str) or not text.strip():
+        raise Refused(
+            f'{thing}: a Verilog expression as a string is needed, such as "{{b, a}}" or "3\'d0", got {text!r}'
+        )
+    bad = next((part for part in ('"', "\\", ";", "//", "/*", "\n") if part in text), "")
+    if bad or not text.isascii():
+        raise Refused(f"{thing}: one expression in ASCII is needed, without {bad!r}, got {text!r}")
+    if re.fullmatch(r"\d+", text.strip()):
+        raise Refused(f"{thing}: a constant needs its width, such as 3'd{text.strip()}, or '0 and '1, got {text!r}")
+    return text.strip()
+
+
+def names(text: str) -> Iterator[str]:
+    """The names in an expression that are looked up where it stands: no fields, constants, packages, types, macros."""
+    return (match["name"] for match in _TOKEN.finditer(text) if match["name"])
+
+
+def scoped(text: str, scope: str) -> str:
+    """The expression with its names looked up in `scope`."""
+    return _TOKEN.sub(lambda match: f"{scope}.{match['name']}" if match["name"] else match[0], text)
+
+
+def require_slices(text: str, bits: Mapping[str, int], thing: str) -> None:
+    """Refuse a constant slice that goes beyond its port. bits: of every port that the expression may name."""
+    for name, first, kind, second in _SLICE.findall(text):
+        ends = {int(first)} | {"": set(), ":": {int(second or 0)}}.get(kind, {_end(kind, int(first), int(second or 1))})
+        if name in bits and not all(0 <= end < bits[name] for end in ends):
+            raise Refused(f"{thing}: {name} has bits {bits[name] - 1} to 0, got {text!r}")
+
+
+def _end(kind: str, first: int, width: int) -> int:
+    return first + width - 1 if kind == "+:" else first - width + 1

@@ -1,0 +1,45 @@
+"""Files that a bench reads beside the set, made of the set: words of registers, and the mask of waived rows.
+
+Each begins with a line that names the set by its digest, so that a bench refuses those of another, and ends with a
+sentinel of all ones.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.golden.compare import waivers
+from refemu.golden.files import fields, hexfile
+from refemu.golden.files.sets import Golden
+
+
+def registers(golden: Golden) -> dict[str, bytes]:
+    """`regs.mem`, a word of all registers per row, and `regs.mem.care`, its bits that count."""
+    entries = [entry for entry in golden.manifest["arrays"] if entry["role"] == "state"]
+    if not entries:
+        raise Refused(f"{golden.name}: the set has no registers, so +REGS has nothing to compare")
+    care = {
+        entry["name"]: golden.arrays.get(
+            f"{entry['name']}.care", np.full_like(golden.arrays[entry["name"]], fields.mask_of(entry["bits"]))
+        )
+        for entry in entries
+    }
+    layout = hexfile.layout(entries)
+    sentinel = f"{fields.mask_of(hexfile.width(layout)):x}\n".encode()
+    head = _head(golden, "registers")
+    return {
+        "regs.mem": b"".join([head, *hexfile.lines(layout, golden.arrays), sentinel]),
+        "regs.mem.care": b"".join([head, *hexfile.lines(layout, care), sentinel]),
+    }
+
+
+def mask(golden: Golden, words: Sequence[str]) -> bytes:
+    """`waive.mem`: 00 for a row that is left out, 01 for one that is compared; its first line says by what."""
+    waived = waivers.rows(golden, words)
+    lines = (f"{int(not row):02x}\n" for row in waived.tolist())
+    return b"".join([_head(golden, ",".join(words)), "".join(lines).encode(), b"ff\n"])
+
+
+def _head(golden: Golden, by: str) -> bytes:
+    return f"// sha256 {golden.manifest['self_sha256']} by {by}\n".encode()

@@ -1,0 +1,45 @@
+"""File lists and the Makefile's variables, as the cocotb bench hands them to its simulator: absolute paths."""
+
+from pathlib import Path
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.golden.rtl.filelist import Sources
+
+
+def test_a_list_in_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CORE", "ip/core")
+    Path("all.f").write_text(
+        "# sources\n+incdir+inc+$CORE/inc // headers\n-f more.f\n+define+WIDE+DEPTH=3\ntop.sv\n-Wno-x\n"
+    )
+    Path("more.f").write_text("${CORE}/pkg.sv\n-Iother -DFAST=1\n")
+    sources = Sources.of_environment(
+        "icarus",
+        {
+            "FILELIST": "all.f",
+            "DEVICE": "mine.v",
+            "SHELL_V": "shell.v",
+            "INCLUDE": "more",
+            "DEFINES": "A B=2",
+            "FLAGS": "-gx",
+        },
+    )
+
+    assert sources.files == [str(tmp_path / name) for name in ("ip/core/pkg.sv", "top.sv", "mine.v", "shell.v")]
+    assert sources.includes == [str(tmp_path / name) for name in ("inc", "ip/core/inc", "other", "more")]
+    assert sources.defines == {"FAST": "1", "WIDE": "1", "DEPTH": "3", "A": "1", "B": "2"}
+    assert sources.words == ["-Wno-x", "-gx", "-g2012", "-Wportbind"]
+
+
+def test_a_warning_of_verilator_does_not_end_its_build() -> None:
+    assert Sources.of_environment("verilator", {"SHELL_V": "s.v"}).words == ["-Wno-fatal", "--timing"]
+
+
+def test_lists_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no such file list"):
+        Sources().read(tmp_path / "none.f")
+    (tmp_path / "loop.f").write_text(f"-f {tmp_path / 'loop.f'}")
+    with pytest.raises(Refused, match="nested deeper than"):
+        Sources().read(tmp_path / "loop.f")
