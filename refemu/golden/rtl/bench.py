@@ -71,8 +71,8 @@ def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
     names = {
         "unit": unit.name,
         "set": parameters.set_name(unit, config),
-        "paper": _ascii(unit.paper),
-        "meaning": _ascii(unit.meaning),
+        "paper": plain_text(unit.paper),
+        "meaning": plain_text(unit.meaning),
     }
     parts = {
         "declared": _declared(ports, event),
@@ -112,7 +112,7 @@ def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes],
     texts, name = {folder / name: data for name, data in files(unit, config).items()}, parameters.set_name(unit, config)
     there = [path for path in texts if path.exists() and path.name != f"{unit.name}.v"]
     for path in there:
-        if not _names(name, path):
+        if not mentions(name, path):
             raise Refused(
                 f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
                 "the bench that is there away"
@@ -123,16 +123,18 @@ def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes],
     )
 
 
-def _names(name: str, path: Path) -> bool:
+def mentions(name: str, path: Path) -> bool:
+    """Whether a file names the set `name`."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])".encode(), path.read_bytes()) is not None
 
 
-def _width(port: Port) -> int:
+def width_of(port: Port) -> int:
+    """Bits of all lanes of a port."""
     return port.bits * port.lanes
 
 
 def _range(port: Port) -> str:
-    return f"[{_width(port) - 1}:0] " if _width(port) > 1 else ""
+    return f"[{width_of(port) - 1}:0] " if width_of(port) > 1 else ""
 
 
 def _declared(ports: Ports, event: bool) -> str:
@@ -143,17 +145,18 @@ def _declared(ports: Ports, event: bool) -> str:
         for port in group
     ]
     meanings = ["clock", "synchronous reset"] if event else []
-    meanings += [_about(port) for port in (*ports.inputs, *ports.outputs)]
+    meanings += [about(port) for port in (*ports.inputs, *ports.outputs)]
     commas = [","] * (len(lines) - 1) + [""]
     return "\n".join(f"{line}{comma}  // {about}" for line, comma, about in zip(lines, commas, meanings, strict=True))
 
 
-def _about(port: Port) -> str:
+def about(port: Port) -> str:
+    """Lanes, kind and meaning of a port, in ASCII."""
     lanes = f"{port.lanes} lanes of {port.bits} bits, " if port.lanes > 1 else ""
-    return _ascii(f"{lanes}{port.kind}: {port.meaning}")
+    return plain_text(f"{lanes}{port.kind}: {port.meaning}")
 
 
-def _ascii(line: str) -> str:
+def plain_text(line: str) -> str:
     """Sources of old simulators are ASCII."""
     return line.replace("§", "section ").encode("ascii", "replace").decode()
 
@@ -164,7 +167,7 @@ def _wires(ports: Ports) -> str:
 
 
 def _assigns(ports: Ports) -> str:
-    slices = ((f"{port.name.upper()}_LSB +: {_width(port)}", port.name) for port in ports.outputs)
+    slices = ((f"{port.name.upper()}_LSB +: {width_of(port)}", port.name) for port in ports.outputs)
     return "\n".join(f"  assign got[{part}] = out_{name};" for part, name in slices)
 
 
@@ -172,7 +175,7 @@ def _differing(ports: Ports) -> str:
     """Wrong outputs of a failing row."""
     lines = []
     for port in ports.outputs:
-        bits = f"[{port.name.upper()}_LSB +: {_width(port)}]"
+        bits = f"[{port.name.upper()}_LSB +: {width_of(port)}]"
         lines += [
             f"          if (((got{bits} ^ want{bits}) & mask{bits}) !== 0)",
             f'            $display("  {port.name}: got %h want %h", got{bits}, want{bits});',
@@ -182,6 +185,6 @@ def _differing(ports: Ports) -> str:
 
 def _connected(ports: Ports, event: bool) -> str:
     """Inputs come from the stimulus word, outputs go to their wires."""
-    lines: Iterator[str] = (f".{port.name}(word[{port.name.upper()}_LSB +: {_width(port)}])" for port in ports.inputs)
+    lines: Iterator[str] = (f".{port.name}(word[{port.name.upper()}_LSB +: {width_of(port)}])" for port in ports.inputs)
     clocked = [f".{name}({name})" for name in CLOCKED if event]
     return ",\n    ".join([*clocked, *lines, *(f".{port.name}(out_{port.name})" for port in ports.outputs)])
