@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.rtl import benches, planted, run
+from examples.rtl import benches, live, planted, run
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden, units
 from refemu.golden.rtl import bench
@@ -315,3 +315,15 @@ def test_one_design_of_each_kind_is_planted() -> None:
 
     assert kinds == {("combinational", False), ("event", False), ("combinational", True)}
     assert planted.FAULTY.set in planted.KINDS_OF_UNIT and planted.OTHER.keys() <= set(planted.KINDS_OF_UNIT)
+
+
+@pytest.mark.slow
+@needs("verilator")
+@pytest.mark.parametrize("name", live.SETS)
+def test_a_design_beside_a_live_predictor(name: str, tmp_path: Path) -> None:
+    """A right one passes; one with a bug fails, and transaction, seed, stimulus and port are printed."""
+    good, bug = live.held(DESIGNS[name], tmp_path / "live")
+
+    assert good.right, good.output
+    assert bug.right, bug.output
+    assert "is seen in transaction " in bug.what

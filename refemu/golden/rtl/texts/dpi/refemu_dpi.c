@@ -56,6 +56,8 @@ static refemu *usable(void *handle, const char *function) {
              handle == NULL ? ", got NULL" : "");
   else if (!h->open && h->process == 0 && h->error[0] == '\0')
     snprintf(h->error, TEXT, "%s: the handle of %s was closed", function, h->spec);
+  else if (h->open)
+    h->error[0] = '\0';
   return h != NULL && h->open ? h : NULL;
 }
 

@@ -52,8 +52,8 @@ int refemu_reset(void *handle);
 /* Ends the server. The handle may be used no more; what does so gets REFEMU_DEAD. */
 int refemu_close(void *handle);
 
-/* The last error of a handle, or of the last refemu_open that gave none (NULL): "" if there was none. Behind a process
-   that died stand its last words. */
+/* The error of the last call with a handle, or of the last refemu_open that gave none (NULL): "" if there was none. Behind
+   a process that died stand its last words; they stay. */
 const char *refemu_error(void *handle);
 
 #ifdef __cplusplus
