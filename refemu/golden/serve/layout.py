@@ -71,19 +71,19 @@ class Layout:
 
     def values(self, data: bytes | bytearray) -> np.ndarray:
         """Values of all fields of whole transactions: int64 (rows, fields)."""
-        from refemu.units import words_jit
+        from refemu.units.kernels import packing
 
         words = np.frombuffer(bytearray(data), "<u4").reshape(-1, self.words)
         values = np.empty((len(words), len(self.lsb)), np.int64)
-        words_jit.unpack(words, self.lsb, self.bits, self.signed, values)
+        packing.unpack(words, self.lsb, self.bits, self.signed, values)
         return values
 
     def packed(self, values: np.ndarray) -> bytes:
         """The words of values, int64 (rows, fields)."""
-        from refemu.units import words_jit
+        from refemu.units.kernels import packing
 
         words = np.zeros((len(values), self.words), np.dtype("<u4"))
-        words_jit.pack(values, self.lsb, self.bits, words)
+        packing.pack(values, self.lsb, self.bits, words)
         return words.tobytes()
 
     def of_ports(self, row: list[int]) -> list[Lanes]:

@@ -1,14 +1,11 @@
 """Transactions agree with the golden sets, singly and in rows; whatever is refused leaves the state as it was."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.serve.predictor import Predictor
-from refemu.units.unit import Config
 from tests.golden import committed
 from tests.golden.serve.pipes import cases, packed
 
@@ -118,28 +115,6 @@ def test_a_part_of_a_row_is_refused_and_no_rows_are_none() -> None:
     assert unit.run(b"") == b""
     with pytest.raises(Refused, match="rows have 8 bytes each, 2 words, got 12 bytes"):
         unit.run(bytes(12))
-
-
-def test_hello_names_unit_parameters_and_places() -> None:
-    hello = Predictor(units.find("orizuru"), "n=6,k=2").hello
-
-    assert (hello["unit"], hello["set"], hello["timing"]) == ("orizuru", "orizuru-n6-k2", "combinational")
-    assert hello["parameters"]["n"] == 6 and hello["parameters"]["k"] == 2
-    assert len(hello["parameters"]) > 2  # those with their defaults, too
-    (x,) = [port for port in hello["ports"] if port["name"] == "x"]
-    assert (x["group"], x["bits"], x["lanes"], x["lsb"]) == ("in", 16, 6, 0)
-    assert hello["words_in"] == 3
-
-
-def digest(config: str = "int4", **options: Any) -> str:
-    return str(Predictor(units.find("ovp_decoder"), config, **options).hello["digest"])
-
-
-def test_the_digest_tells_configurations_and_layouts_apart() -> None:
-    same = Config(normal="int4", outlier=(2, 1))
-
-    assert digest() == digest(units.choose("ovp_decoder:normal=int4")[1]) and same
-    assert len({digest(), digest("flint4"), digest("int8"), digest(care=True)}) == 4
 
 
 def test_a_slow_readable_form_gives_way_to_the_twin() -> None:

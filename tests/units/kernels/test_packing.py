@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refemu.arith import prng
-from refemu.units import words_jit
+from refemu.units.kernels import packing
 
 COUNT = 12  #: fields of a row
 
@@ -31,7 +31,7 @@ def test_fields_are_those_of_a_long_integer(bits: int, signed: int, gap: int) ->
     lsb, widths, words = layout(bits, gap)
     rows = drawn(f"fields {bits}", 5, words)
     values = np.zeros((len(rows), COUNT), np.int64)
-    words_jit.unpack(rows, lsb, widths, np.full(COUNT, signed), values)
+    packing.unpack(rows, lsb, widths, np.full(COUNT, signed), values)
 
     for row, got in zip(rows, values.tolist(), strict=True):
         codes = [long(row) >> int(at) & (1 << bits) - 1 for at in lsb]
@@ -45,13 +45,13 @@ def test_packed_fields_come_back_and_touch_nothing_else(bits: int, gap: int) -> 
     lsb, widths, words = layout(bits, gap)
     rows = drawn(f"packed {bits}", 5, words)
     values = np.zeros((len(rows), COUNT), np.int64)
-    words_jit.unpack(rows, lsb, widths, np.zeros(COUNT, np.int64), values)
+    packing.unpack(rows, lsb, widths, np.zeros(COUNT, np.int64), values)
     inside = sum(((1 << bits) - 1) << int(at) for at in lsb)
     whole = (1 << 32 * words) - 1
 
     around = np.frombuffer((whole & ~inside).to_bytes(4 * words, "little"), "<u4").astype(np.uint32)
     again = np.tile(around, (len(rows), 1))
-    words_jit.pack(values | ~np.int64(0) << min(bits, 63) if bits < 63 else values, lsb, widths, again)
+    packing.pack(values | ~np.int64(0) << min(bits, 63) if bits < 63 else values, lsb, widths, again)
 
     assert [long(row) & inside for row in again] == [long(row) & inside for row in rows]
     assert {long(row) & ~inside & whole for row in again} == {whole & ~inside}
