@@ -1,4 +1,4 @@
-"""What a server says of its unit before the first request, and exported sources hold it to."""
+"""Description of a unit that a server sends before the first request, and that exported sources hold it to."""
 
 import hashlib
 import json

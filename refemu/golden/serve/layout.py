@@ -1,4 +1,4 @@
-"""Where the ports of a transaction lie in its packed 32-bit words: the first port lowest, lanes ascending.
+"""Places of ports in the packed 32-bit words of a transaction: the first port lowest, lanes ascending.
 
 The words are those of an svBitVecVal array, least significant first; bits above the last field mean nothing.
 """

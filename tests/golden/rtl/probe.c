@@ -1,9 +1,11 @@
 /* Does what its words say with a handle and prints a line for each: `probe open SPEC step run reset close ...`.
    kill: SIGKILL to the process whose number is in the file PROBE_PID. again: a second handle beside the first. */
+#define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "refemu_dpi.h"
 
@@ -48,9 +50,11 @@ int main(int count, char **words) {
       h = NULL;
     } else if (strcmp(what, "kill") == 0) {
       int process = 0;
+      siginfo_t ended;
       FILE *file = fopen(getenv("PROBE_PID"), "r");
       if (file == NULL || fscanf(file, "%d", &process) != 1 || kill(process, SIGKILL) != 0) return 3;
       fclose(file);
+      waitid(P_PID, (id_t)process, &ended, WEXITED | WNOWAIT); /* its pipes are closed now; it stays to be collected */
     } else {
       return 2;
     }
