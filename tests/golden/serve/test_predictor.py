@@ -9,7 +9,15 @@ from refemu.golden.serve.predictor import Predictor
 from tests.golden import committed
 from tests.golden.serve.pipes import cases, packed
 
-SOME = ("ovp_decoder-int8", "fp16_mac-paper", "bfp_aligner-paper", "orizuru-n8", "olive_mac-wrap", "bfp_pe-paper")
+SOME = (
+    "ovp_decoder-int8",
+    "fp16_mac-paper",
+    "bfp_aligner-paper",
+    "orizuru-n8",
+    "olive_mac-wrap",
+    "bfp_pe-paper",
+    "index_norm-rms",
+)
 
 
 def predictor(name: str, **options: bool) -> Predictor:
@@ -100,6 +108,16 @@ def test_limits_of_ports_hold_in_rows_and_singly() -> None:
             unit.step(bad)
     with pytest.raises(Refused, match=r"^bfp_aligner.*15 at index \(2,\)"):
         unit.run(2 * words("bfp_aligner-paper", m=8) + bad)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_a_unit_refuses_on_its_way_is_refused(compiled: bool) -> None:
+    """A norm of zeros has no divisor, which the twin's own frame says."""
+    unit = predictor("index_norm-rms")
+    unit._compiled = compiled
+    for answer in (unit.step, unit.run):
+        with pytest.raises(Refused, match=r"^index_norm"):
+            answer(bytes(unit.layout_in.bytes))
 
 
 @pytest.mark.parametrize("size", [0, 3, 5, 8])
