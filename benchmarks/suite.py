@@ -39,6 +39,7 @@ from benchmarks.rows import (
     olive_machine,
     orizuru,
     rivals,
+    serve,
     threads,
     tools,
     units,
@@ -74,7 +75,7 @@ MODULES = (
     grades,
     explain,
 )
-THREADED = (threads, campaign)  #: modules whose rows take several threads
+THREADED = (threads, campaign, serve)  #: modules whose rows take several threads
 #: of commands, or of kernels that other rows compile
 WARM = (kllm, model, vectors, tools, growth, budgets, grades, explain, *THREADED)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.rtl import bugs, cores, planted
+from examples.rtl import bugs, cores, live, planted
 from examples.rtl.benches import (
     DESIGNS,
     ROOT,
@@ -122,6 +122,7 @@ def main(words: Sequence[str]) -> int:
     chosen = [design for design in DESIGNS if not arguments.designs or design.set in arguments.designs.split(",")]
     folders = {design.set: export(design, Path(arguments.out).resolve()) for design in chosen}
     verdicts, held, found = list[Verdict](), list[planted.Held](), list[Caught]()
+    beside = list[live.Live]()
     say(f"{'golden set':36}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
     for design in chosen:
         for simulator in arguments.simulators.split(","):
@@ -147,10 +148,16 @@ def main(words: Sequence[str]) -> int:
             for one_bug in all_caught(design, own, folders[design.set], plain):
                 found.append(one_bug)
                 say(shown_mutant(one_bug))
+    if arguments.mutants and "verilator" in arguments.simulators.split(",") and not absent("verilator"):
+        say(f"\n{'golden set':36}{'held':9}drawn transactions in Verilator, beside a live predictor")
+        for design in (design for design in chosen if design.set in live.SETS):
+            for one in live.held(design, folders[design.set].parent / "live" / design.set):
+                beside.append(one)
+                say(live.shown(one))
     passed, known = sum(one.verdict == "pass" for one in verdicts), sum(one.caught for one in found)
-    right = sum(one.right for one in held)
+    right = sum(one.right for one in [*held, *beside])
     say(
-        f"\n{passed} of {len(verdicts)} benches pass, {right} of {len(held)} say what they must, "
+        f"\n{passed} of {len(verdicts)} benches pass, {right} of {len(held) + len(beside)} say what they must, "
         f"{known} of {len(found)} injected bugs are caught"
     )
     if arguments.json:
@@ -159,12 +166,13 @@ def main(words: Sequence[str]) -> int:
                 {
                     "benches": [dataclasses.asdict(one) for one in verdicts],
                     "planted": [dataclasses.asdict(one) for one in held],
+                    "live": [dataclasses.asdict(one) for one in beside],
                     "mutants": [dataclasses.asdict(one) for one in found],
                 },
                 indent=1,
             )
         )
-    return int(passed + right + known < len(verdicts) + len(held) + len(found))
+    return int(passed + right + known < len(verdicts) + len(held) + len(beside) + len(found))
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:

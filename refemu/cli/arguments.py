@@ -43,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
         _grade,
         _report,
         _export,
+        _serve,
         _step,
         _machine,
         _cost,
@@ -259,6 +260,18 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     shell.add_argument("--map", type=_path, metavar="FILE", help="a port map")
     shell.add_argument("--regs", action="store_true", help="also regs.mem, the registers after every row")
     _waive(shell, "also waive.mem, a mask of these rows")
+    dpi = _named(forms, "dpi", "a live predictor: C sources, a DPI-C package, a random bench for Verilator, a C client")
+    dpi.epilog = (
+        "refemu export dpi ovp_decoder -o live; make -C live client; make -C live verilator DEVICE=my_decoder.v. "
+        "In C: h = ovp_decoder_open(); ovp_decoder_set_pair(in, 0x85); refemu_step(h, in, out). See docs/dpi.md."
+    )
+    dpi.add_argument("unit", metavar="UNIT", help=UNIT)
+    _word(dpi, "--config", "C", "a configuration, or parameter=value,...; default the first")
+    dpi.add_argument(
+        "-o", "--out", required=True, type=_path, metavar="DIR", help="bench, client and Makefile that are there stay"
+    )
+    _word(dpi, "--name", "N", "what files and functions begin with, for two of a unit in one program; default UNIT")
+    dpi.add_argument("--registers", action="store_true", help="registers, st.*, behind the outputs of an answer")
 
 
 def _of_a_core(rtl: _Parser) -> None:
@@ -278,6 +291,22 @@ def _waive(command: _Parser, what: str) -> None:
         metavar="W",
         help=f"{what}: those with a flag, those that another answer to a decision changes, those of a case or block of "
         "cases; repeatable",
+    )
+
+
+def _serve(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(
+        commands, "serve", "a unit that answers another process, in binary frames on standard input and output"
+    )
+    command.epilog = (
+        "`refemu export dpi UNIT -o DIR` writes the client, for C and for simulators with DPI-C: "
+        'refemu_open("orizuru:n=16,k=2") starts `refemu serve orizuru:n=16,k=2`. docs/dpi.md describes the frames.'
+    )
+    command.add_argument("unit", metavar="UNIT", help=UNIT)
+    _word(command, "--config", "C", "a configuration, or parameter=value,...; default the first")
+    command.add_argument("--registers", action="store_true", help="registers, st.*, behind the outputs of an answer")
+    command.add_argument(
+        "--care", action="store_true", help="masks of the outputs behind those: 1 = a device must answer this bit so"
     )
 
 

@@ -1,4 +1,4 @@
-"""`refemu export`: a set in the text forms of other harnesses, benches for a unit's RTL, a check of a C function."""
+"""`refemu export`: sets in the forms of other tools, benches and packages for RTL, a live predictor, a check in C."""
 
 import argparse
 import os
@@ -20,6 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _sv(arguments)
     if arguments.form == "shell":
         return _shell(arguments)
+    if arguments.form == "dpi":
+        return _dpi(arguments)
     from refemu import golden
     from refemu.golden.files import exchange, store
 
@@ -105,4 +107,22 @@ def _shell(arguments: argparse.Namespace) -> int:
         written["waive.mem"] = made.mask(set_, arguments.waive)
     out.mkdir(parents=True, exist_ok=True)
     store.write_files({out / name: content for name, content in written.items()})
+    return 0
+
+
+def _dpi(arguments: argparse.Namespace) -> int:
+    """As for `rtl`: the golden set is made anew, and what the user changed stays."""
+    from refemu import golden, units
+    from refemu.golden.files import store
+    from refemu.golden.rtl import dpi
+
+    unit, config = units.choose(arguments.unit, arguments.config)
+    out = Path(arguments.out)
+    missing, kept = dpi.beside(unit, config, out, arguments.name or "", arguments.registers)
+    written = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=["paper", "edge", "random"], hex=True)
+    store.write_files(missing)
+    print(f"{written[0].path}: {written[0].rows} rows; run make client there, or make verilator DEVICE=your.v")
+    if kept:
+        names = ", ".join(map(str, kept))
+        print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")
     return 0

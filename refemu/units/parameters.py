@@ -40,9 +40,9 @@ def config(unit: Any, text: str) -> Config:
     if "=" not in first:
         base, text = lookup(f"configuration of {unit.name}", first, unit.configs), rest
     changed = Config(**{**base, **_read(unit, text)})
-    full = _full(unit, changed)
-    unit.unit_class(**full)
-    return next((ready for ready in unit.configs.values() if _full(unit, ready) == full), full)
+    whole = full(unit, changed)
+    unit.unit_class(**whole)
+    return next((ready for ready in unit.configs.values() if full(unit, ready) == whole), whole)
 
 
 def text(unit: Any, parameters: Mapping[str, Any]) -> str:
@@ -50,13 +50,13 @@ def text(unit: Any, parameters: Mapping[str, Any]) -> str:
 
     unit: a Unit. `config` reads it back. Refused: a value that has no text.
     """
-    full = _full(unit, parameters)
+    whole = full(unit, parameters)
     for name, ready in unit.configs.items():
-        if _full(unit, ready) == full:
+        if full(unit, ready) == whole:
             return str(name)
     defaults = {name: each.default for name, each in _signature(unit).items()}
-    listed = [name for name, default in defaults.items() if full[name] != default] or list(defaults)[:1]
-    return ",".join(f"{name}={spelling.write(full[name])}" for name in listed)
+    listed = [name for name, default in defaults.items() if whole[name] != default] or list(defaults)[:1]
+    return ",".join(f"{name}={spelling.write(whole[name])}" for name in listed)
 
 
 def set_name(unit: Any, text: str) -> str:
@@ -93,14 +93,14 @@ def _read(unit: Any, text: str) -> dict[str, Any]:
     return values
 
 
-def _full(unit: Any, parameters: Mapping[str, Any]) -> Config:
+def full(unit: Any, parameters: Mapping[str, Any]) -> Config:
     """Every parameter of the constructor, in its order."""
     defaults = {name: each.default for name, each in _signature(unit).items()}
-    full = {**defaults, **parameters}
-    missing = [name for name in defaults if full[name] is inspect.Parameter.empty]
+    values = {**defaults, **parameters}
+    missing = [name for name in defaults if values[name] is inspect.Parameter.empty]
     if missing:
         raise Refused(f"{unit.name}: parameter {missing[0]} is needed, such as {missing[0]}=16")
-    return Config(**full)
+    return Config(**values)
 
 
 def _signature(unit: Any) -> Mapping[str, inspect.Parameter]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.rtl import benches, bugs, cores, planted, run
+from examples.rtl import benches, bugs, cores, live, planted, run
 from examples.rtl.foreign import run as foreign
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden, units
@@ -373,3 +373,15 @@ def test_bugs_of_a_foreign_core_are_planted_by_the_names_of_signals() -> None:
     assert planted_text.index("integer bug;") < planted_text.index("assign")
     with pytest.raises(SystemExit, match="no assignment of sticky_before_add"):
         foreign.planted("module fpnew_fma #(\n) (\n);\n")
+
+
+@pytest.mark.slow
+@needs("verilator")
+@pytest.mark.parametrize("name", live.SETS)
+def test_a_design_beside_a_live_predictor(name: str, tmp_path: Path) -> None:
+    """A right one passes; one with a bug fails, and transaction, seed, stimulus and port are printed."""
+    good, bug = live.held(DESIGNS[name], tmp_path / "live")
+
+    assert good.right, good.output
+    assert bug.right, bug.output
+    assert "is seen in transaction " in bug.what

@@ -17,7 +17,7 @@ def missing(
     """
     there = [path for path in texts if path.exists() and path.name not in users]
     for path in there:
-        if path.name not in common and not _names(name, path):
+        if path.name not in common and not mentions(name, path):
             raise Refused(
                 f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
                 "the bench that is there away"
@@ -28,5 +28,6 @@ def missing(
     )
 
 
-def _names(name: str, path: Path) -> bool:
+def mentions(name: str, path: Path) -> bool:
+    """Whether a file names the set `name`."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])".encode(), path.read_bytes()) is not None

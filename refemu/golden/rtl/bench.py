@@ -49,8 +49,8 @@ def files(
     names = {
         "unit": unit.name,
         "set": parameters.set_name(unit, config),
-        "paper": ascii_only(unit.paper),
-        "meaning": ascii_only(unit.meaning),
+        "paper": plain_text(unit.paper),
+        "meaning": plain_text(unit.meaning),
         "event": str(int(event)),
         "map": map_path,
         "latency": "" if latency is None else str(latency),
@@ -113,10 +113,10 @@ def _declared(ports: Ports, event: bool) -> str:
 def about(port: Port) -> str:
     """Lanes, kind and meaning of a port, for a comment."""
     lanes = f"{port.lanes} lanes of {port.bits} bits, " if port.lanes > 1 else ""
-    return ascii_only(f"{lanes}{port.kind}: {port.meaning}")
+    return plain_text(f"{lanes}{port.kind}: {port.meaning}")
 
 
-def ascii_only(line: str) -> str:
+def plain_text(line: str) -> str:
     """Sources of old simulators are ASCII."""
     return line.replace("§", "section ").encode("ascii", "replace").decode()
 

@@ -54,7 +54,7 @@ def files(golden: sets.Golden) -> dict[str, bytes]:
     names = {
         "unit": unit.name,
         "set": golden.name,
-        "paper": bench.ascii_only(unit.paper),
+        "paper": bench.plain_text(unit.paper),
         "digest": golden.manifest["self_sha256"],
     }
     package = _text("unit_pkg.sv").substitute(names, **_package(unit, golden, ports, rows))
@@ -183,7 +183,7 @@ def _lane_lines(port: Port) -> Iterator[str]:
         if names:
             yield "case (code)"
             yield from (
-                f'  {port.bits}\'d{at}: return "{at}={bench.ascii_only(name)}";' for at, name in enumerate(names)
+                f'  {port.bits}\'d{at}: return "{at}={bench.plain_text(name)}";' for at, name in enumerate(names)
             )
             yield "  default: ;"
             yield "endcase"
@@ -235,7 +235,7 @@ def _members(pairs: Sequence[tuple[str, str]]) -> str:
     lines = []
     for number, (name, counter) in enumerate(pairs):
         comma = ", " if number else ""
-        lines.append(f'      text = {{text, $sformatf("{comma}\\"{bench.ascii_only(name)}\\": %0d", {counter})}};')
+        lines.append(f'      text = {{text, $sformatf("{comma}\\"{bench.plain_text(name)}\\": %0d", {counter})}};')
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """Ports and states of page_manager, and the numbers of its operations. [leankv §5.3, Fig. 5]"""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,11 @@ def ports(config: Mapping[str, Any]) -> Ports:
     ----------
     [leankv §5.2]
     """
-    shape = Shape(**config)
+    return _ports(Shape(**config))
+
+
+@functools.lru_cache(16)  # a State names its ports at every event
+def _ports(shape: Shape) -> Ports:
     entries = heads = shape.entries
     return Ports(
         inputs=(

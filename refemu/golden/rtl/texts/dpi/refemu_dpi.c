@@ -1,0 +1,435 @@
+/* See refemu_dpi.h. C99 and POSIX. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "refemu_dpi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEP = 1, RUN = 2, RESET = 3, CLOSE = 4 };
+enum { WORDS = 64, TEXT = 2048, TAIL = 1024, HEAD = 8 };
+#define MAGIC 0x554d4652u
+#define FRAME ((size_t)1 << 20)      /* bytes of a batch that are sent at once */
+#define LONGEST_HELLO ((size_t)1 << 26)
+
+/* A handle stays in a list for ever, so that one that was closed is known as such. */
+typedef struct refemu {
+  struct refemu *next;
+  int open;
+  pid_t process;
+  int to, from;
+  FILE *words; /* what the server writes to standard error */
+  size_t words_in, words_out;
+  char *hello, *digest;
+  unsigned char *buffer;
+  size_t room;
+  char spec[256];
+  char error[TEXT];
+} refemu;
+
+static refemu *handles;
+static pthread_mutex_t listed = PTHREAD_MUTEX_INITIALIZER;
+static char last_error[TEXT];
+
+static refemu *known(void *handle) {
+  refemu *each;
+  pthread_mutex_lock(&listed);
+  for (each = handles; each != NULL && (void *)each != handle; each = each->next) {
+  }
+  pthread_mutex_unlock(&listed);
+  return each;
+}
+
+/* Asks for a handle that is open; says so in its error, or where there is none in that of refemu_error(NULL). */
+static refemu *usable(void *handle, const char *function) {
+  refemu *h = known(handle);
+  if (h == NULL)
+    snprintf(last_error, TEXT, "%s: the handle is none that refemu_open gave%s", function,
+             handle == NULL ? ", got NULL" : "");
+  else if (!h->open && h->process == 0 && h->error[0] == '\0')
+    snprintf(h->error, TEXT, "%s: the handle of %s was closed", function, h->spec);
+  else if (h->open)
+    h->error[0] = '\0';
+  return h != NULL && h->open ? h : NULL;
+}
+
+static void put(unsigned char *at, uint32_t word) {
+  int byte;
+  for (byte = 0; byte < 4; byte++) at[byte] = (unsigned char)(word >> 8 * byte);
+}
+
+static uint32_t get(const unsigned char *at) {
+  return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static int little_endian(void) {
+  const uint32_t one = 1;
+  return *(const unsigned char *)&one == 1;
+}
+
+/* Lets a write to a process that died fail with EPIPE and raise no SIGPIPE in this program, whatever that does with the
+   signal. */
+static ssize_t write_quietly(int file, const void *data, size_t size) {
+  sigset_t pipe_only, before, pending;
+  ssize_t done;
+  int was_pending, error, taken;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  sigemptyset(&pending);
+  sigpending(&pending);
+  was_pending = sigismember(&pending, SIGPIPE) == 1;
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  done = write(file, data, size);
+  error = errno;
+  if (done < 0 && error == EPIPE && !was_pending) {
+    sigpending(&pending);
+    if (sigismember(&pending, SIGPIPE) == 1) sigwait(&pipe_only, &taken);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+  return done;
+}
+
+static int send_all(int file, const unsigned char *data, size_t size) {
+  while (size > 0) {
+    ssize_t done = write_quietly(file, data, size);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return 0;
+    data += done;
+    size -= (size_t)done;
+  }
+  return 1;
+}
+
+static int receive(int file, unsigned char *data, size_t size) {
+  while (size > 0) {
+    ssize_t done = read(file, data, size);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return 0;
+    data += done;
+    size -= (size_t)done;
+  }
+  return 1;
+}
+
+static int enlarge(refemu *h, size_t size) {
+  unsigned char *more;
+  if (size <= h->room) return 1;
+  more = (unsigned char *)realloc(h->buffer, size);
+  if (more == NULL) return 0;
+  h->buffer = more;
+  h->room = size;
+  return 1;
+}
+
+/* The last lines that the server wrote to standard error. */
+static void last_words(refemu *h, char *text, size_t room) {
+  long size;
+  size_t have = 0;
+  text[0] = '\0';
+  if (h->words == NULL || fseek(h->words, 0, SEEK_END) != 0 || (size = ftell(h->words)) < 0) return;
+  fseek(h->words, size > (long)room - 1 ? size - ((long)room - 1) : 0, SEEK_SET);
+  have = fread(text, 1, room - 1, h->words);
+  while (have > 0 && (text[have - 1] == '\n' || text[have - 1] == ' ')) have--;
+  text[have] = '\0';
+}
+
+static void release(refemu *h) {
+  if (h->to >= 0) close(h->to);
+  if (h->from >= 0) close(h->from);
+  if (h->words != NULL) fclose(h->words);
+  free(h->hello);
+  free(h->digest);
+  free(h->buffer);
+  h->to = h->from = -1;
+  h->words = NULL;
+  h->hello = h->digest = NULL;
+  h->buffer = NULL;
+  h->room = 0;
+  h->open = 0;
+}
+
+/* The process ended or speaks no frames: collects it, and says how it ended and what it said last. */
+static int dead(refemu *h, const char *what) {
+  char words[TAIL], how[128];
+  int status = 0;
+  pid_t ended;
+  close(h->to);
+  close(h->from);
+  h->to = h->from = -1;
+  kill(h->process, SIGTERM);
+  do ended = waitpid(h->process, &status, 0);
+  while (ended < 0 && errno == EINTR);
+  if (ended < 0)
+    snprintf(how, sizeof how, "was collected by another part of this program");
+  else if (WIFSIGNALED(status))
+    snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
+  else
+    snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
+  last_words(h, words, sizeof words);
+  snprintf(h->error, TEXT, "%.300s: %.100s: the process %s%s%s", h->spec, what, how,
+           words[0] != '\0' ? "; its last words: " : "", words);
+  release(h);
+  return REFEMU_DEAD;
+}
+
+/* The words of a command line, separated by spaces; one that is the path of a program stays whole. */
+static int split(char *text, char **words, int count) {
+  char *state = NULL, *word;
+  if (strchr(text, '/') != NULL && access(text, X_OK) == 0) {
+    words[count++] = text;
+    return count;
+  }
+  for (word = strtok_r(text, " ", &state); word != NULL && count < WORDS - 1; word = strtok_r(NULL, " ", &state))
+    words[count++] = word;
+  return count;
+}
+
+static int beyond_standard(int file) {
+  int moved = file;
+  if (file >= 0 && file <= 2) {
+    moved = fcntl(file, F_DUPFD, 3);
+    close(file);
+  }
+  if (moved >= 0) fcntl(moved, F_SETFD, FD_CLOEXEC);
+  return moved;
+}
+
+/* Starts the process; 0 and a sentence where that fails. */
+static int start(refemu *h, const char *spec) {
+  const char *named = getenv("REFEMU");
+  char serve[] = "serve", command[4096], options[4096], *words[WORDS + 1];
+  int down[2] = {-1, -1}, up[2] = {-1, -1}, end, count, errors;
+  if (named == NULL || named[0] == '\0') named = "refemu";
+  if (strlen(named) >= sizeof command || strlen(spec) >= sizeof options) {
+    snprintf(h->error, TEXT, "refemu_open: $REFEMU and the spec have less than %zu characters", sizeof command);
+    return 0;
+  }
+  strcpy(command, named);
+  strcpy(options, spec);
+  count = split(command, words, 0);
+  if (count == 0 || count > WORDS - 8) {
+    snprintf(h->error, TEXT, "refemu_open: $REFEMU must be a command of at most %d words, got '%.200s'", WORDS - 8, named);
+    return 0;
+  }
+  words[count++] = serve;
+  count = split(options, words, count);
+  words[count] = NULL;
+  h->words = tmpfile();
+  if (h->words == NULL || pipe(down) != 0 || pipe(up) != 0) {
+    snprintf(h->error, TEXT, "refemu_open: no pipe or temporary file: %s", strerror(errno));
+    for (end = 0; end < 2; end++) {
+      if (down[end] >= 0) close(down[end]);
+      if (up[end] >= 0) close(up[end]);
+    }
+    return 0;
+  }
+  for (end = 0; end < 2; end++) {
+    down[end] = beyond_standard(down[end]);
+    up[end] = beyond_standard(up[end]);
+  }
+  errors = fileno(h->words);
+  h->process = fork();
+  if (h->process == 0) {
+    int none = fcntl(errors, F_DUPFD, 3); /* in case it is one of those that are replaced now */
+    sigset_t nothing;
+    sigemptyset(&nothing);
+    sigprocmask(SIG_SETMASK, &nothing, NULL);
+    fcntl(none, F_SETFD, FD_CLOEXEC);
+    if (dup2(down[0], 0) == 0 && dup2(up[1], 1) == 1 && dup2(none, 2) == 2) {
+      execvp(words[0], words);
+      fprintf(stderr, "cannot start %s: %s; $REFEMU names the command of refemu\n", words[0], strerror(errno));
+    }
+    fflush(stderr);
+    _exit(127);
+  }
+  close(down[0]);
+  close(up[1]);
+  h->to = down[1];
+  h->from = up[0];
+  if (h->process < 0) {
+    snprintf(h->error, TEXT, "refemu_open: no process: %s", strerror(errno));
+    return 0;
+  }
+  fcntl(errors, F_SETFD, FD_CLOEXEC);
+  return 1;
+}
+
+/* A number or a word behind "key": at the top level of the hello, whose keys occur once there. */
+static const char *behind(const char *json, const char *key) {
+  char quoted[64];
+  const char *at;
+  snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+  at = strstr(json, quoted);
+  return at == NULL ? NULL : at + strlen(quoted);
+}
+
+static int greet(refemu *h) {
+  unsigned char head[12];
+  const char *in, *out, *digest;
+  size_t size;
+  if (!receive(h->from, head, sizeof head)) return dead(h, "no hello");
+  if (get(head) != MAGIC) return dead(h, "what came first is no hello of refemu serve");
+  if (get(head + 4) != REFEMU_PROTOCOL) return dead(h, "it speaks another version of the protocol: export dpi anew");
+  size = get(head + 8);
+  if (size > LONGEST_HELLO || (h->hello = (char *)malloc(size + 1)) == NULL) return dead(h, "the hello is too long");
+  if (!receive(h->from, (unsigned char *)h->hello, size)) return dead(h, "the hello broke off");
+  h->hello[size] = '\0';
+  in = behind(h->hello, "words_in");
+  out = behind(h->hello, "words_out");
+  digest = behind(h->hello, "digest");
+  if (in == NULL || out == NULL || digest == NULL || (h->digest = (char *)calloc(65, 1)) == NULL)
+    return dead(h, "the hello lacks words_in, words_out or digest");
+  h->words_in = strtoul(in, NULL, 10);
+  h->words_out = strtoul(out, NULL, 10);
+  strncpy(h->digest, digest + 1, 64);
+  if (!enlarge(h, HEAD + 4 * (h->words_in > h->words_out ? h->words_in : h->words_out)))
+    return dead(h, "no memory for a transaction");
+  return REFEMU_OK;
+}
+
+void *refemu_open_as(const char *spec, size_t words_in, size_t words_out, const char *digest) {
+  refemu *h = (refemu *)calloc(1, sizeof *h);
+  last_error[0] = '\0';
+  if (h == NULL || spec == NULL || !little_endian()) {
+    snprintf(last_error, TEXT, "refemu_open: %s",
+             h == NULL ? "no memory" : spec == NULL ? "a spec is needed, got NULL" : "needs a little-endian machine");
+    free(h);
+    return NULL;
+  }
+  h->to = h->from = -1;
+  snprintf(h->spec, sizeof h->spec, "%s", spec);
+  if (start(h, spec) && greet(h) == REFEMU_OK && words_in != 0 &&
+      (words_in != h->words_in || words_out != h->words_out || (digest[0] != '\0' && strcmp(digest, h->digest) != 0))) {
+    snprintf(h->error, TEXT,
+             "%.200s: this program is made for another unit, configuration or version: words in %zu, out %zu, digest "
+             "%.64s, the server has %zu, %zu, %.64s; export dpi anew",
+             h->spec, words_in, words_out, digest, h->words_in, h->words_out, h->digest);
+    close(h->to); /* which ends the server */
+    h->to = -1;
+    while (waitpid(h->process, NULL, 0) < 0 && errno == EINTR) {
+    }
+  }
+  if (h->error[0] != '\0') {
+    memcpy(last_error, h->error, TEXT);
+    release(h);
+    free(h);
+    return NULL;
+  }
+  h->open = 1;
+  pthread_mutex_lock(&listed);
+  h->next = handles;
+  handles = h;
+  pthread_mutex_unlock(&listed);
+  return h;
+}
+
+void *refemu_open(const char *spec) { return refemu_open_as(spec, 0, 0, ""); }
+
+/* A request and its reply, which is `want` bytes. */
+static int ask(refemu *h, uint32_t kind, const uint32_t *in, size_t size, uint32_t *out, size_t want) {
+  unsigned char head[HEAD];
+  size_t have;
+  if (!enlarge(h, HEAD + (size > want ? size : want))) {
+    snprintf(h->error, TEXT, "%s: no memory for a frame", h->spec);
+    return REFEMU_REFUSED;
+  }
+  put(h->buffer, kind);
+  put(h->buffer + 4, (uint32_t)size);
+  if (size > 0) memcpy(h->buffer + HEAD, in, size);
+  if (!send_all(h->to, h->buffer, HEAD + size)) return dead(h, "the process does not read any more");
+  /* One read most often: no reply is longer than what is asked for, but one that refuses. */
+  for (have = 0; have < HEAD;) {
+    ssize_t done = read(h->from, h->buffer + have, HEAD + want - have);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return dead(h, "no reply");
+    have += (size_t)done;
+  }
+  memcpy(head, h->buffer, HEAD);
+  size = get(head + 4);
+  if (get(head) == 0 && size == want) {
+    if (!receive(h->from, h->buffer + have, HEAD + want - have)) return dead(h, "the reply broke off");
+    if (want > 0) memcpy(out, h->buffer + HEAD, want);
+    return REFEMU_OK;
+  }
+  if (get(head) != 1) return dead(h, "the reply is no frame of as many words as the unit answers with");
+  if (!enlarge(h, HEAD + size)) return dead(h, "no memory for a refusal");
+  if (have < HEAD + size && !receive(h->from, h->buffer + have, HEAD + size - have))
+    return dead(h, "the refusal broke off");
+  if (size >= TEXT) size = TEXT - 1;
+  memcpy(h->error, h->buffer + HEAD, size);
+  h->error[size] = '\0';
+  return REFEMU_REFUSED;
+}
+
+int refemu_step(void *handle, const uint32_t *in, uint32_t *out) {
+  refemu *h = usable(handle, "refemu_step");
+  return h == NULL ? REFEMU_DEAD : ask(h, STEP, in, 4 * h->words_in, out, 4 * h->words_out);
+}
+
+int refemu_run(void *handle, const uint32_t *in, uint32_t *out, size_t rows) {
+  refemu *h = usable(handle, "refemu_run");
+  size_t most, done, part;
+  int status = REFEMU_OK;
+  if (h == NULL) return REFEMU_DEAD;
+  most = FRAME / (4 * (h->words_in > h->words_out ? h->words_in : h->words_out));
+  if (most == 0) most = 1;
+  for (done = 0; done < rows && status == REFEMU_OK; done += part) {
+    part = rows - done < most ? rows - done : most;
+    status = ask(h, RUN, in + done * h->words_in, 4 * part * h->words_in, out + done * h->words_out,
+                 4 * part * h->words_out);
+    if (status == REFEMU_REFUSED && done > 0) {
+      char text[TEXT];
+      memcpy(text, h->error, TEXT);
+      snprintf(h->error, TEXT, "%.1900s, counted from row %zu of the batch on", text, done);
+    }
+  }
+  return status;
+}
+
+int refemu_reset(void *handle) {
+  refemu *h = usable(handle, "refemu_reset");
+  return h == NULL ? REFEMU_DEAD : ask(h, RESET, NULL, 0, NULL, 0);
+}
+
+int refemu_close(void *handle) {
+  refemu *h = usable(handle, "refemu_close");
+  int status;
+  if (h == NULL) return REFEMU_DEAD;
+  status = ask(h, CLOSE, NULL, 0, NULL, 0);
+  if (status != REFEMU_OK) return status;
+  while (waitpid(h->process, NULL, 0) < 0 && errno == EINTR) {
+  }
+  h->process = 0;
+  h->error[0] = '\0';
+  release(h);
+  return REFEMU_OK;
+}
+
+const char *refemu_error(void *handle) {
+  refemu *h = handle == NULL ? NULL : known(handle);
+  return h == NULL ? last_error : h->error;
+}
+
+size_t refemu_words_in(void *handle) {
+  refemu *h = usable(handle, "refemu_words_in");
+  return h == NULL ? 0 : h->words_in;
+}
+
+size_t refemu_words_out(void *handle) {
+  refemu *h = usable(handle, "refemu_words_out");
+  return h == NULL ? 0 : h->words_out;
+}
+
+const char *refemu_hello(void *handle) {
+  refemu *h = usable(handle, "refemu_hello");
+  return h == NULL ? "" : h->hello;
+}

@@ -1,0 +1,212 @@
+"""A unit that is stepped transaction by transaction, in packed words.
+
+A transaction of a unit with registers is one row: an operation of several events is one transaction, too. Its state is
+that of the readable unit. A unit without registers answers from the readable form or its compiled twin, which are
+equal: single transactions from the one that was faster at the start, rows from the twin.
+"""
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.files import fields, masks
+from refemu.golden.serve import hello
+from refemu.units.ports import Port
+from refemu.units.stepped import Stepped
+from refemu.units.unit import AnyUnit, Kind
+
+TRIES = 3  #: calls of each form that are timed at the start
+SLOW_S = 5e-3  #: a readable form that takes this long is not tried again
+SAMPLES: tuple[Kind, ...] = ("random", "edge", "paper")  #: kinds of cases in which an input for that is looked for
+
+
+class Predictor:
+    """A unit in one configuration, with its state.
+
+    `hello` is what a client is told, `layout_in` and `layout_out` the places of ports in the words.
+    """
+
+    def __init__(self, unit: AnyUnit, config: str, registers: bool = False, care: bool = False) -> None:
+        """Admit the configuration, compile what answers need.
+
+        config: as `units.choose` gives it. registers: whether answers have the registers behind the outputs. care:
+        whether they have masks of the outputs behind those, 1 = this bit counts. Refused: a configuration that the unit
+        refuses.
+        """
+        self.unit, self._config, self._care = unit, unit.config(config), care
+        self.hello = hello.hello(unit, config, registers, care)
+        self.layout_in, self.layout_out = hello.layouts(unit, config, registers, care)
+        self._ports = ports = unit.ports(self._config)
+        self._names = [place.port.name for place in self.layout_out.places if place.group != "care"]
+        self._fresh = self._device()
+        self._require = type(self._fresh)._require is not Stepped._require
+        self._require |= any(port.least is not None or port.most is not None for port in ports.inputs)
+        self.device = self._device()
+        self.stateful = unit.timing == "event"
+        self._compiled = False
+        if not self.stateful:
+            self._choose()
+        self.layout_out.packed(np.zeros((1, len(self.layout_out.lsb)), np.int64))
+        self.layout_in.values(bytes(self.layout_in.bytes))
+
+    def reset(self) -> None:
+        """The state of a device that was just made."""
+        self.device = self._device()
+
+    def step(self, data: bytes | bytearray) -> bytes:
+        """Answer one transaction. Refused: what the unit refuses, with the state as it was; another number of words."""
+        if len(data) != self.layout_in.bytes:
+            raise Refused(
+                f"{self.unit.name}: a transaction has {self.layout_in.bytes} bytes, {self.layout_in.words} words, "
+                f"got {len(data)} bytes"
+            )
+        if self._compiled:
+            return self._by_twin(self.layout_in.values(data), self._require)
+        return self._stepped(self.layout_in.values(data).tolist())
+
+    def run(self, data: bytes | bytearray) -> bytes:
+        """Answer rows of transactions in turn.
+
+        Refused: what the unit refuses in any of them, with the state as it was before the first; a part of a row.
+        """
+        if len(data) % self.layout_in.bytes:
+            raise Refused(
+                f"{self.unit.name}: rows have {self.layout_in.bytes} bytes each, {self.layout_in.words} words, "
+                f"got {len(data)} bytes"
+            )
+        if not data:
+            return b""
+        values = self.layout_in.values(data)
+        return self._stepped(values.tolist()) if self.stateful else self._by_twin(values, True)
+
+    def _device(self) -> Any:
+        return self.unit.unit_class(**self._config)
+
+    def _stepped(self, rows: list[list[int]]) -> bytes:
+        before = self.device.state
+        answers = []
+        for number, row in enumerate(rows):
+            try:
+                answers.append(self._row(row))
+            except (Refused, RefusedType) as error:
+                self._restore(before)
+                raise Refused(f"{error}, in row {number} of {len(rows)}" if len(rows) > 1 else f"{error}") from None
+        return self.layout_out.packed(np.array(answers, np.int64))
+
+    def _row(self, row: list[int]) -> list[int]:
+        """One transaction by the readable form; fields in, fields out."""
+        inputs, device = self.layout_in.of_ports(row), self.device
+        if self._require:
+            names = (place.port.name for place in self.layout_in.places)
+            inputs = device.accept(**dict(zip(names, inputs, strict=True)))
+        state = device._open(*inputs)
+        while device.busy:
+            state = device._continue()
+        values = [getattr(state, name) for name in self._names]
+        if self._care:
+            values += self._masks(inputs, state)
+        return self.layout_out.of_fields(values)
+
+    def _restore(self, state: Any) -> None:
+        if self.device.state is not state:
+            self.reset()
+            if state.index >= 0:
+                self.device.restore(state)
+
+    def _masks(self, inputs: list[Any], state: Any) -> list[Any]:
+        """Masks of the outputs of one row."""
+        axes = (1, 1) if self.stateful else (1,)
+        rows = {
+            place.port.name: np.array(value, place.port.dtype).reshape(*axes, *_lanes(place.port))
+            for place, value in zip(self.layout_in.places, inputs, strict=True)
+        }
+        answers = {
+            port.name: np.array(getattr(state, port.name), port.result_dtype).reshape(*axes, *_lanes(port))
+            for port in (*self._ports.outputs, *self._ports.state)
+        }
+        every = self._care_of(rows, answers)
+        return [
+            tuple(mask.reshape(-1).tolist()) if port.lanes > 1 else int(mask.reshape(-1)[0])
+            for mask, port in zip(every, self._ports.outputs, strict=True)
+        ]
+
+    def _care_of(self, inputs: dict[str, np.ndarray], answers: dict[str, np.ndarray]) -> list[np.ndarray]:
+        stated = masks.of_result(self.unit, self._config, inputs, SimpleNamespace(**answers))
+        return [
+            stated.get(f"out.{port.name}", np.full(answers[port.name].shape, fields.mask_of(port.bits), np.uint64))
+            for port in self._ports.outputs
+        ]
+
+    def _by_twin(self, values: np.ndarray, require: bool) -> bytes:
+        """Rows by the compiled twin; fields in."""
+        rows = len(values)
+        inputs = {place.port.name: _array(values[:, place.fields], place.port) for place in self.layout_in.places}
+        answers = self._answers(inputs, rows, require)
+        columns = [answers[name] for name in self._names]
+        if self._care:
+            columns += self._care_of(inputs, answers)
+        packed = np.empty((rows, len(self.layout_out.lsb)), np.int64)
+        for place, column in zip(self.layout_out.places, columns, strict=True):
+            packed[:, place.fields] = column.reshape(rows, -1)
+        return self.layout_out.packed(packed)
+
+    def _answers(self, inputs: dict[str, np.ndarray], rows: int, require: bool) -> dict[str, np.ndarray]:
+        """Outputs and registers by the compiled twin: by its inner function, which takes arrays as they are."""
+        every, run = self._ports.outputs + self._ports.state, self.unit.run_jit
+        inside: Any = getattr(run, "__wrapped__", None)
+        if inside is None or hasattr(
+            inside, "__wrapped__"
+        ):  # a twin that does more than the frame around that function
+            result = self.unit.evaluate(self._config, inputs)
+            return {port.name: getattr(result, port.name) for port in every}
+        arrays = list(inputs.values())
+        if require:
+            arrays = [np.require(array, requirements=["C", "W"]) for array in self._fresh.admitted(**inputs)]
+        outputs = [np.empty((rows, *_lanes(port)), port.result_dtype) for port in every]
+        inside(self._fresh, arrays, outputs)
+        return {port.name: array for port, array in zip(every, outputs, strict=True)}
+
+    def _choose(self) -> None:
+        """Compile the twin, and take it for single transactions where it is the faster form."""
+        row = self._sample()
+        if row is None:
+            return
+        data = self.layout_in.packed(np.array([row], np.int64))
+        seconds = []
+        for compiled in (True, False):
+            self._compiled = compiled
+            self.step(data)
+            seconds.append(self._fastest(data))
+        self._compiled = seconds[0] < seconds[1]
+        self.reset()
+
+    def _fastest(self, data: bytes) -> float:
+        least = float("inf")
+        for _ in range(TRIES):
+            begin = time.thread_time()
+            self.step(data)
+            least = min(least, time.thread_time() - begin)
+            if least > SLOW_S:
+                break
+        return least
+
+    def _sample(self) -> list[int] | None:
+        """The fields of an input that the unit takes, of its golden cases."""
+        for kind in SAMPLES:
+            for cases in self.unit.stimuli(self._config, kind, 0):
+                ports = [place.port for place in self.layout_in.places]
+                first = [np.asarray(cases.inputs[port.name])[0].reshape(-1).tolist() for port in ports]
+                return self.layout_in.of_fields([tuple(map(int, lanes)) for lanes in first])
+        return None
+
+
+def _lanes(port: Port) -> tuple[int, ...]:
+    return (port.lanes,) if port.lanes > 1 else ()
+
+
+def _array(values: np.ndarray, port: Port) -> np.ndarray:
+    """The array of a port, of its fields (rows, lanes): contiguous, of its dtype."""
+    return np.ascontiguousarray(values if port.lanes > 1 else values[:, 0]).astype(port.dtype)

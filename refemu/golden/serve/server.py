@@ -1,0 +1,105 @@
+"""Frames on two pipes: what a client asks of a unit, what it answers. All words are of 32 bits, little-endian.
+
+At the start the server says hello: MAGIC, PROTOCOL, the number of bytes that follow, and as many bytes of JSON. A
+request is a kind, a number of bytes and the bytes of a payload; the reply is a status, a number of bytes and the bytes:
+packed answers behind OK, a sentence in UTF-8 behind ERROR. Whatever is refused leaves the state as it was.
+"""
+
+import json
+import os
+import struct
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.serve.hello import PROTOCOL
+from refemu.golden.serve.predictor import Predictor
+
+MAGIC = 0x554D4652  #: "RFMU" in memory
+STEP, RUN, RESET, CLOSE = 1, 2, 3, 4  #: kinds of requests
+OK, ERROR = 0, 1  #: status of a reply
+HEAD = struct.Struct("<II")
+HELLO = struct.Struct("<III")
+LONGEST = 1 << 26  #: bytes of a payload
+CHUNK = 1 << 18  #: bytes that are read at once
+
+
+def serve(predictor: Predictor, source: int, sink: int) -> None:
+    """Say hello on the file descriptor `sink`, and answer the requests on `source` until CLOSE or its end.
+
+    Refused: a request that ends in the middle.
+    """
+    hello = json.dumps(predictor.hello, sort_keys=True, ensure_ascii=True).encode()
+    _write(sink, HELLO.pack(MAGIC, PROTOCOL, len(hello)) + hello)
+    stream = _Requests(source)
+    while (request := stream.next()) is not None:
+        status, payload = answer(predictor, *request)
+        _write(sink, HEAD.pack(status, len(payload)) + payload)
+        if request[0] == CLOSE and status == OK:
+            return
+
+
+def answer(predictor: Predictor, kind: int, size: int, payload: bytes | bytearray) -> tuple[int, bytes]:
+    """Status and payload of the reply to a request; size: bytes that it had, of which a longer one than LONGEST keeps
+    none in `payload`.
+    """
+    try:
+        if size > LONGEST:
+            raise Refused(f"serve: a request has at most {LONGEST} bytes, got {size}: send fewer rows at once")
+        if kind == STEP:
+            return OK, predictor.step(payload)
+        if kind == RUN:
+            return OK, predictor.run(payload)
+        if kind not in (RESET, CLOSE):
+            raise Refused(f"serve: a request is {STEP} step, {RUN} run, {RESET} reset or {CLOSE} close, got {kind}")
+        if size:
+            raise Refused(f"serve: {'reset' if kind == RESET else 'close'} takes no bytes, got {size}")
+    except (Refused, RefusedType) as error:
+        return ERROR, str(error).encode()
+    predictor.reset()
+    return OK, b""
+
+
+class _Requests:
+    """Requests on a file descriptor."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+
+    def next(self) -> tuple[int, int, bytes | bytearray] | None:
+        """Kind, size and payload; None where the pipe was closed between two requests."""
+        data = os.read(self._source, CHUNK)
+        if not data:
+            return None
+        if len(data) >= HEAD.size:  # most often a whole request: a client waits for the reply before it sends another
+            kind, size = HEAD.unpack_from(data)
+            if len(data) == HEAD.size + size:
+                return kind, size, data[HEAD.size :]
+        return self._rest(bytearray(data))
+
+    def _rest(self, data: bytearray) -> tuple[int, int, bytearray]:
+        while len(data) < HEAD.size:
+            data += self._more(HEAD.size - len(data))
+        kind, size = HEAD.unpack_from(data)
+        del data[: HEAD.size]
+        if len(data) > size:
+            raise Refused(
+                f"serve: {len(data) - size} bytes follow a request whose reply is not sent yet: wait for the reply"
+            )
+        have = len(data)
+        while have < size:
+            part = self._more(min(CHUNK, size - have))
+            have += len(part)
+            if size <= LONGEST:
+                data += part
+        return kind, size, data
+
+    def _more(self, most: int) -> bytes:
+        part = os.read(self._source, most)
+        if not part:
+            raise Refused("serve: the pipe was closed in the middle of a request")
+        return part
+
+
+def _write(sink: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sink, view) :]

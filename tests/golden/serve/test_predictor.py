@@ -1,0 +1,140 @@
+"""Transactions agree with the golden sets, singly and in rows; whatever is refused leaves the state as it was."""
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden.serve.predictor import Predictor
+from tests.golden import committed
+from tests.golden.serve.pipes import cases, packed
+
+SOME = (
+    "ovp_decoder-int8",
+    "fp16_mac-paper",
+    "bfp_aligner-paper",
+    "orizuru-n8",
+    "olive_mac-wrap",
+    "bfp_pe-paper",
+    "index_norm-rms",
+)
+
+
+def predictor(name: str, **options: bool) -> Predictor:
+    unit, _, config = name.partition("-")
+    return Predictor(units.find(unit), config, **options)
+
+
+def words(name: str, **values: int) -> bytes:
+    """One transaction with these ports set, every lane alike, all others 0."""
+    layout = predictor(name).layout_in
+    row = [0] * len(layout.lsb)
+    for place in layout.places:
+        row[place.fields] = [values.get(place.port.name, 0)] * place.port.lanes
+    return layout.packed(np.array([row], np.int64))
+
+
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("options", [{}, {"registers": True, "care": True}], ids=["outputs", "all"])
+def test_single_transactions_are_the_golden_rows(name: str, compiled: bool, options: dict[str, bool]) -> None:
+    """By the readable form, and where there is no state also by the twin."""
+    set_, unit = committed.read(name), predictor(name, **options)
+    unit._compiled = compiled and not unit.stateful
+    asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
+
+    for first, rows in list(cases(set_))[:20]:
+        unit.reset()
+        for row in range(first, first + min(rows, 20)):
+            assert unit.step(asked[row].tobytes()) == answers[row].tobytes(), row
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_rows_go_on_from_the_state(name: str) -> None:
+    set_, unit = committed.read(name), predictor(name)
+    asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
+
+    for first, rows in list(cases(set_))[:20]:
+        unit.reset()
+        half = first + rows // 2
+        got = unit.run(asked[first:half].tobytes()) + unit.run(asked[half : first + rows].tobytes())
+        assert got == answers[first : first + rows].tobytes()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_masks_say_which_bits_count(compiled: bool) -> None:
+    unit = predictor("bfp_aligner-paper", care=True)
+    unit._compiled = compiled
+    place = {place.name: place for place in unit.layout_out.places}
+    legal = words("bfp_aligner-paper", emax=31, m=4)
+
+    for data, ones in ((legal, True), (words("bfp_aligner-paper", x=0x7C00, emax=31, m=4), False)):
+        values = unit.layout_out.values(unit.step(data))[0]
+        assert (values[place["care_mantissa"].fields] == (0x7FF if ones else 0)).all()
+        assert (values[place["care_illegal"].fields] == 1).all()
+
+
+def test_a_refused_transaction_leaves_the_state() -> None:
+    unit = predictor("bfp_pe-paper", registers=True)
+    set_ = committed.read("bfp_pe-paper")
+    asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
+    first = next(first for first, rows in cases(set_) if rows > 2)
+    unit.step(asked[first].tobytes())
+    state = unit.device.state
+
+    with pytest.raises(Refused, match=r"^bfp_pe"):
+        unit.step(words("bfp_pe-paper", mode=3))
+    assert unit.device.state == state
+    with pytest.raises(Refused, match=r"^bfp_pe.*, in row 1 of 2"):
+        unit.run(asked[first + 1].tobytes() + words("bfp_pe-paper", mode=3))
+    assert unit.device.state == state
+    assert unit.step(asked[first + 1].tobytes()) == answers[first + 1].tobytes()
+
+
+def test_a_refused_first_row_is_that_of_a_new_device() -> None:
+    unit = predictor("bfp_pe-paper")
+    with pytest.raises(Refused, match="in row 1 of 2"):
+        unit.run(bytes(unit.layout_in.bytes) + words("bfp_pe-paper", mode=3))
+
+    assert unit.device.state.index == -1
+
+
+def test_limits_of_ports_hold_in_rows_and_singly() -> None:
+    unit = predictor("bfp_aligner-paper")
+    bad = words("bfp_aligner-paper", m=15)
+    for compiled in (False, True):
+        unit._compiled = compiled
+        with pytest.raises(Refused, match=r"^bfp_aligner.*m.*15"):
+            unit.step(bad)
+    with pytest.raises(Refused, match=r"^bfp_aligner.*15 at index \(2,\)"):
+        unit.run(2 * words("bfp_aligner-paper", m=8) + bad)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_a_unit_refuses_on_its_way_is_refused(compiled: bool) -> None:
+    """A norm of zeros has no divisor, which the twin's own frame says."""
+    unit = predictor("index_norm-rms")
+    unit._compiled = compiled
+    for answer in (unit.step, unit.run):
+        with pytest.raises(Refused, match=r"^index_norm"):
+            answer(bytes(unit.layout_in.bytes))
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 8])
+def test_another_number_of_words_is_refused(size: int) -> None:
+    unit = predictor("ovp_decoder-int4")
+    with pytest.raises(Refused, match=rf"ovp_decoder: a transaction has 4 bytes, 1 words, got {size} bytes"):
+        unit.step(bytes(size))
+
+
+def test_a_part_of_a_row_is_refused_and_no_rows_are_none() -> None:
+    unit = predictor("fp16_mac-paper")
+
+    assert unit.run(b"") == b""
+    with pytest.raises(Refused, match="rows have 8 bytes each, 2 words, got 12 bytes"):
+        unit.run(bytes(12))
+
+
+def test_a_slow_readable_form_gives_way_to_the_twin() -> None:
+    assert predictor("orizuru-n16")._compiled
+    assert not predictor("olive_mac-wrap")._compiled
