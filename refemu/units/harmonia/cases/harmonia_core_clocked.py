@@ -55,7 +55,8 @@ def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]
     yield _back_to_back(config, products, why, "D-harmonia-55")
     why = "a product behind two idle rows, another behind one more, others on the ports"
     apart = [row for number in (0, 1) for row in [*_taken(number, lengths[number], count), (0, 1)]]
-    yield Cases("edge", why, _rows(products, [[(0, 1), (0, 0), *apart]]), "D-arith-21")
+    before = 2 % count if "position" in products else 0  # other positions in the row before a product begins
+    yield Cases("edge", why, _rows(products, [[(0, 1), (0, before), *apart]]), "D-arith-21")
     why = "go high in every row, with other operands: one counts when the last product is closed"
     yield Cases("edge", why, _rows(products, [[(1, row % count) for row in range(length + 3)]]), "D-arith-19")
     why = "a product cut off by a reset in each third of its clocks; then nothing begins"
