@@ -169,7 +169,7 @@ def _assigns(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
     yield f"  assign hs_present = {_marks([port.name not in map_.unused for port in ports.outputs])};"
     yield f"  assign hs_named = {_marks([port.name in map_.registers for port in ports.state] or [False])};"
     for lsb, port in zip(places(ports.state), ports.state, strict=False):
-        theirs = map_.registers.get(port.name)
+        theirs = map_.registers.get(port.name, "")
         value = expressions.scoped(theirs, "core") if theirs else "0"
         yield f"  assign hs_registers[{lsb} +: {width(port)}] = {value};"
     if not ports.state:
