@@ -94,7 +94,7 @@ def remark(words: Sequence[str], count: int) -> str:
 
 
 def _flag(golden: Golden, word: str) -> np.ndarray:
-    return golden.arrays["flags"] >> np.uint32(golden.manifest["flags"][word]["bit"]) & np.uint32(1) != 0
+    return np.asarray(golden.arrays["flags"] >> np.uint32(golden.manifest["flags"][word]["bit"]) & np.uint32(1) != 0)
 
 
 def _others(golden: Golden, word: str) -> np.ndarray:

@@ -203,13 +203,13 @@ class Taps:
                 "newest": int(plan.positions[0]),
             }
             inputs = Later(partial(_attended, ports, images, cells.shape[-1]))
-            why, source = "all stored tokens of a head", {"kv_head": first_head + head, "largest": high + low}
-            self._emit("paged_attention", name, why, inputs, **source)
+            place: dict[str, Any] = {"kv_head": first_head + head, "largest": high + low}
+            self._emit("paged_attention", name, "all stored tokens of a head", inputs, **place)
 
     def request(self, pool: Pool, history: History, first_head: int) -> None:
         """A request so far, of all heads of a worker and of each alone."""
         config, why = taps_steps.stepping(self._steps, pool, history), "a prompt and all steps behind it"
-        source = {"largest": len(history.steps), "prompt": history.prompt}
+        source: dict[str, Any] = {"largest": len(history.steps), "prompt": history.prompt}
         if self._watch.wants("layer_step"):
             inputs = Later(partial(taps_steps.events, self._steps, history))
             name = _named("layer_step", **config)

@@ -148,6 +148,9 @@ def compressing(pool: Pool, history: History) -> dict[str, Any]:
     return {**paging(pool), "high_pages": -(-most // high.tokens), "low_pages": -(-most // low.tokens)}
 
 
+RECORD = ("op", "victim", "low_slot", "key", "value", "score", "position")  #: ports of an event of kv_compressor
+
+
 def compressed(history: History, head: int) -> dict[str, np.ndarray]:
     """Port values (1, events) of kv_compressor: a prompt's kept tokens of a head, then its steps."""
     kept, plan = history.kept, history.kept.plans[head]
@@ -161,9 +164,10 @@ def compressed(history: History, head: int) -> dict[str, np.ndarray]:
         op = APPEND_HIGH if decided.grows[head] else REPLACE if low_slot >= 0 else DROP
         place = (0 if op == APPEND_HIGH else victim), max(low_slot, 0)
         rows.append((op, *place, key[head], value[head], np.float32(0), decided.position))
-    op, victim, low_slot, key, value, score, position = zip(*rows, strict=True)
-    vectors = {name: fp16.bits(fp16.to_f16(np.stack(x))) for name, x in (("key", key), ("value", value))}
-    numbers = {"op": op, "victim": victim, "low_slot": low_slot}
-    ports: dict[str, np.ndarray] = {name: np.array(words, np.int64) for name, words in numbers.items()}
-    ports |= {**vectors, "score": np.array(score, np.float32).view(np.uint32), "position": np.array(position, np.int64)}
+    columns = dict(zip(RECORD, zip(*rows, strict=True), strict=True))
+    ports: dict[str, np.ndarray] = {
+        name: np.array(columns[name], np.int64) for name in ("op", "victim", "low_slot", "position")
+    }
+    ports |= {name: fp16.bits(fp16.to_f16(np.stack(columns[name]))) for name in ("key", "value")}
+    ports["score"] = np.array(columns["score"], np.float32).view(np.uint32)
     return {name: array[None] for name, array in ports.items()}

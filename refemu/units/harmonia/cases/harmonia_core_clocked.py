@@ -4,6 +4,7 @@ Stimuli only: every answer comes from the unit [harmonia §IV-A, Fig. 12].
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def clocks(config: Config, products: Mapping[str, np.ndarray]) -> list[int]:
     """Rows that each product takes."""
-    device = find(NAME).unit_class(**config)
+    device: Any = find(NAME).unit_class(**config)
     names = [port.name for port in device.core.ports.inputs]
     listed = zip(*(products[name].tolist() for name in names), strict=True)
     operands = [[tuple(value) if isinstance(value, list) else value for value in product] for product in listed]

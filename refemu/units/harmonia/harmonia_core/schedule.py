@@ -98,13 +98,14 @@ def scheduled(core: HarmoniaCore, events: Iterable[Event], timeline: Timeline) -
         if span is None:
             continue
         planned.spans.append(span)
-        first: int | None = None
         if span.part == "compare":
             first = span.aligned[0]
             planned.spans.append(Span("align", *span.aligned))
         elif span.part == "store" and core.kind == "final":
             first = max(span.start, free)
-        for place, column in _columns(core, event.action) if first is not None else ():
+        else:
+            continue
+        for place, column in _columns(core, event.action):
             planned.leaving[first + place], free = column, first + place + 1
     planned.ends = sorted(planned.ends)
     planned.length = max(timeline.clock, free)

@@ -94,7 +94,7 @@ def rounded(n, e, zero, mode, before):
         size >>= long
         top += long
     size = abs(n)
-    low = max(top, -14) - 10
+    low = max(top, np.int64(-14)) - 10
     cut, rest = divided(size, low - e)
     word = cut + goes_up(cut, rest, sign, mode) + (low + 24) * 0x400
     if word >= 0x7C00:

@@ -74,8 +74,8 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
     if kind == "edge" and not several:
         why = "the oldest token of the window stays; of those that have half of its score the oldest is the victim"
         tied = Prompt(6, (3, 1, 0), (2,)) if two else Prompt(6, (3, 2, 1, 0))
-        limits = (0.1, 0.25) if two else (0.25, 0.25)
-        yield _block(kind, why, config, tied, [limits], 3, 4, "D-leankv-28", tied=True)
+        pair = (0.1, 0.25) if two else (0.25, 0.25)
+        yield _block(kind, why, config, tied, [pair], 3, 4, "D-leankv-28", tied=True)
     if kind == "edge":
         for number, (tokens, high, low, key, value) in enumerate(ROUGH):
             if tokens >= _most(config):
