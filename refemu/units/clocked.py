@@ -50,8 +50,9 @@ class EventPerEdge(Clocked[S]):
 
     def _contain(self, inner: Stepped[Any], ports: Ports, state: type[S]) -> None:
         """Take the inner unit at reset. ports: of this unit. state: class of its State."""
-        self.inner, self.ports = inner, ports
-        self.state = self.reset(state, **self._shown(inner.state))
+        self.inner = inner
+        self.ports: Ports = ports
+        self.state: S = self.reset(state, **self._shown(inner.state))
         self._in_step = self.state  # the State that the inner unit's belongs to
 
     def _open(self, start: int, *operands: Lanes) -> S:

@@ -8,7 +8,7 @@ class Chances:
     """Xorshift of 32 bits; now and then other rates."""
 
     def __init__(self, seed: int) -> None:
-        self.word = (seed ^ 0x9E3779B9) & _WORD or 1
+        self.word: int = (seed ^ 0x9E3779B9) & _WORD or 1
         self._enter = self._take = 4
 
     def draw(self) -> None:

@@ -56,17 +56,20 @@ class Layout:
 
     def __init__(self, ports: Sequence[tuple[Group, Port]]) -> None:
         """ports: in order, each with its group."""
-        self.places = tuple(_places(ports))
+        self.places: tuple[Place, ...] = tuple(_places(ports))
         fields = [
             (place.lsb + lane * place.port.bits, place.port.bits, int(place.port.signed))
             for place in self.places
             for lane in range(place.port.lanes)
         ]
-        self.lsb, self.bits, self.signed = np.array(fields, np.int64).T.copy()
+        columns = np.array(fields, np.int64).T.copy()
+        self.lsb: np.ndarray = columns[0]
+        self.bits: np.ndarray = columns[1]
+        self.signed: np.ndarray = columns[2]
         last = self.places[-1]
-        self.width = last.lsb + last.port.bits * last.port.lanes
-        self.words = -(-self.width // WORD)
-        self.bytes = 4 * self.words
+        self.width: int = last.lsb + last.port.bits * last.port.lanes
+        self.words: int = -(-self.width // WORD)
+        self.bytes: int = 4 * self.words
         self._wide = [place for place in self.places if place.port.bits == 64 and not place.port.signed]
 
     def values(self, data: bytes | bytearray) -> np.ndarray:

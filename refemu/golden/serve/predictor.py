@@ -14,6 +14,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.files import fields, masks
 from refemu.golden.serve import hello
+from refemu.golden.serve.layout import Layout
 from refemu.units.ports import Port
 from refemu.units.stepped import Stepped
 from refemu.units.unit import AnyUnit, Kind
@@ -36,16 +37,19 @@ class Predictor:
         whether they have masks of the outputs behind those, 1 = this bit counts. Refused: a configuration that the unit
         refuses.
         """
-        self.unit, self._config, self._care = unit, unit.config(config), care
-        self.hello = hello.hello(unit, config, registers, care)
+        self.unit: AnyUnit = unit
+        self._config, self._care = unit.config(config), care
+        self.hello: dict[str, Any] = hello.hello(unit, config, registers, care)
+        self.layout_in: Layout
+        self.layout_out: Layout
         self.layout_in, self.layout_out = hello.layouts(unit, config, registers, care)
         self._ports = ports = unit.ports(self._config)
         self._names = [place.port.name for place in self.layout_out.places if place.group != "care"]
         self._fresh = self._device()
         self._require = type(self._fresh)._require is not Stepped._require
         self._require |= any(port.least is not None or port.most is not None for port in ports.inputs)
-        self.device = self._device()
-        self.stateful = unit.timing == "event"
+        self.device: Any = self._device()
+        self.stateful: bool = unit.timing == "event"
         self._compiled = False
         if not self.stateful:
             self._choose()

@@ -32,7 +32,8 @@ class Closed:
 
     def __init__(self, unit_class: type[EventPerEdge[Any]], gated: bool) -> None:
         """gated: outputs are 0 where nothing closes; else those of the last operation that closed."""
-        self.unit_class, self.gated = unit_class, gated
+        self.unit_class: type[EventPerEdge[Any]] = unit_class
+        self.gated: bool = gated
 
     def __call__(self, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
         device = self.unit_class(**config)

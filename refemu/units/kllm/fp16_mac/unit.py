@@ -98,7 +98,7 @@ class Fp16Mac(Stepped[State]):
         if inf_zero_nan != "invalid" and rounding == "fp16":
             raise Refused(f"{self.name}: inf_zero_nan is a choice of the fused unit, got rounding {rounding!r}")
         self.plain: bool = direction == "half_even" and not ieee_flags
-        self.ports = ports({"direction": direction, "ieee_flags": ieee_flags})
+        self.ports: Ports = ports({"direction": direction, "ieee_flags": ieee_flags})
         present = {port.name for port in self.ports.all}
         absent = [name for name in ("overflow", "rm", "fflags") if name not in present]
         self.state: State = self.reset(State, **dict.fromkeys(absent))

@@ -168,12 +168,15 @@ class History:
     ) -> None:
         """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two."""
         self.kv_heads: int = int(config.get("kv_heads", 1))
-        self.size, self.queries = int(config["head_size"]), int(config["heads"])
-        self.window, self.tied, self.rough = window, tied, rough
+        self.size: int = int(config["head_size"])
+        self.queries: int = int(config["heads"])
+        self.window: int = window
+        self.tied: bool = tied
+        self.rough: tuple[int, int] | None = rough
         self.equal = config["low"] is None and config.get("policy") == "diffkv"
         self.alphas: bool = config.get("policy") == "diffkv"
-        self.stream = prng.stream("head_step/vectors", seed)
-        self.drawn = 0
+        self.stream: int = prng.stream("head_step/vectors", seed)
+        self.drawn: int = 0
         self.rows: list[dict[str, Any]] = []
 
     def words(self, count: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, DROP, REPLACE, KvCompressor
-from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention
+from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention, Pages
 from refemu.units.ports import fields, lanes
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
@@ -52,7 +52,7 @@ class Head:
             page_bytes=parameters["page_bytes"],
             cells=cells,
         )
-        self.layouts = self.attention.layouts
+        self.layouts: Pages = self.attention.layouts
         self.compressor: GenerationCompressor = GenerationCompressor(
             slots, **{name: parameters[name] for name in deciding}, low=parameters["low"] is not None
         )

@@ -114,6 +114,11 @@ class KvCompressor(Clocked[State]):
         self.low: PairName = plain(low)
         self.high_pages: int = require_int(high_pages, 1, 1 << 16, self.name, "high_pages")
         self.low_pages: int = require_int(low_pages, 1, 1 << 16, self.name, "low_pages")
+        self.k_vec: int
+        self.k_group: int
+        self.v_vec: int
+        self.v_group: int
+        self.align: tuple[int, int]
         self.k_vec, self.k_group, self.v_vec, self.v_group, self.align = plain((k_vec, k_group, v_vec, v_group, align))
         config = {name: getattr(self, name) for name in PARAMETERS}
         self.pages: tuple[UnifiedPage, UnifiedPage] = layouts(config)

@@ -15,6 +15,7 @@ import numpy as np
 from refemu.arith import fp16, integers, threads
 from refemu.arith.checks import refuse_as
 from refemu.arith.fp16_jit import plain, ready, to_f32
+from refemu.formats import UnifiedPage
 from refemu.formats.leankv.twins import kv_page as kv_page_jit
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.generation_compressor import GenerationCompressor
@@ -22,6 +23,7 @@ from refemu.units.leankv.head_step import COUNTERS, LOAD, NONE, STEP, UNIT, Step
 from refemu.units.leankv.head_step.registers import DECIDED, MANAGED, OUTPUTS, WORDS, WRITTEN
 from refemu.units.leankv.kernels.steps import TOTALS, all_events, call, misplaced
 from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.paged_attention import Pages
 from refemu.units.leankv.twins import generation_compressor, kv_compressor, paged_attention
 from refemu.units.leankv.twins.paged_attention.stored import sections_of
 from refemu.units.leankv.twins.paged_attention.unit import (
@@ -42,10 +44,17 @@ class Devices:
 
     def __init__(self, device: Steps[Any], count: int) -> None:
         shape, heads = device.shape, device.kv_heads
-        self.device, self.count, self.heads = device, count, heads
-        self.pages, (self.high, self.low) = device.layouts, device.layouts.sections
+        self.device: Steps[Any] = device
+        self.count: int = count
+        self.heads: int = heads
+        self.pages: Pages = device.layouts
+        self.high: UnifiedPage
+        self.low: UnifiedPage
+        self.high, self.low = device.layouts.sections
         self.images: np.ndarray = self.high.empty(shape.pages * count)
         self.cells: np.ndarray = np.full((count, heads, shape.length), -1, np.int32)
+        self.used: np.ndarray
+        self.tokens: np.ndarray
         self.used, self.tokens = (np.zeros((count, heads, 2), np.int64) for _ in range(2))
         self.ring: np.ndarray = np.tile(np.arange(shape.pages), (count, 1))
         self.ends: np.ndarray = np.tile(np.array([0, shape.pages]), (count, 1))
