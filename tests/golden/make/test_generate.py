@@ -220,7 +220,7 @@ def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatc
 
     assert str(refusal.value).splitlines()[1:] == [
         f"  index_matmul: {reasons}; {some} {kllm} bring cases to k=64 only; scheme leankv does not tap it",
-        f"  kv_compressor: {reasons}; {not_tapped}; scheme leankv does not tap it",
+        f"  kv_compressor: {reasons}; {not_tapped}; {some} leankv bring nothing to its ports",
         f"  page_manager: {reasons}; {not_tapped}; {some} leankv bring nothing to its ports",
     ]
     assert list(tmp_path.iterdir()) == []

@@ -140,7 +140,7 @@ CONSTANT = {
         "head, small: out.peak[some] 0-13": (
             "magnitudes that only grow in a window: a bit falls only where a larger peak has it not"
         ),
-        "paper: out.peak[some] 5,8,10-13": (
+        "paper: out.peak[some] 0,7,9-13": (
             "magnitudes that only grow in a window: a bit falls only where a larger peak has it not"
         ),
     },

@@ -285,4 +285,7 @@ UNOBSERVABLE: dict[str, str] = {
     "clocks of a Timeline, which rows of harmonia_core_clocked show.",
     "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which rows of "
     "harmonia_core_clocked show.",
+    "D-harmonia-54": "The clock in which a column leaves is on no port of a whole product; rows of "
+    "harmonia_core_clocked show it.",
+    "D-harmonia-55": "When a product is closed is on no port of a whole product; rows of harmonia_core_clocked show it.",
 }

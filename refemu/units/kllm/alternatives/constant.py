@@ -91,6 +91,9 @@ CONSTANT = {
         "out.passes_taken 0-23": "follows from n, k and inputs, whatever the values",
         "out.cycles_taken 0-39": "follows from n, k and inputs, whatever the values",
     },
+    "fp16_mac": {
+        "ieee, ieee_separate: out.fflags 3": "DZ: nothing is divided",
+    },
     "pe_lane": {
         "column, counter: st.merging 1": "a merge takes one edge: partial histograms are added at once, or not at all",
         "counter: st.columns 0": "counters with columns of their own fill a tile at once: no column, or one a counter",

@@ -37,7 +37,7 @@ ROUGH = (
 #: one and the newest; C prunes the first, A1 appends, A3 drops the second
 APART = ((0.01, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 0.01, 1.0))
 DIFFERENT = (0.1, 0.2)  #: thresholds of that step
-ALPHA = 2.0**20  #: alpha_quant under which any token moves
+ALPHA = float(1 << 20)  #: alpha_quant under which any token moves
 SEED = 33  #: of the first of them
 #: smallest and largest feature: steps of 135.0625 and 135.1875 lie between two words of a scale; the codes of 0.5 to
 #: 2033 between two words of an output

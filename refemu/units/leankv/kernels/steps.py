@@ -232,7 +232,9 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
         for s in range(2):
             held = layout[s, P_TOKENS]
             tasks[h, 3 + s] = (tokens[h, s] + held - 1) // held
-        kept[h] = -1 if rule[R_SELF] != 0 else newest
+        kept[h] = newest
+        if rule[R_SELF] != 0:
+            kept[h] = -1
     tops, bottoms = np.empty((heads, group), np.int32), np.empty((heads, group), np.float32)
     attention = np.empty((heads, group, features), np.float32)
     logits, accs = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0, 0), np.float32)

@@ -121,7 +121,7 @@ class Devices:
         rule = np.array([queries, compressor.include_self, compressor.epoch, compressor.low, mean], np.int64)
         operands = (
             *(ports, outputs, tuple(registers.values()), pools, (self.requests, self.loaded)),
-            *(self.images.reshape(self.count, -1, self.images.shape[-1]), self.sizes, self._sums()),
+            *(self.images.reshape(self.count, self.ring.shape[1], self.images.shape[-1]), self.sizes, self._sums()),
             *(pages, (table, sides, low_table, low_sides), rule),
         )
         totals, fine = np.zeros((self.count, TOTALS), np.int64), np.zeros(self.count, np.bool_)
