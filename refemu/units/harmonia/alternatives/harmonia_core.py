@@ -287,5 +287,6 @@ UNOBSERVABLE: dict[str, str] = {
     "harmonia_core_clocked show.",
     "D-harmonia-54": "The clock in which a column leaves is on no port of a whole product; rows of "
     "harmonia_core_clocked show it.",
-    "D-harmonia-55": "When a product is closed is on no port of a whole product; rows of harmonia_core_clocked show it.",
+    "D-harmonia-55": "When a product is closed is on no port of a whole product; rows of harmonia_core_clocked show "
+    "it.",
 }
