@@ -17,6 +17,7 @@ NAME = "harmonia_core_clocked"
 IDLE = 24  #: rows behind the paper's product
 FEW = 2  #: products of each block of cases of the whole operation
 WHY_BITS = "large elements; then elements of 0, and every bit of the other operands set and cleared by turns"
+WHY_TIES = "partial sums of 2049, half-way between two words, beside keys of a like score: they go to the even one"
 MORE = 8  #: rows of a random case beyond the longest of its products
 
 
@@ -35,6 +36,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
                 again = {name: np.concatenate([array, array[:1]]) for name, array in block.inputs.items()}
                 yield _back_to_back(config, again, f"{block.why}; back to back", block.decision)
         yield _back_to_back(config, _bits(config), WHY_BITS)
+        if config["kind"] == "score":
+            yield _back_to_back(config, _ties(config), WHY_TIES, "D-arith-2")
     if kind == "random":
         why = f"{whole[0].why}; one of some in every row, and `go` in every other"
         yield Cases(kind, why, _random(whole[0].inputs, seed, max(clocks(config, whole[0].inputs)) + MORE))
@@ -105,6 +108,21 @@ def _bits(config: Config) -> dict[str, np.ndarray]:
         values |= {} if config["b_type"] == "int4" else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
         for name in values.keys() & inputs.keys():
             inputs[name][large] = values[name]
+    return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
+
+
+def _ties(config: Config) -> dict[str, np.ndarray]:
+    """Scores of 2049 / 128 beside those of 2043 / 128, in each of the columns; products of 8-bit codes."""
+    lanes = {port.name: port.lanes for port in find(NAME).ports(config).inputs[1:]}
+    columns = lanes["b_exp"]
+    inputs = {name: np.zeros((columns, count), np.int64) for name, count in lanes.items()}
+    inputs["a_mag"] += np.tile([255, 9], lanes["a_mag"] // 2)  # 255 * 8 + 9 * 1 is 2049, 9 * 227 is 2043
+    inputs["a_exp"] += 18
+    inputs["b_exp"] += 19
+    inputs["wide"] += 1
+    for product in range(columns):
+        for column in range(columns):
+            inputs["b"][product, 2 * column : 2 * column + 2] = (8, 1) if column == product else (0, 227)
     return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
 
 
