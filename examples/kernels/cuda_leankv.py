@@ -18,7 +18,7 @@ from numba import cuda, float32, int32  # noqa: E402
 
 WARP = 32
 MOST = 640  #: tokens of a head that shared memory has room for
-PARTS = 8  #: threads that share a key, at most
+PART_SUMS = MOST * 8  #: partial dot products of a head; at most 8 threads share a key
 LANES = 256  #: threads that sum exponentials, at most
 ACCUMULATORS = 32 * 128  #: floats of all accumulators of a head, at most
 PROMPT = 64  #: tokens of a prompt, at most
@@ -84,7 +84,7 @@ def attention(q, words, halves, entry, counts, layouts, shape, scale, logits, to
     warps, sum_threads, key_threads, rows, slots, in_turn = shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]
     warp, lane, threads = thread // WARP, thread % WARP, cuda.blockDim.x
     features, cells, total = q.shape[2], entry.shape[1], counts[i, 0] + counts[i, 1]
-    part = cuda.shared.array(MOST * PARTS, float32)
+    part = cuda.shared.array(PART_SUMS, float32)  # a GPU takes a constant here, no expression
     chance = cuda.shared.array(MOST, float32)
     lanes = cuda.shared.array(LANES, float32)
     every = cuda.shared.array(ACCUMULATORS, float32)

@@ -66,6 +66,8 @@ def held(out: Path, way: str, unit: str, config: str) -> Line:
         return Line(NAMES[unit], way, "", name, 0, 0.0, f"skipped: {reason}", True)
     except Refused as reason:
         return Line(NAMES[unit], way, "", name, 0, 0.0, f"refused: {reason}", False)
+    except RuntimeError as reason:  # one kernel that ends leaves the others their lines
+        return Line(NAMES[unit], way, "", name, 0, 0.0, _ended(reason), False)
     first = difference.first
     verdict = (
         "equal"
@@ -96,7 +98,14 @@ def hunted(out: Path, bug: Bug) -> Line:
                 )
     except Absent as reason:
         return Line(NAMES[bug.unit], bug.way, "", bug.unit, 0, 0.0, f"skipped: {reason}", True, bug.what)
+    except RuntimeError as reason:
+        return Line(NAMES[bug.unit], bug.way, "", bug.unit, 0, 0.0, _ended(reason), False, bug.what)
     return _line(bug.unit, bug.way, run, bug.unit, "NOT CAUGHT", False, bug.what)
+
+
+def _ended(reason: RuntimeError) -> str:
+    """Verdict on a kernel that gave no answers: the last line of what it printed."""
+    return f"ended: {str(reason).strip().splitlines()[-1]}"
 
 
 def _kinds(folder: Path, run: Run) -> list[str]:
@@ -122,12 +131,13 @@ def _kinds(folder: Path, run: Run) -> list[str]:
 
 def report(lines: list[Line]) -> str:
     """The table for people."""
-    shown = [f"{'kernel':22} {'language':11} {'how it ran':16} {'set':22} {'rows':>6} {'rows/s':>8}  verdict"]
+    wide = max(len("how it ran"), *(len(line.where) for line in lines))
+    shown = [f"{'kernel':22} {'language':11} {'how it ran':{wide}} {'set':22} {'rows':>6} {'rows/s':>8}  verdict"]
     for line in lines:
         rate = f"{line.rows_per_second:8.2g}" if line.rows else f"{'':8}"
         verdict = line.verdict if not line.bug else f"{line.verdict}: {line.bug}"
         shown.append(
-            f"{line.kernel:22} {line.way:11} {line.where:16} {line.set:22} {line.rows or '':>6} {rate}  {verdict}"
+            f"{line.kernel:22} {line.way:11} {line.where:{wide}} {line.set:22} {line.rows or '':>6} {rate}  {verdict}"
         )
     return "\n".join(shown)
 

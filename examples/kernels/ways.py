@@ -125,7 +125,8 @@ def python_kernel(sources: Path, language: str, folder: Path, work: Path) -> Run
     """Run a Python kernel in a process of its own: what chooses GPU or simulator must be set before an import."""
     program = sources / f"{language}_{PROGRAMS.get(load(folder).manifest['unit'], 'kernels')}.py"
     answers = work / "answers.npz"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
         [sys.executable, program, folder, answers],
         cwd=work,

@@ -1,5 +1,6 @@
 """Kernels in C, numba.cuda and Triton agree with the golden sets, and planted bugs are caught."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,50 @@ def test_cuda_and_triton_say_where_they_ran(sets: Path, tmp_path: Path) -> None:
     ran = ways.cuda(sets / "bfp_pe-paper", tmp_path)
 
     assert (host.gpu() or "simulator") == ran.where
+
+
+def sizes_of_arrays(source: str) -> list[ast.expr]:
+    """First arguments of the calls `cuda.shared.array` and `cuda.local.array` of a source."""
+    return [
+        node.args[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cuda.shared.array", "cuda.local.array")
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(ways.HERE.glob("cuda_*.py")), ids=lambda path: path.stem)
+def test_sizes_of_arrays_are_constants_as_a_gpu_wants_them(path: Path) -> None:
+    """numba's simulator takes an expression too, its compiler for GPUs does not."""
+    wrong = [
+        ast.unparse(size) for size in sizes_of_arrays(path.read_text()) if not isinstance(size, ast.Constant | ast.Name)
+    ]
+
+    assert not wrong
+    assert sizes_of_arrays("part = cuda.shared.array(MOST * 8, float32)")
+
+
+def test_a_kernel_that_ends_is_one_line_of_the_table(sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(folder: Path, work: Path, sources: Path = ways.HERE) -> ways.Run:
+        raise RuntimeError("kernels.py: Traceback\nTypingError: no such function\n")
+
+    monkeypatch.setitem(run.WAYS, "C, called", ended)
+    bug = next(bug for bug in bugs.BUGS if bug.way == "C, called")
+    lines = [run.held(sets, "C, called", "ovp_decoder", "int4"), run.hunted(sets, bug)]
+
+    assert [(line.good, line.verdict) for line in lines] == [(False, "ended: TypingError: no such function")] * 2
+
+
+def test_kernels_keep_the_search_path_of_their_user(
+    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "numba_kernels.py"
+    program.write_text("import json, seen; print(json.dumps({'where': seen.WHERE, 'rows': 1, 'seconds': 1.0}))")
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "seen.py").write_text("WHERE = 'here'")
+    monkeypatch.setenv("PYTHONPATH", str(library))
+
+    assert ways.python_kernel(tmp_path, "numba", sets / "bfp_pe-paper", tmp_path).where == "here"
 
 
 def test_the_reader_is_one_short_header() -> None:
