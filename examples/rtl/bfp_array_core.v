@@ -171,8 +171,11 @@ module bfp_array_column #(
   assign leaves = next;
   assign held = arrived || waiting || left;
   generate
-    if (PLACE + 1 < COLUMNS) assign moves = arrived && |next[COLUMNS-1 : PLACE+1];  // no further than the tile (D-harmonia-44)
-    else assign moves = 0;
+    if (PLACE + 1 < COLUMNS) begin : inner  // no further than the tile (D-harmonia-44)
+      assign moves = arrived && |next[COLUMNS-1 : PLACE+1];
+    end else begin : rightmost
+      assign moves = 0;
+    end
   endgenerate
 
   always @(posedge clk)

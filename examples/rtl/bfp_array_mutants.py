@@ -1,4 +1,4 @@
-"""Bugs of Harmonia's array: configuration of the golden set, file, bug, a text that stands there once, its replacement."""
+"""Bugs of Harmonia's array: configuration of its golden set, file, bug, a text that stands there once, another text."""
 
 CORE = "bfp_array_core.v"
 
