@@ -29,6 +29,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if plain and config["rows"] * config["columns"] == 1:
         yield from _long(config, kind, seed)
     elif plain and config["rows"] == 1 and kind == "edge":
+        yield _crowded(config)
         yield from _whole(config)
     elif kind == "paper":
         yield from _paper(config)
@@ -187,11 +188,21 @@ def _all_bits(config: Config) -> Edges:
         Entry(W4, [zero], rows=2),
     ]
     stream += [Entry(W4, [zero], columns=1), Entry(M4, [zero], columns=2), Entry(M4, [zero])]
+    stream += [Entry(M4, [zero], columns=some) for some in _subsets(config["columns"])]
     tiles = [_passes(config, M4, groups) for groups in (ones, flags)]
     for tile in tiles:
         tile[0] = tile[0]._replace(clear=1)
         tile[-1] = tile[-1]._replace(last=1)
     return _entering(config, [*tiles, stream])
+
+
+def _subsets(columns: int) -> Iterator[int]:
+    """Tiles in which every column is once without every other one, each between whole ones: a bit for each column."""
+    for bit in range((columns - 1).bit_length()) if columns > 2 else ():
+        some = [column for column in range(columns) if column >> bit & 1]
+        for without in (some, [column for column in range(columns) if column not in some]):
+            yield -1 ^ sum(1 << column for column in without)
+            yield -1
 
 
 def _group(p: int, a_exp: int, b_exp: int = 0, a_sign: int = 0) -> dict[str, Any]:
