@@ -37,7 +37,7 @@ CONSTANT = {
             f"columns: st.current_columns[{column}] {column}": "a column works on groups of tiles that have it"
             for column in range(16)
         },
-        "columns, long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row: every group is in it",
+        "columns, long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row has every group",
         "long, parallel: out.col 0": "an array of one column",
         "long: out.flags, st.sum_flags 0-2": "an exact sum raises no flag",
     },
