@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from benchmarks.pairs import Row, absolute
 from refemu.units.harmonia import fdgf
-from refemu.units.harmonia.harmonia_core import plan
+from refemu.units.harmonia.harmonia_core import HarmoniaCore, plan
 
 SIZES = 2048, 4096, 4096
 SECONDS = 1.0  #: by the goal
@@ -13,7 +13,7 @@ SECONDS = 1.0  #: by the goal
 def plans() -> list[Row]:
     """Tiles of whichever dataflow has fewer accesses; the events of a linear layer whose output is converted."""
     controller, (rows, inner, columns) = fdgf.FdgfController(), SIZES
-    shape = plan.Shape("linear", rows, inner, columns, 64, 64, 128, 0, "none", "none", False, 0)
+    shape = HarmoniaCore("linear").shape._replace(rows=rows, inner=inner, columns=columns)
     what, goal = f"{rows} x {inner} x {columns}", "goal: 1 s"
 
     def tiles() -> int:

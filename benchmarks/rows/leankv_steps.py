@@ -1,22 +1,16 @@
-"""Generation steps of LeanKV's heads, and its machine on a block of a model."""
+"""Generation steps of LeanKV's heads."""
 
-import json
-import subprocess
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.commands import REFEMU
-from benchmarks.pairs import Absent, Row, absolute
-from refemu.models.fetch import store
+from benchmarks.pairs import Row, absolute
 from refemu.units.leankv.cases.head_step import History, Prompt
 from refemu.units.leankv.head_step import HeadStep
 from refemu.units.leankv.twins.head_step import Devices, by_port, by_register
 
 HEADS, STEPS, ALONE = 30, 10, 100  #: heads side by side, and steps of a call; those of one head
 RATE = 5e3  #: steps a second, by the goals
-MODEL, MACHINE_SECONDS = "smollm2-135m", 60.0
 CONFIG = {"head_size": 64, "heads": 3, "page_bytes": None, "max_len": 700, "pages": 16}
 LOW, HIGH = tuple(range(384)), tuple(range(384, 512))
 THRESHOLDS = (0.0005, 0.002)  #: with which heads move, prune and append
@@ -69,26 +63,4 @@ def _operands(device: HeadStep, inputs: Sequence[np.ndarray]) -> tuple[dict[str,
     return *by_port(device, arrays, filled[:count]), by_register(device, filled[count:])
 
 
-def machine() -> list[Row | Absent]:
-    """The command, from its start: block 0 under leankv, a prompt of 192 tokens, then the step behind it."""
-    what = f"refemu machine: {MODEL}, leankv, block 0, 192 tokens, prompt and step"
-    if store.path(MODEL) is None:
-        return [Absent("LEANKV-MACHINE", what, f"no model: refemu models fetch {MODEL}")]
-    words = [*REFEMU, "machine", "--model", MODEL, "--scheme", "leankv", "--layer", "0", "--tokens", "192", "--json"]
-
-    def commands() -> list[str]:
-        return [
-            subprocess.run([*words, "--phase", phase], capture_output=True, text=True, check=False).stdout
-            for phase in ("prompt", "decode")
-        ]
-
-    def equal(outputs: list[str]) -> bool:
-        operations = [each for output in outputs if output for each in json.loads(output)["operations"]]
-        return bool(operations) and not any(operation["differing"] for operation in operations)
-
-    goal = f"goal: {MACHINE_SECONDS:g} s"
-    clock = time.perf_counter
-    return [absolute("LEANKV-MACHINE", what, goal, MACHINE_SECONDS, commands, equal, count=1, clock=clock)]
-
-
-ROWS: dict[str, Callable[[], list[Row] | list[Row | Absent]]] = {"LEANKV-HEAD": steps, "LEANKV-MACHINE": machine}
+ROWS: dict[str, Callable[[], list[Row]]] = {"LEANKV-HEAD": steps}

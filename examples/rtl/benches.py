@@ -37,6 +37,7 @@ class Design(NamedTuple):
 
 
 LANE = ("index_counter_core.v", "pe_lane_counts.v", "pe_lane_float.v", "pe_lane_mac.v", "pe_lane_core.v")
+ARRAY = ("bfp_pe_products.v", "bfp_pe_float.v", "bfp_array_core.v")
 DESIGNS = (
     Design("ovp_decoder", "int4", ("ovp_decoder.v",)),
     Design("olive_systolic_clocked", "int4_flint4", ("olive_systolic_clocked.v",)),
@@ -47,7 +48,11 @@ DESIGNS = (
     Design("index_counter", "w4a4", ("index_counter_core.v", "index_counter_w4a4.v")),
     Design("index_counter", "integer", ("index_counter_core.v", "index_counter_integer.v")),
     Design("bfp_aligner", "paper", ("bfp_aligner.v",)),
-    Design("bfp_pe", "paper", ("bfp_pe.v", "bfp_pe_float.v")),
+    Design("bfp_pe", "paper", ("bfp_pe.v", "bfp_pe_products.v", "bfp_pe_float.v")),
+    *(
+        Design("bfp_pe_array_clocked", config, (*ARRAY, f"bfp_pe_array_{config}.v"))
+        for config in ("by_slot", "overlap", "columns")
+    ),
     Design("free_page_list", "paper", ("free_page_list_core.v", "free_page_list_paper.v")),
     Design("free_page_list", "small", ("free_page_list_core.v", "free_page_list_small.v")),
 )

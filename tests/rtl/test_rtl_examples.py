@@ -95,9 +95,17 @@ def test_design_is_clean_in_verilator(name: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+HARMONIA = ("bfp_pe_array_clocked", "harmonia_core_clocked")
 CLOCKED = [
     (name, config)
-    for name in ("olive_systolic_clocked", "olive_edp_clocked", "mmaovp_clocked", "pe_lane", "orizuru_clocked")
+    for name in (
+        "olive_systolic_clocked",
+        "olive_edp_clocked",
+        "mmaovp_clocked",
+        "pe_lane",
+        "orizuru_clocked",
+        *HARMONIA,
+    )
     for config in units.find(name).configs
 ]
 

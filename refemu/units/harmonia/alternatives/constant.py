@@ -32,7 +32,12 @@ CONSTANT = {
         "by_slot, overlap: st.current_columns[0] 0": "a column works on groups of tiles that have it",
         "by_slot, overlap: st.current_columns[1] 1": "a column works on groups of tiles that have it",
         "long, parallel: st.current_columns 0": "a column works on groups of tiles that have it",
-        "long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row: every group is in it",
+        "columns: st.next_columns[15] 15": "a group moves into the last column of its tile, and no further",
+        **{
+            f"columns: st.current_columns[{column}] {column}": "a column works on groups of tiles that have it"
+            for column in range(16)
+        },
+        "columns, long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row has every group",
         "long, parallel: out.col 0": "an array of one column",
         "long: out.flags, st.sum_flags 0-2": "an exact sum raises no flag",
     },

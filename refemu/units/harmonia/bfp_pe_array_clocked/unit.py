@@ -369,6 +369,7 @@ UNIT: Unit[State, Result] = Unit(
         "by_slot": Config(rows=2, columns=2, partial="fp16", product="fp32", activity="by_slot", overlap=False),
         "parallel": Config(rows=1, columns=1, partial="fp16", product="fp32", activity="parallel", overlap=False),
         "overlap": Config(rows=1, columns=2, partial="fp16", product="fp32", activity="by_slot", overlap=True),
+        "columns": Config(rows=1, columns=16, partial="fp16", product="fp32", activity="by_slot", overlap=False),
         "long": Config(rows=1, columns=1, partial="fp32", product="fp32", activity="by_slot", overlap=False),
     },
     ports=ports,

@@ -28,6 +28,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     plain = config["activity"] == "by_slot" and not config["overlap"]
     if plain and config["rows"] * config["columns"] == 1:
         yield from _long(config, kind, seed)
+    elif plain and config["rows"] == 1 and kind == "edge":
+        yield _crowded(config)
+        yield from _whole(config)
     elif kind == "paper":
         yield from _paper(config)
     elif kind == "edge":
@@ -86,11 +89,12 @@ def _early(config: Config) -> Cases:
 
 
 def _crowded(config: Config) -> Cases:
-    """Groups, or passes, in every edge."""
-    groups = 3 if config["activity"] == "by_slot" else 6
-    edges = _moved(config, drawn("crowded", config["rows"], config["columns"], [M8] * groups), range(3))
+    """Groups, or passes, in every edge, and one more when there is room: the sums that leave say which were taken."""
+    plain = config["activity"] == "by_slot"
+    groups, room = (4, 3) if plain else (8, 5)
+    edges = _moved(config, drawn("crowded", config["rows"], config["columns"], [M8] * groups), (*range(3), room))
     why = "operands of M8M8 in every edge: some find both files in use"
-    return _cases("edge", why, {name: array[:5] for name, array in edges.items()}, decision="D-harmonia-41")
+    return _cases("edge", why, edges, decision="D-harmonia-41")
 
 
 def _whole(config: Config) -> Iterator[Cases]:
@@ -184,11 +188,21 @@ def _all_bits(config: Config) -> Edges:
         Entry(W4, [zero], rows=2),
     ]
     stream += [Entry(W4, [zero], columns=1), Entry(M4, [zero], columns=2), Entry(M4, [zero])]
+    stream += [Entry(M4, [zero], columns=some) for some in _subsets(config["columns"])]
     tiles = [_passes(config, M4, groups) for groups in (ones, flags)]
     for tile in tiles:
         tile[0] = tile[0]._replace(clear=1)
         tile[-1] = tile[-1]._replace(last=1)
     return _entering(config, [*tiles, stream])
+
+
+def _subsets(columns: int) -> Iterator[int]:
+    """Tiles in which every column is once without every other one, each between whole ones: a bit for each column."""
+    for bit in range((columns - 1).bit_length()) if columns > 2 else ():
+        some = [column for column in range(columns) if column >> bit & 1]
+        for without in (some, [column for column in range(columns) if column not in some]):
+            yield -1 ^ sum(1 << column for column in without)
+            yield -1
 
 
 def _group(p: int, a_exp: int, b_exp: int = 0, a_sign: int = 0) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from refemu.arith.checks import Refused
 from refemu.units.harmonia.bfp_pe import M8M8, NIBBLES, BfpPe
 from refemu.units.harmonia.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, State, Weights
+from refemu.units.ports import fields
 from tests.golden import convicting
 
-SETS = [f"bfp_pe_array_clocked-{name}" for name in ("by_slot", "parallel", "overlap", "long")]
+SETS = [f"bfp_pe_array_clocked-{name}" for name in ("by_slot", "parallel", "overlap", "columns", "long")]
 PLAIN = SETS[0]
 
 
@@ -101,6 +102,25 @@ class NoMask(BfpPeArrayClocked):
         return entry._replace(rows=(1 << self.rows) - 1) if entry else None
 
 
+class OverwrittenWeights(BfpPeArrayClocked):
+    """Weights that come take the place of those that wait; activations do not."""
+
+    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
+        column = self._columns[c]
+        if column.b_waiting and fields(before.b_valid)[c]:
+            self._columns[c] = column._replace(b_waiting=0)
+        super()._arrive(before, c, entry, free, counts)
+
+
+class CountsToFour(BfpPeArrayClocked):
+    """The number of the column that leaves has two bits."""
+
+    def _open(self, *inputs: Any) -> State:
+        state = super()._open(*inputs)
+        self.state = self._in_step = replace(state, col=state.col & 3)
+        return self.state
+
+
 class StuckBusy(BfpPeArrayClocked):
     """`busy` is always 1."""
 
@@ -132,6 +152,10 @@ WRONG = [
     (NoClear, PLAIN),
     (NoMask, PLAIN),
     (StuckBusy, PLAIN),
+    (OverwrittenWeights, PLAIN),
+    (OverwrittenWeights, "bfp_pe_array_clocked-parallel"),
+    (OverwrittenWeights, "bfp_pe_array_clocked-overlap"),
+    (CountsToFour, "bfp_pe_array_clocked-columns"),
     (HopsOfValidColumns, PLAIN),
 ]
 

@@ -151,7 +151,8 @@ def _allocation(layer: int, pool: Pool, held: Any, cells: np.ndarray) -> Operati
     wrong = differences(np.ascontiguousarray(table), cells.astype(table.dtype))
     wrong += int(np.count_nonzero(used != manager.used(held.names)[0, layer]))
     wrong += int(result.free[0, -1] != manager.free)
-    counts = {"pages": int(integers.total(used)), "allocated": result.allocated, "recycled": result.recycled}
+    of_all = {f"{name} in all layers": getattr(result, name) for name in ("allocated", "recycled")}
+    counts = {"pages": int(integers.total(used)), **of_all}
     sizes = (shape.heads, size), table.size + used.size + 1, wrong, 0
     return Operation(f"blk.{layer}.allocation", unit.name, asdict(shape), *sizes, kind="allocate", counts=counts)
 

@@ -56,9 +56,18 @@ def test_what_stays_in_fp16_is_named() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.model
 @pytest.mark.parametrize("layer", [0, 15])
 @pytest.mark.parametrize("scheme", ["leankv", "leankv-k8v4"])
 def test_smollm2_is_equal(scheme: str, layer: int) -> None:
+    """Tokens of every precision that the scheme has, and a choice of Algorithm 1 for each of three heads."""
+    precisions = {"high", "low"} if scheme == "leankv" else {"high"}
     for phase in machine.PHASES:
         report = machine.run("smollm2-135m", scheme, layer, 192, phase)
+        counted = {name: count for operation in report.operations for name, count in operation.counts.items()}
+
         assert report.differing == 0
+        assert {name for name in ("high", "low") if counted[name]} == precisions
+        assert counted["high"] + counted["low"] == 3 * (193 if phase == "decode" else 192)
+        choices = [count for name, count in counted.items() if name.startswith("choice ")]
+        assert all(choices) and sum(choices) == 3 * (phase == "decode")
