@@ -119,7 +119,7 @@ def main(words: Sequence[str]) -> int:
     """Run what was asked for and print it."""
     arguments = parsed(words)
     say = (lambda line: None) if arguments.json else (lambda line: print(line, flush=True))
-    chosen = [design for design in DESIGNS if not arguments.designs or design.set in arguments.designs.split(",")]
+    chosen = [design for design in DESIGNS if wanted(design, arguments)]
     folders = {design.set: export(design, Path(arguments.out).resolve()) for design in chosen}
     verdicts, held, found = list[Verdict](), list[planted.Held](), list[Caught]()
     beside = list[live.Live]()
@@ -135,7 +135,7 @@ def main(words: Sequence[str]) -> int:
                 for one in planted.held(design, folders[design.set], simulator, folders[design.set].parent):
                     held.append(one)
                     say(shown_held(one))
-        for core in (core for core in cores.CORES if core.design in chosen):
+        for core in (core for core in cores.CORES if wanted(core.design, arguments)):
             for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
                 for one in cores.held(core, simulator, Path(arguments.out).resolve()):
                     held.append(one)
@@ -173,6 +173,11 @@ def main(words: Sequence[str]) -> int:
             )
         )
     return int(passed + right + known < len(verdicts) + len(held) + len(beside) + len(found))
+
+
+def wanted(design: Design, arguments: argparse.Namespace) -> bool:
+    """Whether the command line asks for the golden set of a design."""
+    return not arguments.designs or design.set in arguments.designs.split(",")
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
