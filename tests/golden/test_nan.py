@@ -207,3 +207,21 @@ def test_a_set_and_a_pipe_send_one_nan_only() -> None:
     assert rows.evaluate(unit, config, cases).arrays["in.acc"][:, 0].tolist() == one
     assert rows.evaluate(unit, config, cases, keep_nan=True).arrays["in.acc"][:, 0].tolist() == words
     assert {name: array.tolist() for name, array in sent.items()} == {"a": one, "b": one, "acc": one}
+
+
+def test_signalling_nan_reach_a_unit_with_flags() -> None:
+    """Its sets and pipes keep the bits of every NaN, and each signalling operand raises NV by itself (D-arith-23)."""
+    for name in ("fp16_mac-ieee", "fp16_mac-ieee_separate"):
+        arrays = golden.load(Path("vectors") / name).arrays
+        words = {port: arrays[f"in.{port}"] for port in ("a", "b", "acc")}
+        nan = {port: word & 0x7FFF > 0x7C00 for port, word in words.items()}
+        signals = {port: nan[port] & (word & 0x200 == 0) for port, word in words.items()}
+        for port in words:
+            alone = signals[port] & ~np.any([nan[other] for other in words if other != port], axis=0)
+            assert alone.any() and (arrays["out.fflags"][alone] & 16 != 0).all()
+        quiet = nan["a"] & ~signals["a"] & ~nan["b"] & ~nan["acc"]
+        assert (words["a"][quiet] != 0x7E00).any() and (arrays["out.fflags"][quiet] == 0).all()
+    unit = units.find("fp16_mac")
+    layout = pipe._layouts(unit, unit.configs["ieee"])[0]
+    sent, _ = hexfile.read(b"".join(pipe.stimulus(unit, "ieee", ["edge"], 0)), layout, 5349, "stimulus")
+    assert 0x7D01 in sent["acc"]
