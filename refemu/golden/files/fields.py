@@ -96,7 +96,7 @@ def canonical(codes: np.ndarray, port: Port) -> np.ndarray:
 
 
 def stimulus(codes: np.ndarray, port: Port) -> np.ndarray:
-    """`codes` as sets and pipes send them: with one NaN only, unless the unit tells one NaN from another (D-arith-1)."""
+    """`codes` as sets and pipes send them: with one NaN, unless the unit tells one from another (D-arith-1)."""
     return codes if port.payload else canonical(codes, port)
 
 
