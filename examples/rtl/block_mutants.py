@@ -218,14 +218,10 @@ LEANKV = tuple(
     for bug, old, new in (
         ("the base is not added", "counts[31:0] + base", "counts[31:0]"),
         ("the base is added to every count", "{counts[32*N-1:32], counts[31:0] + base}", "counts + {N{base}}"),
-        ("a level adds the element before", "i - (1 << level)", "i - 1"),
-        ("the last level is missing", "level < LEVELS; level", "level < LEVELS - 1; level"),
-        (
-            "adders of 31 bits",
-            "sums[level + 1][32*i +: 32] = sums[level][32*i +: 32] + ",
-            "sums[level + 1][32*i +: 32] = 32'h7fffffff & sums[level][32*i +: 32] + ",
-        ),
-        ("exclusive sums", "assign inclusive = sums[LEVELS];", "assign inclusive = {sums[LEVELS][32*N-33:0], base};"),
+        ("a level adds the element before", "32*(i - REACH)", "32*(i - 1)"),
+        ("the last level is missing", "inclusive = network[LEVELS].sums", "inclusive = network[LEVELS-1].sums"),
+        ("adders of 31 bits", "sums[32*i +: 32] + network", "sums[32*i +: 31] + network"),
+        ("exclusive sums", "= network[LEVELS].sums", "= {network[LEVELS].sums[32*N-33:0], base}"),
     )
 )
 

@@ -70,10 +70,16 @@ module olive_systolic_4x4 (
     for (g = 0; g < 4; g = g + 1) begin : array_row
       for (h = 0; h < 4; h = h + 1) begin : array_column
         wire [8:0] a, b;
-        if (h == 0) assign a = from_west[g];
-        else assign a = east[4*g + h - 1];
-        if (g == 0) assign b = from_north[h];
-        else assign b = south[4*g + h - 4];
+        if (h == 0) begin : first_column
+          assign a = from_west[g];
+        end else begin : other_column
+          assign a = east[4*g + h - 1];
+        end
+        if (g == 0) begin : first_row
+          assign b = from_north[h];
+        end else begin : other_row
+          assign b = south[4*g + h - 4];
+        end
         systolic_element element (.clk(clk), .clear(rst || takes && bug != KEEPS), .working(working),
           .last(bug == LAST), .saturates(bug == SATURATES), .a(a), .b(b), .east(east[4*g + h]), .south(south[4*g + h]),
           .acc(d[32*(4*g + h) +: 32]), .overflow(overflow[4*g + h]));

@@ -9,19 +9,23 @@ module prefix_sum_core #(
   output wire [32*N-1:0] inclusive
 );
   localparam LEVELS = $clog2(N);
-  wire [32*N-1:0] sums [0:LEVELS];  // in front of each level, and behind the last
-  assign sums[0] = {counts[32*N-1:32], counts[31:0] + base};
-
   genvar level, i;
   generate
-    for (level = 0; level < LEVELS; level = level + 1) begin : network
-      for (i = 0; i < N; i = i + 1) begin : element
-        if (i < (1 << level))
-          assign sums[level + 1][32*i +: 32] = sums[level][32*i +: 32];
-        else
-          assign sums[level + 1][32*i +: 32] = sums[level][32*i +: 32] + sums[level][32*(i - (1 << level)) +: 32];
+    for (level = 0; level <= LEVELS; level = level + 1) begin : network
+      wire [32*N-1:0] sums;  // behind the level
+      if (level == 0) begin : load
+        assign sums = {counts[32*N-1:32], counts[31:0] + base};
+      end else begin : add
+        for (i = 0; i < N; i = i + 1) begin : element
+          localparam REACH = 1 << (level - 1);
+          if (i < REACH) begin : keep
+            assign sums[32*i +: 32] = network[level-1].sums[32*i +: 32];
+          end else begin : sum
+            assign sums[32*i +: 32] = network[level-1].sums[32*i +: 32] + network[level-1].sums[32*(i - REACH) +: 32];
+          end
+        end
       end
     end
   endgenerate
-  assign inclusive = sums[LEVELS];
+  assign inclusive = network[LEVELS].sums;
 endmodule

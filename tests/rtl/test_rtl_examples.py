@@ -95,6 +95,15 @@ def test_design_is_clean_in_verilator(name: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@needs("verilator")
+@pytest.mark.parametrize("core", cores.CORES[-1:], ids=lambda core: core.top)
+def test_a_core_is_clean_in_verilator(core: cores.Core) -> None:
+    words = ["verilator", "--lint-only", "-Wall", "-Wno-DECLFILENAME", "-Wno-UNUSEDSIGNAL", "--top-module", core.top]
+    ran = benches.call([*words, *map(str, core.sources)], benches.HERE)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 CLOCKED = [
     (name, config)
     for name in ("olive_systolic_clocked", "olive_edp_clocked", "mmaovp_clocked", "pe_lane", "orizuru_clocked")
