@@ -84,6 +84,7 @@ rtl:
 	@$(PYTHON) tools/bootstrap.py $(VENV) rtl
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.synthesis
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.foreign.run --out $(OUT)/rtl/foreign
+	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.constrained --out $(OUT)/rtl/constrained
 	@$(BIN)/python -m examples.rtl.run --out $(OUT)/rtl $(RTL)
 
 # GRADES=--check compares the page instead
