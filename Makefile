@@ -41,7 +41,7 @@ test-slow: LIMIT = 3600
 test-slow: SLOW = yes
 test test-long test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@test -z "$$CI" || $(PYTHON) tools/icarus.py || true
+	@test -z "$$CI" || $(PYTHON) tools/programs.py iverilog yosys || true
 	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(OUT)/pycache REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} \
@@ -80,8 +80,11 @@ kernels:
 	@$(BIN)/python -m examples.kernels.run --out $(OUT)/kernels
 
 rtl:
-	@$(PYTHON) tools/icarus.py
+	@$(PYTHON) tools/programs.py iverilog yosys
 	@$(PYTHON) tools/bootstrap.py $(VENV) rtl
+	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.synthesis
+	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.foreign.run --out $(OUT)/rtl/foreign
+	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.constrained --out $(OUT)/rtl/constrained
 	@$(BIN)/python -m examples.rtl.run --out $(OUT)/rtl $(RTL)
 
 # GRADES=--check compares the page instead

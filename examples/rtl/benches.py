@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from refemu import golden, units
 from refemu.golden.rtl import bench as rtl
+from refemu.units import parameters
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -33,22 +34,31 @@ class Design(NamedTuple):
     @property
     def set(self) -> str:
         """Name of its golden set."""
-        return f"{self.unit}-{self.config}"
+        return parameters.set_name(units.find(self.unit), self.config)
 
 
 LANE = ("index_counter_core.v", "pe_lane_counts.v", "pe_lane_float.v", "pe_lane_mac.v", "pe_lane_core.v")
-ARRAY = ("bfp_pe_products.v", "bfp_pe_float.v", "bfp_array_core.v")
+ACCUMULATOR = ("bfp_accumulator.v", "bfp_exponent.v", "bfp_pe_float.v")
+ARRAY = ("bfp_pe_products.v", "bfp_exponent.v", "bfp_pe_float.v", "bfp_array_core.v")
 DESIGNS = (
     Design("ovp_decoder", "int4", ("ovp_decoder.v",)),
+    *(Design("olive_mac", config, ("olive_mac_core.v", f"olive_mac_{config}.v")) for config in ("wrap", "saturate")),
+    Design("olive_edp", "int4_flint4", ("ovp_decoder.v", "olive_edp.v")),
     Design("olive_systolic_clocked", "int4_flint4", ("olive_systolic_clocked.v",)),
     Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
     Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
     Design("orizuru_clocked", "n8", ("orizuru_clocked.v",)),
+    Design("fp16_mac", "paper", ("pe_lane_float.v", "fp16_mac_paper.v")),
+    Design("fp16_mac", "ieee", ("fp16_mac_ieee.v",)),
+    *(Design("concat", config, ("concat_core.v", f"concat_{config}.v")) for config in ("a4", "a3_qk")),
     *(Design("pe_lane", config, (*LANE, f"pe_lane_{config}.v")) for config in ("column", "counter", "integer")),
     Design("index_counter", "w4a4", ("index_counter_core.v", "index_counter_w4a4.v")),
     Design("index_counter", "integer", ("index_counter_core.v", "index_counter_integer.v")),
     Design("bfp_aligner", "paper", ("bfp_aligner.v",)),
-    Design("bfp_pe", "paper", ("bfp_pe.v", "bfp_pe_products.v", "bfp_pe_float.v")),
+    Design("bfp_pe", "paper", ("bfp_pe.v", "bfp_pe_products.v", *ACCUMULATOR)),
+    Design("bfp_accumulator", "paper", ACCUMULATOR),
+    *(Design("fp2half", config, ("fp2half_core.v", f"fp2half_{config}.v")) for config in ("paper", "saturate")),
+    *(Design("prefix_sum", config, ("prefix_sum_core.v", f"prefix_sum_{config}.v")) for config in ("paper", "odd")),
     *(
         Design("bfp_pe_array_clocked", config, (*ARRAY, f"bfp_pe_array_{config}.v"))
         for config in ("by_slot", "overlap", "columns")
@@ -74,7 +84,7 @@ def export(design: Design, out: Path) -> Path:
     """The folder with the golden set of `design` and its benches, as `refemu export rtl` makes it."""
     folder = out / design.set
     folder.mkdir(parents=True, exist_ok=True)
-    golden.generate(folder, units=[design.unit], configs=[design.config], kinds=KINDS, hex=True)
+    golden.generate(folder, units=[f"{design.unit}:{design.config}"], kinds=KINDS, hex=True)
     for name, content in rtl.files(units.find(design.unit), design.config).items():
         if name != f"{design.unit}.v":  # the stub: the device is in this folder
             (folder / name).write_bytes(content)

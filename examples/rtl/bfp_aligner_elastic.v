@@ -19,8 +19,12 @@ module bfp_aligner_elastic (
 );
   localparam DROPS = 1, REPEATS = 2, KEEPS = 3, ORDER = 4, TOO_MANY = 5, DEAD = 6, CHANGES = 7, WITHDRAWS = 8,
              REFUSES = 9, LATE = 10;
+`ifdef SYNTHESIS
+  localparam bug = 0;
+`else
   integer bug;
   initial if (!$value$plusargs("BUG=%d", bug)) bug = 0;
+`endif
 
   reg [103:0] first, second;  // first is offered
   reg [1:0] held = 0;

@@ -13,8 +13,12 @@ module bfp_aligner_pipelined (
   output wire [7:0]   illegal
 );
   localparam LATE = 1, EARLY = 2, UNLIKE = 3, FROZEN = 4, SWAPPED = 5;
+`ifdef SYNTHESIS
+  localparam bug = 0;
+`else
   integer bug;
   initial if (!$value$plusargs("BUG=%d", bug)) bug = 0;
+`endif
 
   reg [171:0] entered;
   reg [103:0] aligned, answer, later, kept;

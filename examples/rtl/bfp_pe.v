@@ -15,40 +15,19 @@ module bfp_pe (
   input  wire [31:0]  b_sign,
   input  wire [4:0]   b_exp,
   input  wire [15:0]  w_scale,
-  output reg  [31:0]  acc,
-  output reg  [2:0]   flags     // sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN
+  output wire [31:0]  acc,
+  output wire [2:0]   flags     // sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN
 );
-  localparam [1:0] M8W4 = 2'd0, M8M8 = 2'd2;
-  localparam [15:0] ONE = 16'h3c00;
   wire [31:0] sign;
   wire [127:0] high, low;
   wire signed [17:0] sum_high, sum_low;
-  wire signed [6:0] power;
-  wire [15:0] half;
-  wire overflow, underflow;
-  wire [31:0] value, total;
+  wire signed [21:0] p;
+  wire [31:0] value;
 
   bfp_operand operand (.mode(mode), .b(b), .b_sign(b_sign), .sign(sign), .high(high), .low(low));
   bfp_sub_pe sub_high (.a_sign(a_sign), .a_mag(a_mag), .b_sign(sign), .b_mag(high), .psum(sum_high));
   bfp_sub_pe sub_low (.a_sign(a_sign), .a_mag(a_mag), .b_sign(sign), .b_mag(low), .psum(sum_low));
-
-  // Nibbles meet as integers, before any conversion (D-harmonia-11).
-  wire signed [21:0] wide_high = {{4{sum_high[17]}}, sum_high};
-  wire signed [21:0] wide_low = {{4{sum_low[17]}}, sum_low};
-  wire signed [21:0] p = mode == M8M8 ? (wide_high <<< 4) + wide_low : wide_high;
-
-  bfp_exponent exponent (.mode(mode), .a_exp(a_exp), .b_exp(b_exp), .power(power));
-  fp16_from_scaled convert (.p(p), .power(power), .half(half), .overflow(overflow), .underflow(underflow));
-  fp16_product scale (.a(half), .b(mode == M8W4 ? w_scale : ONE), .y(value));
-  fp32_add add (.a(clear ? 32'd0 : acc), .b(value), .y(total));
-
-  wire invalid = total[30:0] > 31'h7f800000;
-  always @(posedge clk)
-    if (rst) begin
-      acc <= 32'd0;
-      flags <= 3'd0;
-    end else begin
-      acc <= total;
-      flags <= (clear ? 3'd0 : flags) | {invalid, underflow, overflow};
-    end
+  bfp_accumulator accumulator (
+    .clk(clk), .rst(rst), .mode(mode), .clear(clear), .psum(sum_high), .low(sum_low), .a_exp(a_exp), .b_exp(b_exp),
+    .w_scale(w_scale), .p(p), .value(value), .acc(acc), .flags(flags));
 endmodule

@@ -1,4 +1,4 @@
-// Products of the PE: operands of its sub-PEs, their exact sums, the power of two that counts. [harmonia Fig. 13]
+// Products of the PE: operands of its sub-PEs and their exact sums. [harmonia Fig. 13]
 `timescale 1ns/1ps
 
 // What the 4-bit ports of the sub-PEs read: INT4 as sign and magnitude, 4-bit mantissas, or both nibbles of 8 bits.
@@ -39,22 +39,4 @@ module bfp_sub_pe (
       psum = a_sign[i] ^ b_sign[i] ? psum - {6'd0, product} : psum + {6'd0, product};
     end
   end
-endmodule
-
-// Of the power of two that a partial sum counts: each BFP operand gives max(E, 1) - 14 - mantissa bits, INT4 gives 0.
-module bfp_exponent (
-  input  wire [1:0]        mode,
-  input  wire [4:0]        a_exp,
-  input  wire [4:0]        b_exp,
-  output reg  signed [6:0] power
-);
-  localparam [1:0] M8W4 = 2'd0, M8M4 = 2'd1;
-  wire signed [6:0] a = a_exp == 5'd0 ? 7'sd1 : $signed({2'b00, a_exp});
-  wire signed [6:0] b = b_exp == 5'd0 ? 7'sd1 : $signed({2'b00, b_exp});
-  always @*
-    case (mode)
-      M8W4: power = a - 7'sd22;
-      M8M4: power = a + b - 7'sd40;
-      default: power = a + b - 7'sd44;
-    endcase
 endmodule

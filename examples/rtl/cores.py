@@ -55,6 +55,22 @@ CORES = (
             "answers late by thousands of cycles",
         ),
     ),
+    Core(
+        Design("olive_systolic", "rows=4,cols=4,m=4,n=4,k=6,b=flint4", ("ovp_decoder.v",)),
+        "olive_systolic_4x4",
+        ("VALID=1", "RESET=5"),
+        (
+            "two rows and two columns enter together",
+            "elements of a pair of A enter in the other order",
+            "sums are kept from product to product",
+            "overflow is that of the last step",
+            "answers before the far corner has all its products",
+            "takes a product while it works on one",
+            "illegal pairs of B are not seen",
+            "sums saturate",
+            "a reset leaves the product in work",
+        ),
+    ),
 )
 
 

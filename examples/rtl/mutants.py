@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from examples.rtl import bfp_array_mutants, pe_lane_mutants
+from examples.rtl import bfp_array_mutants, block_mutants, pe_lane_mutants
 
 
 class Mutant(NamedTuple):
@@ -228,11 +228,11 @@ MUTANTS = (
         "field != 5'd0, field != 5'd0 ? x[16*i +: 10] : 10'd0",
     ),
     Mutant("bfp_aligner-paper", "bfp_aligner.v", "infinity and NaN are legal", " || field == 5'd31", ""),
-    Mutant("bfp_pe-paper", "bfp_pe.v", "high nibbles shifted by three", "<<< 4", "<<< 3"),
+    Mutant("bfp_pe-paper", "bfp_accumulator.v", "high nibbles shifted by three", "<<< 4", "<<< 3"),
     Mutant("bfp_pe-paper", "bfp_pe_products.v", "products a bit short", "reg [11:0] product", "reg [10:0] product"),
     Mutant("bfp_pe-paper", "bfp_pe_products.v", "INT4 -8 is 0", "code[3] ? -code", "code[3] ? {1'b0, -code[2:0]}"),
-    Mutant("bfp_pe-paper", "bfp_pe_products.v", "exponent 0 weighs 0", "a_exp == 5'd0 ? 7'sd1 : ", ""),
-    Mutant("bfp_pe-paper", "bfp_pe.v", "flags outlive clear", "(clear ? 3'd0 : flags)", "flags"),
+    Mutant("bfp_pe-paper", "bfp_exponent.v", "exponent 0 weighs 0", "a_exp == 5'd0 ? 7'sd1 : ", ""),
+    Mutant("bfp_pe-paper", "bfp_accumulator.v", "flags outlive clear", "(clear ? 3'd0 : flags)", "flags"),
     Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP16: ties away from zero", "kept[0] && (sticky || kept[1])", "kept[0]"),
     Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP16: overflow saturates", "overflow ? 15'h7c00", "overflow ? 15'h7bff"),
     Mutant("bfp_pe-paper", "bfp_pe_float.v", "FP16: exact subnormals underflow", " && (kept[0] || sticky);", ";"),
@@ -274,6 +274,7 @@ MUTANTS = (
         "place(stop, LONG'(i))",
         "place(start, LONG'(i))",
     ),
+    *(Mutant(*bug) for bug in block_mutants.BUGS),
     *(Mutant(f"pe_lane-{config}", *bug) for config, *bug in pe_lane_mutants.BUGS),
     *(Mutant(f"bfp_pe_array_clocked-{config}", *bug) for config, *bug in bfp_array_mutants.BUGS),
 )

@@ -78,15 +78,16 @@ module orizuru_clocked (
 
   always @(posedge clk)
     if (rst) begin
-      {stage, min, last, first, node, held, p, q} <= 0;
-      {max_index, min_index, outlier_mask, valid} <= 0;
+      {stage, min, last, first, node, held, p, q, valid} <= 0;
+      {max_index, min_index, outlier_mask} <= 0;
       {p_mask, q_mask} <= 16'hffff;
     end else begin
       valid <= 1'b0;
       case (stage)
         IDLE: if (start) begin  // not looked at while an operation is under way (D-arith-19)
           held <= x;
-          {p, q, max_index, min_index, outlier_mask, min, last} <= 0;
+          {p, q, min, last} <= 0;
+          {max_index, min_index, outlier_mask} <= 0;
           {p_mask, q_mask} <= 16'hffff;
           first <= 3'd4;
           stage <= BUILD;

@@ -8,10 +8,13 @@ that is absent does not pass. The benches are those that `refemu export rtl` mak
 import argparse
 import dataclasses
 import json
+import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
 from refemu.golden.compare import dut
 
+T, U = TypeVar("T"), TypeVar("U")
 TOGETHER = 20  #: bugs in one build of Verilator
 
 
@@ -119,41 +123,43 @@ def main(words: Sequence[str]) -> int:
     """Run what was asked for and print it."""
     arguments = parsed(words)
     say = (lambda line: None) if arguments.json else (lambda line: print(line, flush=True))
-    chosen = [design for design in DESIGNS if not arguments.designs or design.set in arguments.designs.split(",")]
+    chosen = [design for design in DESIGNS if wanted(design, arguments)]
     folders = {design.set: export(design, Path(arguments.out).resolve()) for design in chosen}
     verdicts, held, found = list[Verdict](), list[planted.Held](), list[Caught]()
     beside = list[live.Live]()
     say(f"{'golden set':36}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
-    for design in chosen:
-        for simulator in arguments.simulators.split(","):
-            verdicts.append(bench(design, folders[design.set], simulator))
-            say(shown(verdicts[-1]))
+    simulators = arguments.simulators.split(",")
+    for benches in side_by_side(lambda design: [bench(design, folders[design.set], one) for one in simulators], chosen):
+        verdicts += benches
+        for verdict in benches:
+            say(shown(verdict))
     if arguments.mutants:
         say(f"\n{'golden set':36}{'simulator':18}{'held':9}what no bench may pass, or a device without a fault")
-        for design in chosen:
-            for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
-                for one in planted.held(design, folders[design.set], simulator, folders[design.set].parent):
-                    held.append(one)
-                    say(shown_held(one))
-        for core in (core for core in cores.CORES if core.design in chosen):
-            for simulator in (one for one in arguments.simulators.split(",") if not absent(one)):
-                for one in cores.held(core, simulator, Path(arguments.out).resolve()):
-                    held.append(one)
-                    say(shown_held(one))
+        present = [simulator for simulator in simulators if not absent(simulator)]
+        for some in side_by_side(lambda design: _planted(design, folders[design.set], present), chosen):
+            held += some
+            for one in some:
+                say(shown_held(one))
+        around = [core for core in cores.CORES if wanted(core.design, arguments)]
+        for some in side_by_side(lambda core: _cores(core, Path(arguments.out).resolve(), present), around):
+            held += some
+            for one in some:
+                say(shown_held(one))
     plain = next((name for name in ("icarus", "verilator") if name in arguments.simulators and not absent(name)), "")
     if arguments.mutants and plain:
         say(f"\n{'golden set':36}{'injected bug':52}{'first row':16}rows that differ, by kind of case; in {plain}")
-        for design in chosen:
-            own = [mutant for mutant in MUTANTS if mutant.design == design.set]
-            for one_bug in all_caught(design, own, folders[design.set], plain):
-                found.append(one_bug)
+        own = {design: [mutant for mutant in MUTANTS if mutant.design == design.set] for design in chosen}
+        for bugs_seen in side_by_side(lambda one: list(all_caught(one, own[one], folders[one.set], plain)), chosen):
+            found += bugs_seen
+            for one_bug in bugs_seen:
                 say(shown_mutant(one_bug))
     if arguments.mutants and "verilator" in arguments.simulators.split(",") and not absent("verilator"):
         say(f"\n{'golden set':36}{'held':9}drawn transactions in Verilator, beside a live predictor")
-        for design in (design for design in chosen if design.set in live.SETS):
-            for one in live.held(design, folders[design.set].parent / "live" / design.set):
-                beside.append(one)
-                say(live.shown(one))
+        driven = [design for design in chosen if design.set in live.SETS]
+        for seen in side_by_side(lambda one: list(live.held(one, folders[one.set].parent / "live" / one.set)), driven):
+            beside += seen
+            for transaction in seen:
+                say(live.shown(transaction))
     passed, known = sum(one.verdict == "pass" for one in verdicts), sum(one.caught for one in found)
     right = sum(one.right for one in [*held, *beside])
     say(
@@ -173,6 +179,27 @@ def main(words: Sequence[str]) -> int:
             )
         )
     return int(passed + right + known < len(verdicts) + len(held) + len(beside) + len(found))
+
+
+def side_by_side(run: Callable[[T], list[U]], items: Sequence[T]) -> Iterator[list[U]]:
+    """What `run` gives for each item, in order; as many run at once as there are cores. One folder is of one item."""
+    with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(run, items)
+
+
+def _planted(design: Design, folder: Path, simulators: Sequence[str]) -> list[planted.Held]:
+    """What no bench may pass, of one design in every simulator."""
+    return [one for name in simulators for one in planted.held(design, folder, name, folder.parent)]
+
+
+def _cores(core: cores.Core, out: Path, simulators: Sequence[str]) -> list[planted.Held]:
+    """A core with a pipeline or a handshake and its bugs, in every simulator."""
+    return [one for name in simulators for one in cores.held(core, name, out)]
+
+
+def wanted(design: Design, arguments: argparse.Namespace) -> bool:
+    """Whether the command line asks for the golden set of a design."""
+    return not arguments.designs or design.set in arguments.designs.split(",")
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:

@@ -28,6 +28,7 @@ class Port:
     meaning: str = ""  #: one line for people
     least: int | None = None  #: smallest value of a lane that is admitted, if that is not what the bits say
     most: int | None = None  #: largest one
+    payload: bool = False  #: a NaN keeps its bits in stimuli, as where a signalling one counts; else there is one NaN
 
     def __post_init__(self) -> None:
         plain_fields(self)

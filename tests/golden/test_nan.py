@@ -76,13 +76,13 @@ def test_floats_take_any_nan_and_the_verdict_says_so(
     assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 0
     lacking, verdict = capsys.readouterr().out.splitlines()
     assert lacking == "not compared, the answer lacks them: st.product"
-    assert verdict == f"fp16_mac-paper: 3781 rows equal in out.y, out.overflow{REMARK}out.y"
+    assert verdict == f"fp16_mac-paper: 3941 rows equal in out.y, out.overflow{REMARK}out.y"
     assert golden.diff(SET, tmp_path / "floats.npz").any_nan == ("out.y",)
 
     answers["out.y"][7] ^= 1
     np.savez(tmp_path / "floats.npz", **as_floats(answers))
     assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 1
-    assert f"1 of 3781 rows differ: out.y in 1{REMARK}out.y\n" in capsys.readouterr().out
+    assert f"1 of 3941 rows differ: out.y in 1{REMARK}out.y\n" in capsys.readouterr().out
     assert main(["diff", str(SET), str(tmp_path / "floats.npz"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["any_nan"] == ["out.y"]
 
@@ -90,7 +90,7 @@ def test_floats_take_any_nan_and_the_verdict_says_so(
 def test_diff_on_the_command_line(mac: sets.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = FILES["npz"](mac, other_nan(mac)[0], tmp_path)
     assert main(["diff", str(SET), str(path)]) == 1
-    assert "525 of 3781 rows differ: out.y in 525\n" in capsys.readouterr().out
+    assert "525 of 3941 rows differ: out.y in 525\n" in capsys.readouterr().out
     assert main(["diff", str(SET), str(path), "--any-nan"]) == 0
     assert capsys.readouterr().out.endswith(f"out.y, out.overflow{REMARK}out.y\n")
     assert main(["diff", str(SET), str(path), "--any-nan", "--json"]) == 0
@@ -114,10 +114,10 @@ def stream(mac: sets.Golden) -> io.BytesIO:
 
 def test_pipe(mac: sets.Golden) -> None:
     unit = units.find("fp16_mac")
-    strict, loose = (pipe.check(unit, "paper", stream(mac), 3781, any_nan) for any_nan in (False, True))
+    strict, loose = (pipe.check(unit, "paper", stream(mac), 3941, any_nan) for any_nan in (False, True))
 
-    assert (strict.rows, strict.rows_differ, strict.any_nan) == (3781, 525, ())
-    assert (loose.rows, loose.rows_differ, loose.first, loose.any_nan) == (3781, 0, None, ("y",))
+    assert (strict.rows, strict.rows_differ, strict.any_nan) == (3941, 525, ())
+    assert (loose.rows, loose.rows_differ, loose.first, loose.any_nan) == (3941, 0, None, ("y",))
     assert asdict(loose)["any_nan"] == ("y",)
 
 
@@ -126,10 +126,10 @@ def test_pipe_on_the_command_line(
 ) -> None:
     def check(*words: str) -> tuple[int, str]:
         monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": stream(mac)}))
-        return main(["check", "--stdin", "--unit", "fp16_mac", "--rows", "3781", *words]), capsys.readouterr().out
+        return main(["check", "--stdin", "--unit", "fp16_mac", "--rows", "3941", *words]), capsys.readouterr().out
 
-    assert check()[1].startswith("FAIL 525 of 3781 rows differ from fp16_mac-paper\n")
-    assert check("--any-nan") == (0, f"PASS 3781{REMARK}y\n")
+    assert check()[1].startswith("FAIL 525 of 3941 rows differ from fp16_mac-paper\n")
+    assert check("--any-nan") == (0, f"PASS 3941{REMARK}y\n")
     assert check("--any-nan", "--config", "fma")[1].splitlines()[0].endswith(f"differ from fp16_mac-fma{REMARK}y")
     assert main(["check", str(SET), "--any-nan"]) == 2
     assert "--any-nan goes with --stdin" in capsys.readouterr().err
@@ -207,3 +207,21 @@ def test_a_set_and_a_pipe_send_one_nan_only() -> None:
     assert rows.evaluate(unit, config, cases).arrays["in.acc"][:, 0].tolist() == one
     assert rows.evaluate(unit, config, cases, keep_nan=True).arrays["in.acc"][:, 0].tolist() == words
     assert {name: array.tolist() for name, array in sent.items()} == {"a": one, "b": one, "acc": one}
+
+
+def test_signalling_nan_reach_a_unit_with_flags() -> None:
+    """Its sets and pipes keep the bits of every NaN, and each signalling operand raises NV by itself (D-arith-23)."""
+    for name in ("fp16_mac-ieee", "fp16_mac-ieee_separate"):
+        arrays = golden.load(Path("vectors") / name).arrays
+        words = {port: arrays[f"in.{port}"] for port in ("a", "b", "acc")}
+        nan = {port: word & 0x7FFF > 0x7C00 for port, word in words.items()}
+        signals = {port: nan[port] & (word & 0x200 == 0) for port, word in words.items()}
+        for port in words:
+            alone = signals[port] & ~np.any([nan[other] for other in words if other != port], axis=0)
+            assert alone.any() and (arrays["out.fflags"][alone] & 16 != 0).all()
+        quiet = nan["a"] & ~signals["a"] & ~nan["b"] & ~nan["acc"]
+        assert (words["a"][quiet] != 0x7E00).any() and (arrays["out.fflags"][quiet] == 0).all()
+    unit = units.find("fp16_mac")
+    layout = pipe._layouts(unit, unit.configs["ieee"])[0]
+    sent, _ = hexfile.read(b"".join(pipe.stimulus(unit, "ieee", ["edge"], 0)), layout, 6149, "stimulus")
+    assert 0x7D01 in sent["acc"]

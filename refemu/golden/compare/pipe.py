@@ -108,7 +108,7 @@ def _words(unit: AnyUnit, config: Config, cases: Cases) -> dict[str, np.ndarray]
     arrays = {}
     for port in unit.ports(config).inputs:
         codes = fields.encode(cases.inputs[port.name], port, f"{unit.name}.{port.name}")
-        arrays[port.name] = fields.canonical(codes, port)
+        arrays[port.name] = fields.stimulus(codes, port)
     if unit.timing != "event":
         return arrays
     count, rows = next(iter(arrays.values())).shape[:2]

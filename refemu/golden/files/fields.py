@@ -95,6 +95,11 @@ def canonical(codes: np.ndarray, port: Port) -> np.ndarray:
     return np.where(strange, codes.dtype.type(_FLOATS[port.kind][2]), codes) if strange.any() else codes
 
 
+def stimulus(codes: np.ndarray, port: Port) -> np.ndarray:
+    """`codes` as sets and pipes send them: with one NaN, unless the unit tells one from another (D-arith-1)."""
+    return codes if port.payload else canonical(codes, port)
+
+
 def decode(codes: np.ndarray, port: Port) -> np.ndarray:
     """Values of bit patterns as the unit takes them: int64 for signed ports, else the unsigned codes themselves."""
     if not port.signed:

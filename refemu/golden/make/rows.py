@@ -81,7 +81,7 @@ def evaluate(
 
     device: with other decisions, that gives the answers in place of the unit; `config` is then its configuration.
     twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
-    keep_nan: whether a NaN of the stimulus keeps its bits; in sets there is one NaN only (D-arith-1).
+    keep_nan: whether a NaN of the stimulus keeps its bits; in sets most ports have one NaN only (D-arith-1).
     """
     ports = unit.ports(config)
     thing = f"{unit.name}: {cases.kind} cases ({cases.why})"
@@ -89,7 +89,7 @@ def evaluate(
     stimulus = {}
     for port in ports.inputs:
         codes = fields.encode(cases.inputs[port.name], port, f"{thing}: {port.name}")
-        stimulus[port.name] = _rows(unit, codes if keep_nan else fields.canonical(codes, port), port)
+        stimulus[port.name] = _rows(unit, codes if keep_nan else fields.stimulus(codes, port), port)
     shape = _common_shape(stimulus, thing)
     inputs = {port.name: _unrowed(unit, fields.decode(stimulus[port.name], port)) for port in ports.inputs}
     compiled = shape[0] * shape[1] >= twin_from

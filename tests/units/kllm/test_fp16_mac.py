@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from refemu import golden
 from refemu.arith import dot
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.kllm import fp16_mac
@@ -47,6 +49,19 @@ def test_one_and_two_roundings_differ(run: Any) -> None:
     twice, once = (int(run(0x3C01, 0x3C01, 0xBC02, rounding=name).y) for name in ("fp16", "fp16_fma"))
 
     assert (twice, once) == (0x0000, 0x0010)
+
+
+@pytest.mark.parametrize("config", ["fma", "ieee"])
+def test_an_addend_far_below_a_tie_decides_it_in_the_golden_set(config: str) -> None:
+    """A core whose adder drops the bits below its window rounds the tie alone, in both directions."""
+    arrays = golden.load(Path("vectors") / f"fp16_mac-{config}").arrays
+    nearest = arrays["in.rm"] == 0 if config == "ieee" else np.full(len(arrays["in.a"]), True)
+    a, b, acc = (arrays[f"in.{port}"].view(np.float16).astype(np.float64) for port in ("a", "b", "acc"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        far = nearest & (acc != 0) & (np.abs(acc) * 2.0**32 < np.abs(a * b)) & (np.abs(a * b) < LIMIT)
+    decided = far & (arrays["out.y"] != arrays["st.product"])
+    for sign in (0, 0x8000):
+        assert (decided & (arrays["in.acc"] & 0x8000 == sign)).any()
 
 
 def ieee_overflow(a: int, b: int, acc: int, rounding: str) -> bool:

@@ -15,6 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
 SIGNALLING, PAYLOAD = 0x7D01, 0xFE55  #: NaN that signals; quiet NaN with a payload and a sign
+FAR_BELOW = "a product half way between two numbers, and an addend up to 40 places below it, of either sign"
 CODES = 5  #: directions that the port `rm` takes
 Inputs = dict[str, np.ndarray]
 
@@ -32,6 +33,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, why, _once_or_twice(), "D-kllm-3")
         why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
         yield Cases(kind, why, _grid(SPECIAL, SPECIAL, SPECIAL))
+        yield Cases(kind, FAR_BELOW, _far_below(), "D-kllm-3")
     if kind == "random":
         drawn = random_inputs("fp16_mac", ports, (1024,), seed)
         yield Cases(kind, "uniform words", drawn)
@@ -61,6 +63,7 @@ def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
         special = [*SPECIAL, SIGNALLING, PAYLOAD]
         yield Cases(kind, why, _in_turn(codes, _grid(special, special, special)))
+        yield Cases(kind, FAR_BELOW, _in_each(codes, _far_below()), "D-kllm-3")
     if kind == "random":
         drawn = random_inputs("fp16_mac", ports, (1024,), seed)
         yield Cases(kind, "uniform words", drawn)
@@ -80,6 +83,12 @@ def _reduction() -> Inputs:
 
 def _once_or_twice() -> Inputs:
     return columns(a=[0x3C01, 0x39C0], b=[0x3C01, 0xC3FE], acc=[0xBC02, 0x07FE])
+
+
+def _far_below() -> Inputs:
+    """3 * 1.0009765625 and 3 * 1.0029296875 times 1 to 2**13: ties, whose last bits are odd and even."""
+    factors = [0x4200, 0x4E00, 0x5E00, 0x6A00, 0x7600]
+    return _negated(_grid([0x3C01, 0x3C03], factors, [0x0001, 0x8001, 0x0400, 0x8400, 0x1400, 0x9400, 0x2800, 0xA800]))
 
 
 def _grid(*words: Sequence[int]) -> Inputs:

@@ -8,7 +8,7 @@ D-arith-23 (`ieee_flags`), D-arith-24 (`tininess`), D-arith-25 (`inf_zero_nan`),
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from refemu.arith.checks import Refused, require_bool, require_choice
@@ -243,6 +243,7 @@ INPUTS = tuple(
         ("acc", "what the product is added to"),
     )
 )
+SIGNALLING = tuple(replace(port, payload=True) for port in INPUTS)  #: of a unit with flags: a signalling NaN raises NV
 RM = Port("rm", 3, most=len(DIRECTIONS) - 1, meaning="direction in RISC-V's code: RNE, RTZ, RDN, RUP, RMM")
 Y = Port("y", 16, encoding="f16", meaning="acc + a * b")
 OVERFLOW = Port("overflow", 1, meaning="finite operands, but y is not")
@@ -253,9 +254,11 @@ PRODUCT = Port("product", 16, encoding="f16", meaning="a * b rounded; the fused 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Ports of one configuration."""
     dynamic = config.get("direction", "half_even") == DYNAMIC
+    flags = config.get("ieee_flags", False)
+    operands = SIGNALLING if flags else INPUTS
     return Ports(
-        inputs=(*INPUTS, RM) if dynamic else INPUTS,
-        outputs=(Y, FFLAGS if config.get("ieee_flags", False) else OVERFLOW),
+        inputs=(*operands, RM) if dynamic else operands,
+        outputs=(Y, FFLAGS if flags else OVERFLOW),
         state=(PRODUCT,),
     )
 

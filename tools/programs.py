@@ -1,0 +1,65 @@
+"""Install programs of other people by apt where they are missing; standard library only.
+
+    python tools/programs.py iverilog yosys
+
+Exit code 0 if all are there at the end. Otherwise says what to do.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+#: program, which is its package's name too -> name for people, and where others get it
+KNOWN = {
+    "iverilog": (
+        "Icarus Verilog",
+        "macOS: brew install icarus-verilog   others: https://steveicarus.github.io/iverilog",
+    ),
+    "yosys": ("yosys", "macOS: brew install yosys   others: https://yosyshq.net/yosys"),
+}
+
+
+def main(programs: Sequence[str]) -> None:
+    missing = [name for name in programs if not shutil.which(name)]
+    if missing:
+        install(missing)
+    missing = [name for name in missing if not shutil.which(name)]
+    if missing:
+        lines = [
+            f"refemu: no {KNOWN[name][0]}, and apt-get could not install it\n"
+            f"        Debian, Ubuntu: apt-get install {name}   {KNOWN[name][1]}"
+            for name in missing
+        ]
+        sys.exit("\n".join(lines))
+
+
+def install(packages: list[str]) -> None:
+    """Install packages where there is an apt-get and the right to call it."""
+    root = [] if hasattr(os, "geteuid") and os.geteuid() == 0 else ["sudo", "-n"]
+    if not shutil.which("apt-get") or (root and not shutil.which("sudo")):
+        return
+    print(f"installing {' and '.join(KNOWN[name][0] for name in packages)} (apt-get)", flush=True)
+    words = [
+        *root,
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "install",
+        "-y",
+        "-q",
+        "--no-install-recommends",
+    ]
+    if not runs([*words, *packages]):
+        runs([*root, "apt-get", "update", "-q"])  # a fresh machine has no lists
+        runs([*words, *packages])
+
+
+def runs(command: list[str]) -> bool:
+    """Whether `command` succeeds."""
+    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
