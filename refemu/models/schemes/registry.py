@@ -1,11 +1,12 @@
 """Schemes by name: assignment of a paper's units to the parts of the transformer.
 
-`parse("olive-4:low=80,types=int")` is the configuration `olive-4` with two fields changed, `parse("olive-4+leankv-k8v4")`
-the linear layers of one and the attention of another; `text` writes both back.
+`parse("olive-4:low=80,types=int")` is the configuration `olive-4` with two fields changed, and
+`parse("olive-4+leankv-k8v4")` the linear layers of one and the attention of another; `text` writes both back.
 """
 
 import dataclasses
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType
@@ -47,6 +48,11 @@ def _part(piece: grammar.Piece) -> Part:
         raise Refused(f"mix: {piece.place}: {error}") from None
 
 
+def compose(parts: Sequence[tuple[Scheme, Sequence[int] | None]]) -> Mix:
+    """The mix of schemes and the blocks of each, None for those without; the last one is the attention."""
+    return Mix(tuple(Part(scheme, None if blocks is None else tuple(blocks)) for scheme, blocks in parts))
+
+
 def find(scheme: "str | Scheme") -> Scheme:
     """The configuration of a text, or the configuration itself.
 
@@ -86,10 +92,17 @@ def machine(config: Scheme) -> Any:
 
 def costs(config: Scheme) -> Any:
     """The function that gives the cost of a call on the scheme's machine; refuses a scheme without one."""
+    for number, part in enumerate(config.parts if isinstance(config, Mix) else (), start=1):
+        if not hasattr(part.scheme, "part_costed_by"):
+            why = getattr(part.scheme, "part_cost", "no machine computes it")
+            raise Refused(f"cost: a part needs a cost of its own, got part {number}, {part.text!r}: {why}")
     return _of_machine(config, "costed_by")
 
 
 def _of_machine(config: Scheme, attribute: str) -> Any:
+    if isinstance(config, Mix) and not hasattr(config, attribute):
+        alone = ", ".join(part.text for part in config.parts)
+        raise Refused(f"machine: a block of one scheme is needed, got the mix {config.text}; its parts are {alone}")
     if not hasattr(config, attribute):
         ready = ", ".join(known for known, scheme in SCHEMES.items() if hasattr(scheme, attribute))
         raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
@@ -128,12 +141,13 @@ def text(scheme: Scheme) -> str:
 
 
 def describe() -> list[dict[str, Any]]:
-    """One row per registered scheme: name, paper, and its parameters as `parse` takes them."""
+    """One row per registered scheme: name, paper, its halves in a mix, and its parameters as `parse` takes them."""
     rows = []
+    scheme: Any
     for known, scheme in SCHEMES.items():
         fields = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
         values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
-        rows.append({"name": known, "paper": scheme.paper, "parameters": values})
+        rows.append({"name": known, "paper": scheme.paper, "halves": " ".join(scheme.halves), "parameters": values})
     return rows
 
 

@@ -83,4 +83,3 @@ def changed(model: Model, what: bytes, change: Callable[[str, np.ndarray], np.nd
     """The model with changed weights. what: tells this change from others; the sha256 is of the old one and this."""
     sha256 = hashlib.sha256(model.sha256.encode() + b"|" + what).hexdigest()
     return dataclasses.replace(model, weights=Changed(model.weights, change), sha256=sha256)
-

@@ -17,6 +17,7 @@ class Fp16Config:
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     part_by: ClassVar[str] = "refemu.models.schemes.fp16.prepare:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.fp16.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {"linear": frozenset({"acc"}), "outer": frozenset({"residual"})}
 

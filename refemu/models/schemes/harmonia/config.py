@@ -36,6 +36,7 @@ class HarmoniaConfig:
     costed_by: ClassVar[str] = "refemu.models.schemes.harmonia.cost:costs"
     every_decoder: ClassVar[bool] = True
     part_by: ClassVar[str] = "refemu.models.schemes.harmonia.prepare:part"
+    part_cost: ClassVar[str] = "Harmonia's accelerator computes K and V into its cache, so its halves have none"
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {
         "linear": frozenset({"weights", "product", "scale_per", "zero_point", "bias_add"}),

@@ -25,7 +25,9 @@ def prepare(config: HarmoniaConfig, model: Model, backend: Backend, calibration:
     return Harmonia(model, config, backend, progress, smoothing)
 
 
-def part(config: HarmoniaConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> Any:
+def part(
+    config: HarmoniaConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> Any:
     """Prepare a part of a mix: its attention with factors as above, its linear layers with none of their own.
 
     The factors of the attention are in the weights that linear parts get (D-mix-2). behind: not used.

@@ -65,8 +65,8 @@ def calibrate(
 ) -> list[Calibration]:
     """One calibration per configuration, from one run over the windows of the first.
 
-    tokens: token ids; None stands for the shipped calibration text. behind: as for `obtain`. Refuses an empty list, and a model with layers
-    that the schemes do not compute.
+    tokens: token ids; None stands for the shipped calibration text. behind: as for `obtain`. Refuses an empty list, and
+    a model with layers that the schemes do not compute.
     """
     for config in configs:
         require_layers(config, model)

@@ -39,6 +39,7 @@ class KllmConfig:
     costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
     every_decoder: ClassVar[bool] = True
     part_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {
         "linear": frozenset({"weight_bits", "gamma", "norm", "function_table", "weight_sensitivity"}),

@@ -73,6 +73,7 @@ class LeanKvConfig:
     every_decoder: ClassVar[bool] = True
     two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
     part_by: ClassVar[str] = "refemu.models.schemes.leankv.layers:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.leankv.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("attention",)
     other_half: ClassVar[str] = "LeanKV's linear layers are those of fp16: put fp16 there"
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {}

@@ -135,6 +135,8 @@ def prepare(config: LeanKvConfig, model: Model, backend: Backend, calibration: A
     return LeanKv(model, config, backend, progress)
 
 
-def part(config: LeanKvConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> LeanKv:
+def part(
+    config: LeanKvConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> LeanKv:
     """Prepare the attention of a mix. calibration, behind: not used."""
     return LeanKv(model, config, backend, progress)

@@ -1,8 +1,7 @@
 """The configuration of a mix: its parts, and the rules that they must keep."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from refemu.arith.checks import Refused, require_int
 from refemu.models.schemes import single
@@ -40,11 +39,18 @@ class Mix:
     paper: ClassVar[str] = "docs/models.md"
     prepared_by: ClassVar[str] = "refemu.models.schemes.mix.prepare:prepare"
     tapped_by: ClassVar[str] = "refemu.models.schemes.mix.taps:tapped"
+    costed_by: ClassVar[str] = "refemu.models.schemes.mix.cost:costs"
 
     parts: tuple[Part, ...]  #: the linear ones, then the attention
 
     def __post_init__(self) -> None:
-        rules.check(self.parts, [f"part {number}" for number in range(1, len(self.parts) + 1)])
+        for number, part in enumerate(self.parts, start=1):
+            if not hasattr(part.scheme, "halves"):
+                kind = type(part.scheme).__name__
+                raise Refused(
+                    f"mix: a scheme whose halves can be computed apart is needed, got {kind} in part {number}"
+                )
+        rules.check(self.parts, [f"part {number}, {part.text!r}" for number, part in enumerate(self.parts, start=1)])
 
     @property
     def text(self) -> str:
@@ -79,13 +85,8 @@ class Mix:
         if part.layers is not None:
             for block in part.layers:
                 if block >= blocks:
-                    number = self.parts.index(part) + 1
-                    raise Refused(f"mix {self.text}: part {number}, {part.text!r}: layer must be in [0, {blocks - 1}], got {block}")
+                    where = f"mix {self.text}: part {self.parts.index(part) + 1}, {part.text!r}"
+                    raise Refused(f"{where}: layer must be in [0, {blocks - 1}], got {block}")
             return part.layers
         named = {block for other in self.linear for block in other.layers or ()}
         return tuple(block for block in range(blocks) if block not in named)
-
-
-def compose(parts: Sequence[tuple[Scheme, Any]]) -> Mix:
-    """The mix of schemes and their layers, None for those without."""
-    return Mix(tuple(Part(scheme, None if layers is None else tuple(layers)) for scheme, layers in parts))

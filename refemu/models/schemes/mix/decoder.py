@@ -93,9 +93,11 @@ class Mixed:
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """Attention by the last part."""
-        if layer in self._plain_queries:
-            q = self.backend.round16(q * self._scale)
-        return np.asarray(self.attention_part.attention(layer, q, cache, watch))
+        return np.asarray(self.attention_part.attention(layer, self.queries(layer, q), cache, watch))
+
+    def queries(self, layer: int, q: np.ndarray) -> np.ndarray:
+        """Queries as the attention reads them: times 1 / sqrt(head_dim) where that is due, rounded to fp16."""
+        return self.backend.round16(q * self._scale) if layer in self._plain_queries else q
 
 
 def scales_queries(part: Any) -> bool:

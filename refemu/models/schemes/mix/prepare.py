@@ -61,9 +61,7 @@ def _share(model: Model, **options: Any) -> Share:
     return Share(**{field.name: getattr(model, field.name) for field in dataclasses.fields(Model)}, **options)
 
 
-def _part(
-    part: Part, share: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any = None
-) -> Any:
+def _part(part: Part, share: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any = None) -> Any:
     """Call the function that prepares a part."""
     function = registry.named(part.scheme, "part_by")
     return function(part.scheme, share, backend, calibration, progress, behind)

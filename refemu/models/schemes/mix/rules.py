@@ -39,7 +39,7 @@ def _layers(parts: Sequence[Any], places: Sequence[str]) -> None:
         raise Refused(f"mix: the last part computes the attention of all blocks and takes no @, got {places[-1]}")
     without = [place for part, place in zip(linear, places, strict=False) if part.layers is None]
     if len(without) != 1:
-        got = " and ".join(without) or "an @ behind each"
+        got = " and ".join(without or places[:-1])
         raise Refused(f"mix: exactly one linear part must be without @, got {got}")
     taken: dict[int, str] = {}
     for part, place in zip(linear, places, strict=False):

@@ -33,6 +33,7 @@ class OliveConfig:
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     part_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.olive.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
     other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {}

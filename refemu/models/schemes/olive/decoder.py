@@ -51,7 +51,8 @@ class Olive(OliveLayers, Fp16):
 
     def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
         """As in scheme `fp16` unless it is quantized; never rounded to fp16."""
-        return self.outputs(self._head, x, watch)
+        (part,) = self.head_parts()
+        return self.outputs(part, x, watch)
 
     def settle(self, model: Share, source: Any, runner: Prepared) -> None:
         """`calibrate` as a part of the mix `runner`. source: token ids, or None."""
@@ -116,7 +117,9 @@ def prepare(
     return wider or prepared
 
 
-def part(config: OliveConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> Olive:
+def part(
+    config: OliveConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> Olive:
     """Search and encode the weights of a part of a mix; its inputs are frozen by `calibrate`, in a run of the mix.
 
     calibration, behind: not used.

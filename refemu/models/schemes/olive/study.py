@@ -119,5 +119,5 @@ def prepare(
 def part(
     config: OliveStudyConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
 ) -> OliveStudy:
-    """Change the weights of a part of a mix; `calibrate` finds its inputs' thresholds. calibration, behind: not used."""
+    """Change the weights of a part of a mix; `settle` finds its inputs' thresholds. calibration, behind: not used."""
     return OliveStudy(model, config, backend, progress)
