@@ -145,7 +145,7 @@ def describe() -> list[dict[str, Any]]:
     rows = []
     scheme: Any
     for known, scheme in SCHEMES.items():
-        fields = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
+        fields = [field.name for field in dataclasses.fields(scheme)]
         values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
         rows.append({"name": known, "paper": scheme.paper, "halves": " ".join(scheme.halves), "parameters": values})
     return rows
