@@ -29,7 +29,7 @@ def part(config: KllmConfig, model: Share, backend: Backend, calibration: Any, p
     """Prepare a part of a mix: calibrate what it encodes, then encode its weights.
 
     behind: attention of the mix, which the linear parts calibrate behind, unless it is KLLM's, which calibrates with
-    them on scheme `fp16` (D-mix-2).
+    them on scheme `fp16` (D-mix-1).
     """
     if config.quantizer == "rtn":
         return KllmRtn(model, config, backend, progress)

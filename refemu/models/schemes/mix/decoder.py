@@ -1,6 +1,7 @@
 """A decoder whose linear layers and attention are computed by parts, each prepared by a scheme of its own.
 
-Embedding, residual sums, the last norm and the output matrix are those of the linear part without layers of its own.
+Embedding, residual sums, the last norm and the output matrix are those of the linear part without layers of its own
+(D-mix-4).
 Queries get 1 / sqrt(head_dim) in front of an attention that does not multiply scores by it, where no linear part has
 put it into its weights (D-mix-3).
 """

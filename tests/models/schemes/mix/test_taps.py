@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from refemu import golden, models
+from refemu.golden.files import manifest
 from refemu.golden.make import model_cases
 from refemu.models import schemes
 from refemu.units.unit import Cases
@@ -86,7 +87,7 @@ def test_sets_of_a_mix_regenerate(tmp_path: Path) -> None:
     report = golden.check(tmp_path)
 
     assert found["scheme"] == schemes.text(schemes.parse(scheme))
-    assert found["scheme_config"] == schemes.parameters(schemes.parse(scheme))
+    assert found["scheme_config"] == manifest.plain(schemes.parameters(schemes.parse(scheme)))
     assert {one["unit"] for one in manifests} == set(chosen)
     assert report.equal and {entry.how for entry in report.sets} == {"regenerated"}
     assert schemes.parse(found["scheme"]) == schemes.parse(scheme)
