@@ -66,7 +66,7 @@ class Fp16(Fp16Layers):
         return self.backend.attention(q, cache.keys, cache.values, self._scale, start).reshape(len(q), -1)
 
     def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Attention of a prompt that nothing follows, (tokens, heads, head_dim) each: (tokens, heads * head_dim)."""
+        """Attention of a prompt that nothing follows, of (tokens, heads, head_dim); (tokens, heads * head_dim)."""
         cache = self.cache(layer)
         cache.append(k, v)
         return self.attention(layer, q, cache, Watch())

@@ -35,5 +35,5 @@ def part(config: KllmConfig, model: Share, backend: Backend, calibration: Any, p
         return KllmRtn(model, config, backend, progress)
     config.require_gains(model)
     attention = None if isinstance(behind, Kllm | KllmRtn) else behind
-    found = calibrate.obtain(model, config, backend, calibration, progress, attention)
-    return Kllm(model, config, backend, progress, found)
+    trained = calibrate.obtain(model, config, backend, calibration, progress, attention)
+    return Kllm(model, config, backend, progress, trained)

@@ -62,12 +62,12 @@ def split(text: str, names: Collection[str]) -> list[Piece]:
 
 def _pluses(text: str) -> list[tuple[int, int]]:
     """Place of every plus, and how many brackets are open there."""
-    depth, found = 0, []
+    depth, places = 0, []
     for place, letter in enumerate(text):
         depth += _STEPS.get(letter, 0)
         if letter == "+":
-            found.append((place, depth))
-    return found
+            places.append((place, depth))
+    return places
 
 
 def read_layers(text: str, thing: str) -> tuple[int, ...]:
