@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from refemu.arith.checks import Refused
 
 DIGITS = 4  #: of the number of a block, at most
-MOST = 10**DIGITS  #: blocks
+MOST = 10_000  #: blocks, those that the digits number
 _BLOCKS = re.compile(rf"(\d{{1,{DIGITS}}})(?:-(\d{{1,{DIGITS}}}))?")
 _STEPS = {"[": 1, "]": -1}
 
