@@ -7,6 +7,7 @@ from typing import Any
 from refemu import __version__
 
 UNIT = "NAME of `refemu list units`, NAME:CONFIG or NAME:parameter=value,... as in orizuru:n=4096,k=21"
+SCHEME = "NAME, NAME:parameter=value,... or a mix of these, LINEAR+ATTENTION; default fp16"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -101,7 +102,10 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _word(command, "--kinds", "K,...", "of paper, edge, random, exhaustive, model; default all that apply")
     _word(command, "--model", "M", "a name of `refemu list models`, for cases of kind model; default tiny")
     command.add_argument(
-        "--scheme", action="append", metavar="S", help="NAME or NAME:parameter=value,...; repeatable; default olive-4"
+        "--scheme",
+        action="append",
+        metavar="S",
+        help="NAME, NAME:parameter=value,... or a mix of these, LINEAR+ATTENTION; repeatable; default olive-4",
     )
     _word(command, "--text", "F", "UTF-8 text that the model reads; default the text refemu ships")
     _count(command, "--tokens", "tokens of the text to run; default 64")
@@ -345,7 +349,7 @@ def _cost(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _on_machine(command: _Parser) -> None:
     _word(command, "--model", "M", "default tiny", "tiny")
-    help = "NAME or NAME:parameter=value,... of a scheme with a machine; default olive-4"
+    help = "NAME or NAME:parameter=value,... of a scheme with a machine, or LINEAR+ATTENTION; default olive-4"
     _word(command, "--scheme", "S", help, "olive-4")
     _count(command, "--tokens", "of the prompt; default 16", 16)
     command.add_argument(
@@ -360,7 +364,7 @@ def _on_machine(command: _Parser) -> None:
 def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "ppl", "perplexity of a text under a scheme")
     command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
-    command.add_argument("--scheme", default="fp16", metavar="S", help="NAME or NAME:parameter=value,...; default fp16")
+    command.add_argument("--scheme", default="fp16", metavar="S", help=SCHEME)
     _word(command, "--text", "F", "UTF-8 text; default the text refemu ships")
     _count(command, "--win", "tokens of a window; default 512", 512)
     _count(command, "--prefill", "tokens of a window that enter as a prompt, unscored", 0, low=0)
@@ -376,6 +380,7 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _study_kllm(names)
     _study_harmonia(names)
     _study_leankv(names)
+    _study_mix(names)
 
 
 def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
@@ -436,6 +441,17 @@ def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
     _count(command, "--calibration-tokens", "to learn offline smoothing on; default 512")
     command.add_argument(
         "--schemes", nargs="+", metavar="S", help="these instead of the points; NAME or NAME:parameter=value,..."
+    )
+    _threads(command)
+
+
+def _study_mix(names: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _named(names, "mix", "perplexity and bits of the KV cache of LINEAR+ATTENTION, pair by pair")
+    _model_and_text(command, "smollm2-135m")
+    _window(command, 768, 192)
+    _count(command, "--prefill", "of them enter as a prompt; default 128", 128)
+    command.add_argument(
+        "--schemes", nargs="+", metavar="S", help="these instead of all pairs; NAME, NAME:parameter=value,... or a mix"
     )
     _threads(command)
 

@@ -18,6 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     for kind, (columns, right) in ((kind, _COLUMNS[kind]) for kind in kinds):
         rows = [[row[column] for column in columns] for row in lists[kind]]
         print_table(kind, columns, rows, right)
+        if kind == "schemes":
+            print(_MIXES)
     return 0
 
 
@@ -75,11 +77,15 @@ def _ports(ports: Any) -> str:
     )
 
 
+_MIXES = (
+    "a mix is linear parts, then the attention, as in olive-4+leankv-k8v4; @ gives some blocks to a part, as in "
+    "olive-8@0-1;29+olive-4+harmonia-kv4"
+)
 _SHORT = {"combinational": "comb.", "event": "event"}
 _LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models}
 _COLUMNS: dict[str, tuple[list[str], list[str]]] = {
     "formats": (["name", "bits", "definition"], ["bits"]),
     "units": (["unit", "config", "paper", "timing", "in", "out"], []),
-    "schemes": (["name", "paper", "parameters"], []),
+    "schemes": (["name", "paper", "halves", "parameters"], []),
     "models": (["name", "state", "kind", "source", "licence"], []),
 }

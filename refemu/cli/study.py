@@ -174,6 +174,30 @@ def _show_harmonia(results: dict[str, Any]) -> None:
         print_table(title, list(_CHANGES), _rows(changes, _CHANGES), list(_CHANGES)[2:])
 
 
+def mix(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Perplexity and bits of the KV cache of mixes, by windows."""
+    from refemu.models.schemes.mix import study as mix_study
+    from refemu.models.schemes.scheme import silent
+
+    ids = _ids(model, arguments)
+    with progress() as bar:
+        options: dict[str, Any] = {"names": arguments.schemes, "progress": bar or silent}
+        rows = list(mix_study.study(model, ids, arguments.win, arguments.prefill, **options))
+    return {
+        **_about(model, arguments, len(ids)),
+        "prefill": arguments.prefill,
+        "rows": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+def _show_mix(results: dict[str, Any]) -> None:
+    title = (
+        f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']} with a prompt of "
+        f"{results['prefill']}; its change over the first row by window; bits of a value in the KV cache"
+    )
+    print_table(title, list(_MIXED), _rows(results["rows"], _MIXED), list(_MIXED)[1:])
+
+
 def _rows(results: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
     return [[show(row[field]) for field, show in columns.values()] for row in results]
 
@@ -193,6 +217,7 @@ _STUDIES = {
     "kllm": (kllm, _show_kllm),
     "harmonia": (harmonia, _show_harmonia),
     "leankv": (leankv, _show_leankv),
+    "mix": (mix, _show_mix),
 }
 
 _MEANING = """\
@@ -240,6 +265,13 @@ _PAGED = {
     "read": ("read", lambda share: f"{100 * share:.2f}"),
     "perplexity": ("perplexity", "{:.3f}".format),
     "change, percent": ("change", lambda change: "" if change is None else _with_error(change)),
+}
+_MIXED = {
+    "scheme": ("scheme", str),
+    "perplexity": ("perplexity", "{:.2f}".format),
+    "error": ("error", lambda error: "" if error is None else f"{error:.2f}"),
+    "change, percent": ("change", lambda change: "" if change is None else _with_error(change)),
+    "KV bits": ("kv_bits", "{:.2f}".format),
 }
 _SPARSE = {
     "layer": ("layer", str),

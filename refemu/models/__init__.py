@@ -7,9 +7,11 @@ session = models.session(prepared); session.append(ids) # token by token, the sa
 
 hidden = models.encode("all-minilm-l6-v2", ids)         # of an encoder: float32 (tokens, width)
 vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: float32 (width,)
+
+mix = models.compose(linear="olive-4", attention="harmonia-kv4", layers={"olive-8": [0, 1, 29]})
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,20 @@ from refemu.models.schemes import registry
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.taps import Tap
 
-__all__ = ["Model", "Prepared", "Run", "Session", "embedding", "encode", "greedy", "load", "prepare", "run", "session"]
+__all__ = [
+    "Model",
+    "Prepared",
+    "Run",
+    "Session",
+    "compose",
+    "embedding",
+    "encode",
+    "greedy",
+    "load",
+    "prepare",
+    "run",
+    "session",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +108,7 @@ def prepare(
     model : Model or str
         Model, or a name that `load` knows.
     scheme : str or Scheme
-        `name:field=value,...` or a configuration.
+        `name:field=value,...`, a mix such as `olive-4+leankv-k8v4`, or a configuration.
     backend : str or Backend
         "jit", "numpy", or an instance such as `Jit(threads=2)`; no bit depends on it.
     calibration : sequence of int, optional
@@ -118,6 +133,35 @@ def prepare(
     require_layers(config, loaded)
     with backends.on_threads(engine):
         return registry.prepare(config, loaded, engine, calibration, progress or silent)
+
+
+def compose(
+    linear: str | Scheme, attention: str | Scheme, layers: Mapping[str | Scheme, Sequence[int]] | None = None
+) -> Scheme:
+    """Compose a scheme of the linear layers of some schemes and the attention of another.
+
+    Parameters
+    ----------
+    linear : str or Scheme
+        Scheme of the linear layers that `layers` does not name: `fp16`, `olive-*`, `kllm-*` or `harmonia-*`. Embedding,
+        residual sums, the last norm and the output matrix are its as well.
+    attention : str or Scheme
+        Scheme of the attention and the KV cache of all blocks: `fp16`, `kllm-*`, `harmonia-*` or `leankv*`.
+    layers : mapping of str or Scheme to sequence of int, optional
+        Blocks, from 0, whose linear layers another scheme computes.
+
+    Returns
+    -------
+    Scheme
+        Configuration for `prepare` and `run`; `schemes.text` writes it as `olive-8@0-1;29+olive-4+harmonia-kv4`.
+
+    Raises
+    ------
+    Refused
+        A scheme without that half, a block that is there twice, a parameter without an effect in its part.
+    """
+    parts = [*(layers or {}).items(), (linear, None), (attention, None)]
+    return registry.compose([(schemes.find(scheme), blocks) for scheme, blocks in parts])
 
 
 def session(prepared: Prepared, taps: Tap | None = None) -> Session:

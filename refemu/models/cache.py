@@ -65,6 +65,10 @@ class KVCache:
             raise Refused(f"KVCache: length must be in [0, {self._length}], got {length}")
         self._length = length
 
+    def storage_bits(self) -> int:
+        """Bits of all that is held, as fp16 values."""
+        return 16 * (self.keys.size + self.values.size)
+
     def _grow(self, tokens: int) -> None:
         room = self._buffers.shape[1]
         while room < tokens:
@@ -92,3 +96,10 @@ class Caches(list[Any]):
         """Forget all but the first `tokens` tokens: here each cache truncates. `mark` was taken at that length."""
         for cache in self:
             cache.truncate(tokens)
+
+    def storage_bits(self) -> int:
+        """Bits of the keys and values of all layers, with scales and what else is kept to read them."""
+        bits = 0
+        for cache in self:
+            bits += cache.storage_bits()
+        return bits

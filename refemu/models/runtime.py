@@ -115,6 +115,11 @@ class Session:
         """Counters of the scheme so far, by name."""
         return dict(sorted(self._watch.counters.items()))
 
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all keys and values held so far, with scales and what else is kept to read them."""
+        return int(self._caches.storage_bits())
+
     def append(self, ids: Sequence[int] | np.ndarray, last: bool = False) -> np.ndarray:
         """Append tokens and compute the logits after each.
 

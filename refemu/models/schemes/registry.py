@@ -1,80 +1,56 @@
 """Schemes by name: assignment of a paper's units to the parts of the transformer.
 
-`parse("olive-4:low=80,types=int")` is the configuration `olive-4` with two fields changed; `text` writes it back.
+`parse("olive-4:low=80,types=int")` is the configuration `olive-4` with two fields changed, and
+`parse("olive-4+leankv-k8v4")` the linear layers of one and the attention of another; `text` writes both back.
 """
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping
-from typing import Any, get_type_hints
+from collections.abc import Sequence
+from typing import Any
 
-from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.arith.reading import reading
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import spelling
 from refemu.models.backend import Backend
 from refemu.models.model import Model
+from refemu.models.schemes import single
+from refemu.models.schemes.mix import grammar, rules
+from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
+from refemu.models.schemes.single import PAPERS, SCHEMES
 
-#: The folder of every scheme, in whose `config.READY` it stands.
-PAPERS = {
-    "fp16": "fp16",
-    "olive-4": "olive",
-    "olive-8": "olive",
-    "olive-study": "olive",
-    "kllm-a4": "kllm",
-    "kllm-a4-s": "kllm",
-    "kllm-a3": "kllm",
-    "kllm-a3-s": "kllm",
-    "harmonia-kv8": "harmonia",
-    "harmonia-kv4": "harmonia",
-    "harmonia-kv4-naive": "harmonia",
-    "leankv": "leankv",
-    "leankv-k8v8": "leankv",
-    "leankv-k8v4": "leankv",
-    "leankv-k8v2": "leankv",
-    "leankv-k4v4": "leankv",
-    "leankv-k4v2": "leankv",
-    "leankv-k4v1": "leankv",
-    "leankv-k4v8": "leankv",
-    "leankv-k2v4": "leankv",
-    "leankv-k16v16": "leankv",
-}
-
-
-class Ready(Mapping[str, Scheme]):
-    """The registered configurations by name; the module of a paper is imported when one of its schemes is read."""
-
-    def __getitem__(self, name: str) -> Scheme:
-        config: Scheme = importlib.import_module(f"refemu.models.schemes.{PAPERS[name]}.config").READY[name]
-        return config
-
-    def __contains__(self, name: object) -> bool:
-        return name in PAPERS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PAPERS)
-
-    def __len__(self) -> int:
-        return len(PAPERS)
-
-
-SCHEMES = Ready()
+__all__ = ["PAPERS", "SCHEMES"]
 
 
 def parse(spec: str) -> Scheme:
-    """The configuration that `name:field=value,...` stands for.
+    """The configuration that `name:field=value,...` stands for, or the mix that several of them with `+` do.
 
-    refemu.formats.spelling has the grammar of values.
-    Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
+    refemu.formats.spelling has the grammar of values, refemu.models.schemes.mix.grammar that of mixes.
+    Refuses an unknown scheme or field with the nearest match, values that the configuration refuses, and parts that
+    make no mix.
     """
-    name, _, rest = spec.partition(":")
-    base = lookup("scheme", name, SCHEMES)
-    changes = {}
-    for part in rest.split(","):  # a later value takes the place of an earlier one, so that a text can be extended
-        for key, value in spelling.assignments(part, f"scheme {name}").items():
-            changes[key] = _change(name, base, key, value)
-    with reading(f"scheme {name}", "a configuration"):  # such as an integer beyond every fraction
-        return dataclasses.replace(base, **changes)  # type: ignore[type-var]
+    pieces = grammar.split(spec, SCHEMES)
+    if len(pieces) > 1:
+        parts = [_part(piece) for piece in pieces]
+        rules.check(parts, [piece.place for piece in pieces])
+        return Mix(tuple(parts))
+    if pieces[0].layers is not None and pieces[0].scheme.partition(":")[0] in SCHEMES:
+        raise Refused(f"scheme {spec[:60]!r}: @ chooses layers of a part, and a single scheme computes all")
+    return single.parse(spec)
+
+
+def _part(piece: grammar.Piece) -> Part:
+    """A part of a mix from its text."""
+    try:
+        layers = None if piece.layers is None else grammar.read_layers(piece.layers, "layers")
+        return Part(single.parse(piece.scheme), layers)
+    except Refused as error:
+        raise Refused(f"mix: {piece.place}: {error}") from None
+
+
+def compose(parts: Sequence[tuple[Scheme, Sequence[int] | None]]) -> Mix:
+    """The mix of schemes and the blocks of each, None for those without; the last one is the attention."""
+    return Mix(tuple(Part(scheme, None if blocks is None else tuple(blocks)) for scheme, blocks in parts))
 
 
 def find(scheme: "str | Scheme") -> Scheme:
@@ -97,7 +73,7 @@ def prepare(
     config: Scheme, model: Model, backend: Backend, calibration: CalibrationTokens | None, progress: Progress
 ) -> Prepared:
     """Call the function that `config.prepared_by` names; `models.prepare` also takes names, and checks the model."""
-    function = _function(config, "prepared_by")
+    function = named(config, "prepared_by")
     prepared: Prepared = function(
         config=config, model=model, backend=backend, calibration=calibration, progress=progress
     )
@@ -106,7 +82,7 @@ def prepare(
 
 def taps(config: Scheme) -> tuple[str, ...]:
     """The units whose ports a run under `config` can show, in alphabetical order; none if the scheme taps none."""
-    return _function(config, "tapped_by")(config) if hasattr(config, "tapped_by") else ()
+    return named(config, "tapped_by")(config) if hasattr(config, "tapped_by") else ()
 
 
 def machine(config: Scheme) -> Any:
@@ -116,17 +92,24 @@ def machine(config: Scheme) -> Any:
 
 def costs(config: Scheme) -> Any:
     """The function that gives the cost of a call on the scheme's machine; refuses a scheme without one."""
+    for number, part in enumerate(config.parts if isinstance(config, Mix) else (), start=1):
+        if not hasattr(part.scheme, "part_costed_by"):
+            why = getattr(part.scheme, "part_cost", "no machine computes it")
+            raise Refused(f"cost: a part needs a cost of its own, got part {number}, {part.text!r}: {why}")
     return _of_machine(config, "costed_by")
 
 
 def _of_machine(config: Scheme, attribute: str) -> Any:
+    if isinstance(config, Mix) and not hasattr(config, attribute):
+        alone = ", ".join(part.text for part in config.parts)
+        raise Refused(f"machine: a block of one scheme is needed, got the mix {config.text}; its parts are {alone}")
     if not hasattr(config, attribute):
         ready = ", ".join(known for known, scheme in SCHEMES.items() if hasattr(scheme, attribute))
         raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
-    return _function(config, attribute)
+    return named(config, attribute)
 
 
-def _function(config: Scheme, attribute: str) -> Any:
+def named(config: Scheme, attribute: str) -> Any:
     """The function that a class variable names, imported."""
     module, function = _names(config, attribute)
     return getattr(importlib.import_module(module), function)
@@ -142,43 +125,40 @@ def _names(config: Any, attribute: str) -> tuple[str, str]:
 
 
 def name(scheme: Scheme) -> str:
-    """The registered name with the fewest fields to change; the first of equals."""
-    module = type(scheme).__module__
-    there = [known for known, paper in PAPERS.items() if module == f"refemu.models.schemes.{paper}.config"]
-    same = [known for known in there if type(SCHEMES[known]) is type(scheme)]
-    return min(same, key=lambda known: len(_differences(known, scheme)))
+    """The registered name with the fewest fields to change, the first of equals; of a mix its text."""
+    return text(scheme) if isinstance(scheme, Mix) else single.name(scheme)
 
 
 def text(scheme: Scheme) -> str:
-    """The shortest text that `parse` turns into `scheme`."""
-    known = name(scheme)
-    changes = [f"{field}={spelling.write(value)}" for field, value in _differences(known, scheme).items()]
-    return ":".join([known, ",".join(changes)] if changes else [known])
+    """The shortest text that `parse` turns into `scheme`.
+
+    Refuses one with a value, such as a path, that would begin a part of a mix.
+    """
+    written = scheme.text if isinstance(scheme, Mix) else single.text(scheme)
+    if len(grammar.split(written, SCHEMES)) != (len(scheme.parts) if isinstance(scheme, Mix) else 1):
+        raise Refused(f"scheme: a value must hold no + before a scheme's name, got {written[:200]!r}")
+    return written
 
 
 def describe() -> list[dict[str, Any]]:
-    """One row per registered scheme: name, paper, and its parameters as `parse` takes them."""
+    """One row per registered scheme: name, paper, its halves in a mix, and its parameters as `parse` takes them."""
     rows = []
+    scheme: Any
     for known, scheme in SCHEMES.items():
-        fields = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
+        fields = [field.name for field in dataclasses.fields(scheme)]
         values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
-        rows.append({"name": known, "paper": scheme.paper, "parameters": values})
+        rows.append({"name": known, "paper": scheme.paper, "halves": " ".join(scheme.halves), "parameters": values})
     return rows
 
 
 def parameters(scheme: Scheme) -> dict[str, Any]:
-    """Every field of a configuration by name, as a manifest carries it; tuples become lists."""
+    """Every field of a configuration by name, as a manifest carries it; tuples become lists. Of a mix: of its parts."""
+    if isinstance(scheme, Mix):
+        return {"parts": [_parameters_of(part) for part in scheme.parts]}
     fields = dataclasses.asdict(scheme)  # type: ignore[call-overload]
     return {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
 
 
-def _differences(known: str, scheme: Scheme) -> dict[str, Any]:
-    base = SCHEMES[known]
-    names = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
-    return {key: getattr(scheme, key) for key in names if getattr(scheme, key) != getattr(base, key)}
-
-
-def _change(scheme: str, base: Scheme, key: str, value: str) -> Any:
-    fields = {field.name: field for field in dataclasses.fields(base)}  # type: ignore[arg-type]
-    lookup(f"parameter of scheme {scheme}", key, fields)
-    return spelling.read(value, get_type_hints(type(base))[key], f"scheme {scheme}: {key}")
+def _parameters_of(part: Part) -> dict[str, Any]:
+    layers = None if part.layers is None else list(part.layers)
+    return {"scheme": single.name(part.scheme), "layers": layers, "parameters": parameters(part.scheme)}

@@ -1,9 +1,11 @@
 """Parameters of scheme `fp16`, which every paper's scheme builds on [D-arith-15]."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from refemu.arith.operands import Precision
 from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.models.schemes.halves import Half, Scope
 
 
 @parameters
@@ -14,6 +16,10 @@ class Fp16Config:
     prepared_by: ClassVar[str] = "refemu.models.schemes.fp16.prepare:prepare"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
+    part_by: ClassVar[str] = "refemu.models.schemes.fp16.prepare:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.fp16.cost:costs"
+    halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {"linear": frozenset({"acc"}), "outer": frozenset({"residual"})}
 
     #: accumulator of the linear layers and the head; attention always sums in fp32
     acc: Literal["fp32", "fp32_fma", "fp16", "fp16_fma"] = "fp32"

@@ -15,6 +15,7 @@ from refemu.models.cache import Cache, Caches, KVCache
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
+from refemu.models.schemes import share
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme, require_layers
 from refemu.models.taps import Watch
@@ -30,8 +31,8 @@ class Fp16(Fp16Layers):
         super().__init__(model, config, backend, progress)
         self._eps = self.model.rms_eps  # rounded to float32 where it is used
         self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
-        self._head = self._prepare_head(model)
-        if self.model.positions == "learned":
+        self._head = self._prepare_head(model) if share.outer(model) else None
+        if self.model.positions == "learned" and share.outer(model):
             self._position = fp16.to_f16(model.tensor("position"))
 
     def position(self, start: int, count: int) -> np.ndarray:
@@ -63,6 +64,12 @@ class Fp16(Fp16Layers):
         """Causal grouped-query attention over ascending keys; one rounding, after the weighted sum."""
         start = len(cache) - len(q)
         return self.backend.attention(q, cache.keys, cache.values, self._scale, start).reshape(len(q), -1)
+
+    def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Attention of a prompt that nothing follows, of (tokens, heads, head_dim); (tokens, heads * head_dim)."""
+        cache = self.cache(layer)
+        cache.append(k, v)
+        return self.attention(layer, q, cache, Watch())
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
         """silu by table, then one fp16 product."""

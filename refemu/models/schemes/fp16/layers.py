@@ -10,6 +10,7 @@ from refemu.arith.operands import Accumulator, Precision
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
+from refemu.models.schemes import share
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.taps import Watch
 
@@ -28,7 +29,8 @@ class Fp16Layers:
         self.acc: Accumulator = getattr(config, "acc", "fp32")
         self.residual: Precision = getattr(config, "residual", "fp16")
         self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
-        self._embed = fp16.to_f16(model.tensor("embed"))
+        if share.outer(model):
+            self._embed = fp16.to_f16(model.tensor("embed"))
         self._vectors = {
             name: self._vector(model, name) for name, shape in model.config.shapes.items() if len(shape) == 1
         }
@@ -70,11 +72,12 @@ class Fp16Layers:
 
     def _prepare_linears(self, model: Model, progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
         linears: dict[tuple[int, tuple[str, ...]], Any] = {}
-        for layer in range(self.model.blocks):
-            progress("weights", layer, self.model.blocks)
+        layers = share.blocks(model)
+        for done, layer in enumerate(layers):
+            progress("weights", done, len(layers))
             for names in self.model.groups:
                 linears[layer, names] = self._prepare_group(model, layer, names)
-        progress("weights", self.model.blocks, self.model.blocks)
+        progress("weights", len(layers), len(layers))
         return linears
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:

@@ -10,6 +10,7 @@ decoders and, as [harmonia §V-A] evaluates them, OPT-like ones, whose keys are 
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from refemu.arith.checks import Refused, require_int
@@ -19,6 +20,7 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.groupint import GroupInt
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
 from refemu.formats.harmonia.bfp_dot import PRESETS, Preset, ScalePer
+from refemu.models.schemes.halves import Half, Scope
 
 WEIGHT_GROUP = 128  #: inputs under one weight factor [harmonia Table I]
 
@@ -33,6 +35,20 @@ class HarmoniaConfig:
     machine_by: ClassVar[str] = "refemu.models.schemes.harmonia.machine.block:machine"
     costed_by: ClassVar[str] = "refemu.models.schemes.harmonia.cost:costs"
     every_decoder: ClassVar[bool] = True
+    part_by: ClassVar[str] = "refemu.models.schemes.harmonia.prepare:part"
+    part_cost: ClassVar[str] = "Harmonia's accelerator computes K and V into its cache, so its halves have none"
+    halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {
+        "linear": frozenset({"weights", "product", "scale_per", "zero_point", "bias_add"}),
+        "attention": frozenset(
+            {
+                *("high", "low", "n_initial", "n_local", "offline", "online", "v_granularity", "prefill_window"),
+                *("offset_k", "offset_scope", "offset_sign", "scores", "score_scale"),
+                *("smoothing", "target", "calib_tokens", "calib_kv"),
+            }
+        ),
+        "outer": frozenset({"residual"}),
+    }
 
     act_mantissa: int = 8  #: mantissa bits of linear inputs, queries and scores
     high: int = 8  #: of the keys and values of the first and the latest tokens

@@ -14,6 +14,7 @@ from refemu.formats.harmonia.bfp import Bfp
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
+from refemu.models.schemes import share
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import attention as harmonia_attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, HarmoniaCaches
@@ -23,6 +24,7 @@ from refemu.models.schemes.harmonia.smoothing import Smoothing, spread
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.models.schemes.harmonia.taps import Taps
 from refemu.models.schemes.scheme import Progress
+from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -76,23 +78,26 @@ class Harmonia(Fp16):
         """See `harmonia.attention`."""
         return harmonia_attention.attention(self.units, q, cache, watch, self.taps(layer, watch))
 
+    def smoothed(self, model: Model) -> Model:
+        """The model whose W_Q and W_K hold the factors: what the linear parts of a mix prepare (D-mix-2)."""
+        if not self.harmonia.offline and self.harmonia.score_scale == "softmax":
+            return model
+        return share.changed(model, self.smoothing.s.tobytes() + self.harmonia.score_scale.encode(), self._smooth)
+
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
+        source = model if isinstance(model, Share) else share.changed(model, b"", self._smooth)
         full = [f"blk.{layer}.{name}" for name in names]
         rows, biases = (
-            [
-                self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name)
-                for name in names
-                if self.model.bias or not end
-            ]
-            for end in ("", BIAS)
+            [source.tensor(name + end) for name in full if self.model.bias or not end] for end in ("", BIAS)
         )
         return Linear(full, rows, biases, self.units)
 
-    def _smoothed(self, rows: np.ndarray, layer: int, name: str) -> np.ndarray:
+    def _smooth(self, tensor: str, rows: np.ndarray) -> np.ndarray:
         """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32."""
+        block, _, name = tensor.removeprefix("blk.").removesuffix(BIAS).partition(".")
         if name not in ("q", "k"):
             return rows
-        factor = self.smoothing.s[layer]
+        factor = self.smoothing.s[int(block)]
         per_row = (factor if name == "k" else spread(factor, self.model.heads)).reshape(-1, *[1] * (rows.ndim - 1))
         rows = rows * per_row if name == "k" else rows / per_row
         return rows * self._scale if name == "q" and self.harmonia.score_scale == "fold" else rows

@@ -10,6 +10,7 @@ from refemu.models.schemes.harmonia import search
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.layers import Harmonia
 from refemu.models.schemes.scheme import Prepared, Progress
+from refemu.models.schemes.share import Share
 
 
 def prepare(config: HarmoniaConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:
@@ -22,3 +23,16 @@ def prepare(config: HarmoniaConfig, model: Model, backend: Backend, calibration:
         raise Refused(f"harmonia: {model.name} is an encoder; the paper's caches need a decoder")
     smoothing = search.obtain(model, config, backend, calibration, progress)
     return Harmonia(model, config, backend, progress, smoothing)
+
+
+def part(
+    config: HarmoniaConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> Any:
+    """Prepare a part of a mix: its attention with factors as above, its linear layers with none of their own.
+
+    The factors of the attention are in the weights that linear parts get (D-mix-2). behind: not used.
+    """
+    factors = search.no_factors(model)
+    if model.attends:
+        factors = search.obtain(model.whole, config, backend, calibration, progress)
+    return Harmonia(model, config, backend, progress, factors)

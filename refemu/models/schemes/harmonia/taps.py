@@ -24,6 +24,7 @@ from refemu.arith.integers import total
 from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.groups import count
 from refemu.formats.harmonia.bfp import BfpTensor
+from refemu.models.schemes.halves import Half
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
@@ -39,6 +40,10 @@ from refemu.units.harmonia.sub_pe import LANES
 
 ROWS, COLUMNS = 8, 16  #: of the array
 PE_UNITS = ("bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe")
+OTHERS: dict[Half, tuple[str, ...]] = {  #: units that a half does not reach
+    "linear": ("bit_allocator", "k_offset", "v_grouper"),
+    "attention": ("bfp_aligner", "bfp_pe_array", "fdgf", "fp2half"),
+}
 LONGEST = 1 << 16  #: events of a product at the dataflow controller, 2.7 MB of a set
 
 
@@ -68,9 +73,9 @@ def parameters(config: HarmoniaConfig) -> dict[str, dict[str, Any]]:
     return wanted
 
 
-def tapped(config: HarmoniaConfig) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order."""
-    return tuple(sorted(parameters(config)))
+def tapped(config: HarmoniaConfig, half: Half | None = None) -> tuple[str, ...]:
+    """The units whose ports a run under `config` can show, in alphabetical order. half: None stands for both."""
+    return tuple(sorted(parameters(config).keys() - set(OTHERS[half] if half else ())))
 
 
 class Taps:

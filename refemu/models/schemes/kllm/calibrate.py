@@ -18,24 +18,30 @@ from refemu.formats.kllm.kmeans_train import Histogram
 from refemu.models import runtime
 from refemu.models.backend import Backend
 from refemu.models.model import Model
+from refemu.models.schemes import share
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.kllm import calibration, quantize
 from refemu.models.schemes.kllm import weights as kllm_weights
 from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
-from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, activations, readers
+from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, encoded, readers
 from refemu.models.schemes.scheme import Progress, require_layers, silent
 from refemu.models.taps import Watch
 
 
-def obtain(model: Model, config: KllmConfig, backend: Backend, source: Any, progress: Progress) -> Calibration:
-    """The calibration in `source` or in the configuration's file, or that of a run on tokens `source`."""
+def obtain(
+    model: Model, config: KllmConfig, backend: Backend, source: Any, progress: Progress, behind: Any = None
+) -> Calibration:
+    """The calibration in `source` or in the configuration's file, or that of a run on tokens `source`.
+
+    behind: the attention of a mix, in place of scheme `fp16`'s.
+    """
     if source is None and config.calibration is not None:
         source = calibration.load(config.calibration)
     if isinstance(source, Calibration):
         return source.require(described(model, config), f"calibration of {model.name}")
-    return calibrate(model, [config], backend, source, progress)[0]
+    return calibrate(model, [config], backend, source, progress, behind)[0]
 
 
 def described(model: Model, config: KllmConfig) -> dict[str, Any]:
@@ -55,18 +61,19 @@ def calibrate(
     backend: Backend,
     tokens: Sequence[int] | None,
     progress: Progress = silent,
+    behind: Any = None,
 ) -> list[Calibration]:
     """One calibration per configuration, from one run over the windows of the first.
 
-    tokens: token ids; None stands for the shipped calibration text. Refuses an empty list, and a model with layers
-    that the schemes do not compute.
+    tokens: token ids; None stands for the shipped calibration text. behind: as for `obtain`. Refuses an empty list, and
+    a model with layers that the schemes do not compute.
     """
     for config in configs:
         require_layers(config, model)
         config.require_gains(model)
     windows = cut(model, configs[0], tokens)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
-    runner = Observer(model, backend)
+    runner = Observer(share.whole(model), backend, behind)
     states = [runner.embed(runtime.require_tokens(window, runner)) for window in windows]
     trainers = [Trainer(model, config) for config in configs]
     for layer in range(model.config.blocks):
@@ -98,8 +105,10 @@ BEHIND = {norm: tensor for tensor, norm in NORMED.items()}  #: a norm -> the act
 class Observer(Fp16):
     """Scheme `fp16` that keeps what the activations of a block are."""
 
-    def __init__(self, model: Model, backend: Backend) -> None:
+    def __init__(self, model: Model, backend: Backend, behind: Any = None) -> None:
+        """behind: computes the attention in place of scheme `fp16`."""
         super().__init__(model, Fp16Config(), backend, silent)
+        self._behind = behind
         self._kept: dict[str, list[np.ndarray]] = {}
 
     def block(self, layer: int, x: np.ndarray) -> np.ndarray:
@@ -138,6 +147,8 @@ class Observer(Fp16):
         start = len(cache) - len(q)
         for name, array in (("q", q), ("k", cache.keys[start:]), ("v", cache.values[start:])):
             self._keep(name, array.reshape(len(q), -1).copy())
+        if self._behind is not None:
+            return np.asarray(self._behind.prompt_attention(layer, q, cache.keys, cache.values))
         return super().attention(layer, q, cache, watch)
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
@@ -193,10 +204,10 @@ class Trainer:
 
     def block(self, layer: int, seen: Seen) -> None:
         """Train the codebooks of a block on its activations."""
-        for tensor, names in self._readers.items():
+        for tensor, names in self._readers.items() if layer in share.blocks(self._model) else ():
             for name in names:
                 self._weight(layer, name, tensor, seen)
-        for tensor in activations(self._model.config):  # type: ignore[arg-type]
+        for tensor in encoded(self._model, layer):
             self._activation(layer, tensor, seen)
 
     def _weight(self, layer: int, name: str, tensor: str, seen: Seen) -> None:

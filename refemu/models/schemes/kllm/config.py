@@ -8,6 +8,7 @@ step gives the bits of the prefill.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Literal
 
@@ -16,6 +17,7 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_outliers import ThresholdStatistic
 from refemu.models.model import Model
+from refemu.models.schemes.halves import Half, Scope
 
 RANGES = {
     "act_bits": (1, 4),
@@ -36,6 +38,13 @@ class KllmConfig:
     machine_by: ClassVar[str] = "refemu.models.schemes.kllm.machine.block:machine"
     costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
     every_decoder: ClassVar[bool] = True
+    part_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
+    halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {
+        "linear": frozenset({"weight_bits", "gamma", "norm", "function_table", "weight_sensitivity"}),
+        "attention": frozenset({"score_bits", "kv_outliers", "score_scale", "v_scale"}),
+    }
 
     act_bits: int = 4  #: index of activations, keys and values
     weight_bits: int = 4
@@ -83,6 +92,16 @@ class KllmConfig:
             raise Refused("kllm: v_scale=static finds outliers beyond its limits, got kv_outliers=false")
         if self.quantizer == "rtn" and self.act_bits < 2:
             raise Refused("kllm: integers need act_bits of at least 2, got 1")
+
+    @property
+    def scales_queries(self) -> bool:
+        """Whether 1 / sqrt(head_dim) is in the queries that the linear layers make and the attention reads."""
+        return self.quantizer == "kmeans"
+
+    @property
+    def encodes_stream(self) -> bool:
+        """Whether linear layers encode the residual stream itself, which then holds fp16 values."""
+        return self.quantizer == "kmeans" and self.norm == "delayed"
 
     @property
     def integer_bits(self) -> int:

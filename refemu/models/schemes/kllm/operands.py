@@ -15,11 +15,12 @@ from refemu.formats.kllm.kmeans_outliers import Thresholds, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.backend import Backend
 from refemu.models.model import Model
+from refemu.models.schemes import share
 from refemu.models.schemes.kllm import weights as kllm_weights
 from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.steps import Units
-from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, activations
+from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, encoded
 
 
 class Operands:
@@ -29,6 +30,8 @@ class Operands:
         """The weights come later, group by group, by `add`."""
         sizes: Any = model.config
         self.sizes = sizes
+        self.layers: Sequence[int] = share.blocks(model)  #: whose linear layers there are
+        self.attends: bool = share.attends(model)  #: whether there are q, k and v
         self.config: KllmConfig = config
         self.backend: Backend = backend
         self.calibration: Calibration = calibration
@@ -38,7 +41,7 @@ class Operands:
         self.formats: dict[str, KMeans] = {
             f"blk.{layer}.{name}": self._format(f"blk.{layer}.{name}", name)
             for layer in range(sizes.blocks)
-            for name in activations(sizes)
+            for name in encoded(model, layer)
         }
         self.weights: dict[str, KMeansTensor] = {}  #: "blk.3.wq": a vector per output
         self.prepared: dict[str, Any] = {}  #: the same as right operands, see `Units.prepare`
@@ -89,7 +92,7 @@ class Operands:
         stored = kllm_weights.stored(model, self.config, layer, name)
         book = Codebook(self.config.weight_bits, self.calibration.codebook[f"blk.{layer}.w{name}"])
         weight = self.units.encode(KMeans(book, preset=self.arith), stored)
-        if name != "q":
+        if name != "q" or not share.scaled(model, alone=True):
             return weight
         scale = fp16.bits(kllm_weights.attention_scale(weight.scales, self.sizes.head_dim))
         return KMeansTensor(weight.codebook, weight.index, scale, weight.mask, weight.outlier)

@@ -9,6 +9,7 @@ from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.layers import Kllm
 from refemu.models.schemes.kllm.rtn import KllmRtn
 from refemu.models.schemes.scheme import Prepared, Progress, require_layers
+from refemu.models.schemes.share import Share
 
 
 def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:
@@ -22,3 +23,17 @@ def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any
     require_layers(config, model)
     config.require_gains(model)
     return Kllm(model, config, backend, progress, calibrate.obtain(model, config, backend, calibration, progress))
+
+
+def part(config: KllmConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> Any:
+    """Prepare a part of a mix: calibrate what it encodes, then encode its weights.
+
+    behind: attention of the mix, which the linear parts calibrate behind, unless it is KLLM's, which calibrates with
+    them on scheme `fp16` (D-mix-1).
+    """
+    if config.quantizer == "rtn":
+        return KllmRtn(model, config, backend, progress)
+    config.require_gains(model)
+    attention = None if isinstance(behind, Kllm | KllmRtn) else behind
+    trained = calibrate.obtain(model, config, backend, calibration, progress, attention)
+    return Kllm(model, config, backend, progress, trained)

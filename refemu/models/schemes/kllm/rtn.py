@@ -43,12 +43,17 @@ class RoundedCache(KVCache):
         k, v = (self._parts.whole(f"blk.{self._layer}.{name}", x) for name, x in (("k", keys), ("v", values)))
         super().append(k, v)
 
+    def storage_bits(self) -> int:
+        """Bits of the integers, and of an fp16 scale for a token's keys and one for its values."""
+        return self._parts.act_bits * (self.keys.size + self.values.size) + 32 * len(self)
+
 
 class KllmRtn(Fp16):
     """A decoder with every operand rounded to integers."""
 
     def __init__(self, model: Model, config: KllmConfig, backend: Backend, progress: Progress) -> None:
         self._rtn = config
+        self.act_bits: int = config.act_bits
         super().__init__(model, config, backend, progress)
 
     def whole(self, name: str, x: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from refemu.models.measure import perplexity as scoring
 from refemu.models.model import Model
 from refemu.models.schemes.kllm import calibrate
 from refemu.models.schemes.kllm.config import KllmConfig
+from refemu.models.schemes.mix.config import Mix
 from refemu.models.schemes.scheme import Progress, silent
 
 LADDER = ("fp16", "kllm-a4:quantizer=rtn", "kllm-a4-s", "kllm-a4", "kllm-a3-s", "kllm-a3")  #: [kllm Table II]
@@ -90,6 +91,8 @@ def _calibrate(model: Model, configs: dict[str, Any], backend: Backend, progress
 
 
 def _described(config: Any) -> tuple[str, str, str]:
+    if isinstance(config, Mix):
+        return "mix", "", ""
     if not isinstance(config, KllmConfig):
         return "fp16", "W16A16", ""
     bits = f"W{config.weight_bits}A{config.act_bits}"

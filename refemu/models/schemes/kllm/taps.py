@@ -16,6 +16,7 @@ from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.models.schemes.halves import Half
 from refemu.models.schemes.kllm import pieces
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.block import Gated, Linear, Plain
@@ -32,13 +33,18 @@ if TYPE_CHECKING:
 
 INDEX_UNITS = ("index_counter", "index_function", "index_matmul", "index_norm", "index_product")
 UNITS = ("clustering", "concat", "functional", *INDEX_UNITS, "orizuru", "score_quantizer", "weighted_sum")
+OTHERS: dict[Half, tuple[str, ...]] = {  #: units that a half does not reach
+    "linear": ("functional", "score_quantizer"),
+    "attention": ("index_function", "index_norm", "index_product"),
+}
 
 
-def tapped(config: KllmConfig) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order."""
+def tapped(config: KllmConfig, half: Half | None = None) -> tuple[str, ...]:
+    """The units whose ports a run under `config` can show, in alphabetical order. half: None stands for both."""
     if config.quantizer == "rtn":
         return ()
-    return tuple(unit for unit in UNITS if unit != "orizuru" or config.thresholds == "dynamic")
+    there = [unit for unit in UNITS if unit != "orizuru" or config.thresholds == "dynamic"]
+    return tuple(unit for unit in there if unit not in (OTHERS[half] if half else ()))
 
 
 class Taps:

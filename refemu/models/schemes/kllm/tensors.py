@@ -1,6 +1,10 @@
 """Tensors of a block under a KLLM scheme: quantized activations, and the linear layers that read them."""
 
+from typing import Any
+
 from refemu.models.config import ModelConfig
+from refemu.models.model import Model
+from refemu.models.schemes import share
 
 INPUTS: dict[tuple[str, ...], str] = {
     ("q", "k", "v"): "attn_in",
@@ -9,6 +13,7 @@ INPUTS: dict[tuple[str, ...], str] = {
     ("up",): "ffn_in",
     ("down",): "down_in",
 }  #: linear layers of a block -> the activation that they read
+HEADS = ("q", "k", "v")  #: activations that the attention reads
 NORMED = {"attn_in": "attn_norm", "ffn_in": "ffn_norm"}  #: activation behind a norm -> the norm
 
 
@@ -32,6 +37,13 @@ def widths(sizes: ModelConfig) -> dict[str, int]:
 def activations(sizes: ModelConfig) -> tuple[str, ...]:
     """The quantized activations of a block; each has a codebook of its own."""
     return tuple(widths(sizes))
+
+
+def encoded(model: Model, layer: int) -> tuple[str, ...]:
+    """The activations of a block that are encoded: those of its linear layers, those of its attention, or both."""
+    sizes: Any = model.config
+    linear, attention = layer in share.blocks(model), share.attends(model)
+    return tuple(name for name in activations(sizes) if (attention if name in HEADS else linear))
 
 
 def readers(sizes: ModelConfig) -> dict[str, tuple[str, ...]]:

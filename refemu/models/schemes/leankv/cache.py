@@ -248,6 +248,10 @@ class Held(Caches):
         for cache in self:
             cache.length = tokens
 
+    def storage_bits(self) -> int:
+        """Bits of the stored tokens of all sequences, with metadata, scores and positions; pages are not whole."""
+        return 8 * self.pools.memory().token_bytes
+
     def start_prompt(self, tokens: int) -> None:
         """A pass over a prompt begins: take its pages, unless the engine did."""
         self.current = Pass(Prompt(), [])

@@ -6,6 +6,7 @@ the price of another one where the policy says so, and attends to the pages. So 
 of a session is the prompt, and every token after it a step.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.leankv import hetero_kv, kv_layout
 from refemu.formats.leankv.affine import Preset
 from refemu.formats.leankv.hetero_kv import PairName
+from refemu.models.schemes.halves import Half, Scope
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -70,6 +72,11 @@ class LeanKvConfig:
     costed_by: ClassVar[str] = "refemu.models.schemes.leankv.cost:costs"
     every_decoder: ClassVar[bool] = True
     two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
+    part_by: ClassVar[str] = "refemu.models.schemes.leankv.layers:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.leankv.cost:costs"
+    halves: ClassVar[tuple[Half, ...]] = ("attention",)
+    other_half: ClassVar[str] = "LeanKV's linear layers are those of fp16: put fp16 there"
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
     high: PairName = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
     low: PairName | None = "K4V2"  #: of the others; None: one precision

@@ -12,10 +12,9 @@ from refemu import units
 from refemu.arith import integers
 from refemu.models.machine.report import Cost
 from refemu.models.machine.runner import Call
+from refemu.models.schemes.fp16.cost import FP16, linear
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
-
-FP16 = "fp16"  #: mode of products outside the machine
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
@@ -37,7 +36,7 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
         "attention" of a step.
     """
     if call.part in ("linear", "head"):
-        yield "linear", _linear(call.inputs[-1], call.output)
+        yield "linear", linear(call.inputs[-1], call.output)
     elif call.part == "attention":
         q, cache = call.inputs
         if not cache.fresh:
@@ -45,13 +44,6 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
                 yield "attention", _step(prepared, layer, pool, plan)
             return
         yield from _prompt(prepared, q, cache.held.current.prompt.shares[layer], cache.held.pools.pools[0])
-
-
-def _linear(x: np.ndarray, output: Any) -> Cost:
-    """Products of linear layers that read one input."""
-    outputs = output if isinstance(output, list | tuple) else [output]
-    columns = int(integers.total(np.array([np.shape(y)[-1] for y in outputs])))
-    return Cost({FP16: x.size * columns}, words={"activations": x.size, "weights": x.shape[-1] * columns})
 
 
 def _prompt(prepared: Any, q: np.ndarray, shares: np.ndarray, pool: Pool) -> Iterator[tuple[str, Cost]]:

@@ -64,15 +64,20 @@ class Step:
 
 
 class Engine:
-    """Requests under one scheme. `prepared` is what `models.prepare` returns for a LeanKV scheme."""
+    """Requests under one scheme.
 
-    def __init__(self, prepared: LeanKv, slots: int | None = None, taps: Tap | None = None) -> None:
+    `prepared` is what `models.prepare` returns for a LeanKV scheme, or for a mix with the attention of one.
+    """
+
+    def __init__(self, prepared: Any, slots: int | None = None, taps: Tap | None = None) -> None:
         """slots: requests at a time; None: as the configuration says."""
-        if not isinstance(prepared, LeanKv):
+        paged = getattr(prepared, "attention_part", prepared)  # of a mix, the part that holds the pages
+        if not isinstance(paged, LeanKv):
             raise Refused(f"engine: a LeanKV scheme is needed, got {prepared!r}")
-        self.prepared: LeanKv = prepared
-        self.slots: int = prepared.lean.slots if slots is None else slots
-        self.pools: Pools = prepared.pools(self.slots)
+        self.prepared: Any = prepared
+        self.paged: LeanKv = paged
+        self.slots: int = paged.lean.slots if slots is None else slots
+        self.pools: Pools = paged.pools(self.slots)
         self.requests: dict[int, Request] = {}
         self.waiting: deque[int] = deque()
         self.running: list[int] = []
@@ -167,7 +172,7 @@ class Engine:
             x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
             rows[name] = self.prepared.head(x[-1:], self._watch)[0]
             prompts[name] = held.current.prompt
-        self.prepared.compress(self.pools, prompts, self._watch)
+        self.paged.compress(self.pools, prompts, self._watch)
         return rows
 
     def _generate(self) -> dict[int, np.ndarray]:
@@ -186,7 +191,7 @@ class Engine:
 class _Rows:
     """A prepared scheme whose rows are tokens of different sequences."""
 
-    def __init__(self, prepared: LeanKv, positions: Sequence[int]) -> None:
+    def __init__(self, prepared: Any, positions: Sequence[int]) -> None:
         self._prepared, self._positions = prepared, positions
 
     def __getattr__(self, name: str) -> Any:

@@ -22,6 +22,7 @@ from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.pool import Pool, Prompt
 from refemu.models.schemes.leankv.steps import Units
 from refemu.models.schemes.scheme import Progress
+from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -75,6 +76,10 @@ class LeanKv(Fp16):
         out = held.pools.attend(held.current.plans, layer, grouped)
         return out.reshape(len(q), -1)
 
+    def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Attention of a prompt that nothing follows: that of scheme `fp16`, without pages (D-leankv-49)."""
+        return self.backend.attention(q, k, v, self._scale, 0).reshape(len(q), -1)
+
     def _prompt(self, layer: int, held: Held, q: np.ndarray, watch: Watch) -> np.ndarray:
         """One layer of a prompt; behind the last one its tokens are compressed, unless the engine does that."""
         if layer == 0:
@@ -127,4 +132,11 @@ class LeanKv(Fp16):
 
 def prepare(config: LeanKvConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> LeanKv:
     """Round the weights as scheme `fp16` does. calibration: not used."""
+    return LeanKv(model, config, backend, progress)
+
+
+def part(
+    config: LeanKvConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> LeanKv:
+    """Prepare the attention of a mix. calibration, behind: not used."""
     return LeanKv(model, config, backend, progress)

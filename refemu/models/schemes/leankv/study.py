@@ -24,6 +24,7 @@ from refemu.models.runtime import Session
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.engine import Engine
 from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.models.schemes.mix.config import Mix
 from refemu.models.schemes.scheme import Prepared, Progress, silent
 from refemu.units.leankv.page_manager import Memory
 
@@ -92,7 +93,11 @@ def study(
     engine, first, kept, reference = find(backend), None, 1.0, None
     for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
         config = _matched(name, kept)
-        if not isinstance(config, LeanKvConfig):
+        if isinstance(config, Mix) and isinstance(config.attention.scheme, LeanKvConfig):
+            mixed = models.prepare(model, config, engine, progress=progress)
+            row = measure(schemes.text(config), mixed, ids, win, prefill, progress)
+            kept = row.kept
+        elif not isinstance(config, LeanKvConfig):
             parts = models.prepare(model, config, engine, progress=progress)
             row = _plain(name, parts, ids, win, prefill)
         else:
@@ -114,8 +119,10 @@ def _matched(name: str, kept: float) -> Any:
 
 def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
     """Scheme `fp16`: a prompt gives the bits of the steps."""
-    if name.partition(":")[0] != "fp16":
-        raise Refused(f"study leankv: fp16 and the schemes leankv are compared, got {name!r}")
+    if name.partition(":")[0] != "fp16" or isinstance(parts.config, Mix):
+        raise Refused(
+            f"study leankv: fp16 and the schemes leankv are compared, got {name!r}; a mix needs their attention"
+        )
     losses = []
     for window in windows(parts.model.context, ids, win, prefill):
         logits = Session(parts).append(window[:-1])
@@ -144,8 +151,8 @@ def _row(name: str, score: Perplexity, shares: tuple[float, ...], payloads: Sequ
     )
 
 
-def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
-    """The row of a LeanKV scheme."""
+def measure(name: str, parts: Any, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
+    """The row of a LeanKV scheme, or of a mix with the attention of one."""
     run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
     memory, counters = run.memory, run.counters
     stored = memory.high_tokens + memory.low_tokens
@@ -168,7 +175,7 @@ class Evaluated:
     counters: dict[str, int]
 
 
-def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent) -> Evaluated:
+def evaluate(parts: Any, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent) -> Evaluated:
     """Run windows together, each a request of one engine."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")

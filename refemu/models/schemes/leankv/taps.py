@@ -29,6 +29,7 @@ from refemu import units
 from refemu.arith import fp16
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import WORD, Affine
+from refemu.models.schemes.halves import Half
 from refemu.models.schemes.leankv import taps_steps
 from refemu.models.schemes.leankv.cache import Call, Held, LayerCache, Pools
 from refemu.models.schemes.leankv.config import LeanKvConfig
@@ -63,8 +64,11 @@ STORED = {
 }  #: section -> classes of the tokens in its pages
 
 
-def tapped(config: LeanKvConfig) -> tuple[str, ...]:
-    """The units whose ports a run under any configuration can show, in alphabetical order."""
+def tapped(config: LeanKvConfig, half: Half | None = None) -> tuple[str, ...]:
+    """The units whose ports a run under any configuration can show, in alphabetical order.
+
+    half: the attention, the only one.
+    """
     return UNITS
 
 

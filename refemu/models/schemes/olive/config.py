@@ -1,13 +1,14 @@
 """Parameters of schemes `olive-4` and `olive-8` [olive §3.4, §4], and of `olive-study` [olive §2.3]."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.olive.ovp import OVP_FLINT4, OVP_FLINT4_REPO, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO, Ovp
+from refemu.models.schemes.halves import Half, Scope
 
 HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
 Experiment: TypeAlias = Literal["clip", "prune_victims", "prune_normals"]  #: as [olive Fig. 3] compares them
@@ -31,6 +32,11 @@ class OliveConfig:
     costed_by: ClassVar[str] = "refemu.models.schemes.olive.cost:costs"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
+    part_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:part"
+    part_costed_by: ClassVar[str] = "refemu.models.schemes.olive.cost:costs"
+    halves: ClassVar[tuple[Half, ...]] = ("linear",)
+    other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
     weight_bits: Literal[4, 8] = 4
     act_bits: Literal[4, 8] | None = 4  #: as `weight_bits` (D-olive-41), or None
@@ -82,6 +88,11 @@ class OliveConfig:
             if field.name in names and getattr(self, field.name) != field.default:
                 raise Refused(f"olive: {field.name} has no effect beside {beside}, got {getattr(self, field.name)!r}")
 
+    @property
+    def arriving_tokens(self) -> int | None:
+        """Calibration tokens of the run that freezes inputs as they arrive behind all else; None: there is none."""
+        return self.calibration_tokens if self.act_bits and self.calibration == "sequential" else None
+
     def formats(self, bits: int) -> tuple[Ovp, ...]:
         """The pair formats that a tensor of `bits` bits chooses from; at 8 bits there is one (D-olive-29)."""
         ready = FORMATS[self.preset, bits]
@@ -97,6 +108,10 @@ class OliveStudyConfig:
     prepared_by: ClassVar[str] = "refemu.models.schemes.olive.study:prepare"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
+    part_by: ClassVar[str] = "refemu.models.schemes.olive.study:part"
+    halves: ClassVar[tuple[Half, ...]] = ("linear",)
+    other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
     experiment: Experiment = "clip"
     weights: bool = True  #: on the weights of the linear layers
@@ -115,6 +130,11 @@ class OliveStudyConfig:
                 raise Refused(
                     f"olive-study: {name} must be an integer of at least {least}, got {getattr(self, name)!r}"
                 )
+
+    @property
+    def arriving_tokens(self) -> int | None:
+        """Calibration tokens of the run that finds thresholds of inputs as they arrive; None: there is none."""
+        return self.calibration_tokens if self.inputs else None
 
 
 READY: dict[str, OliveConfig | OliveStudyConfig] = {  #: by the names of `schemes.parse`

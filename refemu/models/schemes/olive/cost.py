@@ -11,12 +11,11 @@ import numpy as np
 
 from refemu.models.machine.report import Cost
 from refemu.models.machine.runner import Call
+from refemu.models.schemes.fp16 import cost as fp16_cost
 from refemu.models.schemes.olive.linear import Part, Plain
 from refemu.models.schemes.olive.machine import ARRAY, mode, refusal
 from refemu.models.schemes.olive.tap_sums import operand
 from refemu.units.olive.olive_systolic import OliveSystolic
-
-FP16 = "fp16"  #: mode of products outside the machine
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
@@ -43,7 +42,7 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
     elif call.part == "head":
         yield from _part(prepared.head_parts()[0], *call.inputs)
     elif call.part == "attention":
-        yield "attention", _attention(prepared.model, *call.inputs)
+        yield "attention", fp16_cost.attention(prepared.model, *call.inputs)
 
 
 def _part(part: Part | Plain, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
@@ -66,12 +65,4 @@ def _part(part: Part | Plain, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
 def _outside(part: Part | Plain, x: np.ndarray) -> Cost:
     """Products in fp16, or of pairs that the array does not read: no cycles; a weight is read once."""
     outputs = max(columns.stop for columns in part.columns.values())
-    return Cost({FP16: x.size * outputs}, words={"activations": x.size, "weights": x.shape[1] * outputs})
-
-
-def _attention(sizes: Any, q: np.ndarray, cache: Any) -> Cost:
-    """Both products of every head; a token reads the keys and values up to its own, once for a KV head."""
-    tokens, length = len(q), len(cache)
-    pairs = tokens * length - tokens * (tokens - 1) // 2  # tokens x keys that they see
-    macs = 2 * pairs * sizes.heads * sizes.head_dim
-    return Cost({FP16: macs}, words={"activations": q.size, "kv": 2 * pairs * sizes.kv_heads * sizes.head_dim})
+    return Cost({fp16_cost.FP16: x.size * outputs}, words={"activations": x.size, "weights": x.shape[1] * outputs})

@@ -18,12 +18,14 @@ from refemu.models.backend import Backend
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.runtime import Session
+from refemu.models.schemes import share
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.olive.config import OliveConfig, OliveStudyConfig
 from refemu.models.schemes.olive.layers import HEAD_LAYER, Observing, OliveLayers
 from refemu.models.schemes.olive.linear import Part, Plain, Weight
-from refemu.models.schemes.scheme import Progress, silent
+from refemu.models.schemes.scheme import Prepared, Progress, silent
+from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 if TYPE_CHECKING:
@@ -49,19 +51,34 @@ class Olive(OliveLayers, Fp16):
 
     def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
         """As in scheme `fp16` unless it is quantized; never rounded to fp16."""
-        return self.outputs(self._head, x, watch)
+        (part,) = self.head_parts()
+        return self.outputs(part, x, watch)
 
-    def calibrate(self, model: Model, ids: Sequence[int]) -> None:
-        """Freeze the scale and type of every linear input, in model order, on one sequence of tokens."""
-        if self.parts():
-            runner = self if self._olive.calibration == "sequential" else Observer(model, self)
-            Session(runner).append(ids, last=isinstance(self._head, Plain))
+    def settle(self, model: Share, source: Any, runner: Prepared) -> None:
+        """`calibrate` as a part of the mix `runner`. source: token ids, or None."""
+        if self._olive.act_bits:
+            self.calibrate(model, calibration_ids(self._olive, model, source), runner)
+
+    def thaw(self) -> None:
+        """Forget all inputs."""
+        for part in self.parts():
+            part.input = None
+
+    def calibrate(self, model: Model, ids: Sequence[int], runner: Prepared | None = None) -> None:
+        """Freeze the scale and type of every linear input, in model order, on one sequence of tokens.
+
+        runner: the mix that this is a part of; its other parts freeze theirs as well.
+        """
+        if any(part.input is None for part in self.parts()):
+            sequential = self._olive.calibration == "sequential"
+            whole = Observer(share.whole(model), self) if not sequential else runner or self
+            Session(whole).append(ids, last=all(isinstance(part, Plain) for part in self.head_parts()))
 
     def _prepare_head(self, model: Model) -> Part | Plain:
         return self._prepare_group(model, HEAD_LAYER, ("embed" if self.model.tied_head else "head",))[0]
 
     def head_parts(self) -> Sequence[Part | Plain]:
-        return [self._head]
+        return [] if self._head is None else [self._head]
 
 
 class Observer(Observing, Fp16):
@@ -94,22 +111,17 @@ def prepare(
     store: dict[tuple[str, int], Weight] = {}
     prepared: Olive | OliveEncoder = kind(model, config, backend, progress, store)
     prepared.calibrate(model, ids)
-    if config.n_eight_bit:
-        prepared = kind(model, config, backend, progress, store, lossiest(prepared, config.n_eight_bit))
-        prepared.calibrate(model, ids)
-    return prepared
+    wider = prepared.wider(model)
+    if wider is not None:
+        wider.calibrate(model, ids)
+    return wider or prepared
 
 
-def lossiest(prepared: OliveLayers, count: int) -> list[str]:
-    """The layers that `n_eight_bit` raises: the last two at 4 bits, then the largest weight plus input error."""
-    errors = [
-        (weight.mse + part.input.mse, name)
-        for part in prepared.parts()
-        if part.input is not None
-        for name, weight in zip(part.names, part.weights, strict=True)
-        if weight.format.width == 4
-    ]
-    if count > len(errors):
-        raise Refused(f"olive: n_eight_bit must be at most {len(errors)}, the layers at 4 bits, got {count}")
-    rest = sorted(errors[:-2], key=lambda error: -error[0])  # stable: a tie goes to the lower index
-    return [name for _, name in (*errors[-2:], *rest[: max(count - 2, 0)])]
+def part(
+    config: OliveConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> Olive:
+    """Search and encode the weights of a part of a mix; its inputs are frozen by `calibrate`, in a run of the mix.
+
+    calibration, behind: not used.
+    """
+    return Olive(model, config, backend, progress, {})

@@ -5,6 +5,7 @@ sums is the scheme's `finish`.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, lookup
 from refemu.models.backend import Backend
 from refemu.models.model import Model
+from refemu.models.schemes import share
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.olive import taps
 from refemu.models.schemes.olive.config import HEAD, OliveConfig
@@ -36,7 +38,7 @@ class OliveLayers(Fp16Layers):
     ) -> None:
         """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
         self._olive, self._progress, self._store = config, progress, store
-        self._widths = widths(model.config.blocks, config, eight_bit, model.config.groups)
+        self._widths = widths(share.blocks(model), config, eight_bit, model.config.groups)
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
@@ -71,13 +73,20 @@ class OliveLayers(Fp16Layers):
         return [part for group in groups for part in group if isinstance(part, Part)]
 
     def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
-        """The parts that compute one of the model's groups."""
-        parts: Sequence[Part | Plain] = self._linears[layer, tuple(names)]
+        """The parts that compute one of the model's groups; none in a block that another part of a mix computes."""
+        parts: Sequence[Part | Plain] = self._linears.get((layer, tuple(names)), ())
         return parts
 
     def head_parts(self) -> Sequence[Part | Plain]:
         """The output matrix, where there is one."""
         return ()
+
+    def wider(self, model: Model) -> Self | None:
+        """The same without inputs, the layers of `n_eight_bit` at 8 bits; None where none is asked for."""
+        count = self._olive.n_eight_bit
+        if not count:
+            return None
+        return type(self)(model, self._olive, self.backend, self._progress, self._store, lossiest(self, count))
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> list[Part | Plain]:
         """The linear layers of a group, those of one width together."""
@@ -131,13 +140,13 @@ def candidates(config: OliveConfig, bits: int) -> Candidates:
 
 
 def widths(
-    blocks: int, config: OliveConfig, eight_bit: Sequence[str], groups: Sequence[Sequence[str]]
+    blocks: Sequence[int], config: OliveConfig, eight_bit: Sequence[str], groups: Sequence[Sequence[str]]
 ) -> dict[str, int | None]:
     """Bits of every linear layer by name, None where it stays as in scheme `fp16`.
 
     Refuses names that do not exist, and a layer that is both in `eight_bit` and in `skip`.
     """
-    kinds = {kind: [linear_name(layer, kind) for layer in range(blocks)] for group in groups for kind in group}
+    kinds = {kind: [linear_name(layer, kind) for layer in blocks] for group in groups for kind in group}
     every = {**kinds, **{name: [name] for group in kinds.values() for name in group}, HEAD: [HEAD]}
     wide, plain = (
         [name for layer in chosen for name in lookup("linear layer", layer, every)]
@@ -150,3 +159,18 @@ def widths(
         )
     bits: dict[str, int | None] = {name: config.weight_bits for names in every.values() for name in names}
     return bits | dict.fromkeys(wide, 8) | dict.fromkeys(plain, None)
+
+
+def lossiest(prepared: OliveLayers, count: int) -> list[str]:
+    """The layers that `n_eight_bit` raises: the last two at 4 bits, then the largest weight plus input error."""
+    errors = [
+        (weight.mse + part.input.mse, name)
+        for part in prepared.parts()
+        if part.input is not None
+        for name, weight in zip(part.names, part.weights, strict=True)
+        if weight.format.width == 4
+    ]
+    if count > len(errors):
+        raise Refused(f"olive: n_eight_bit must be at most {len(errors)}, the layers at 4 bits, got {count}")
+    rest = sorted(errors[:-2], key=lambda error: -error[0])  # stable: a tie goes to the lower index
+    return [name for _, name in (*errors[-2:], *rest[: max(count - 2, 0)])]

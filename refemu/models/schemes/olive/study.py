@@ -23,7 +23,8 @@ from refemu.models.schemes.fp16.layers import Fp16Layers, columns
 from refemu.models.schemes.olive.config import OliveStudyConfig
 from refemu.models.schemes.olive.decoder import calibration_ids
 from refemu.models.schemes.olive.encoder import batch
-from refemu.models.schemes.scheme import Progress
+from refemu.models.schemes.scheme import Prepared, Progress
+from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -45,7 +46,7 @@ class StudyLayers(Fp16Layers):
         """Only `prepare` gets here before the thresholds are frozen."""
         if (layer, names) not in self._limits:
             self._limits[layer, names] = ovp_study.threshold(x, self._study.sigma)
-            self._progress("inputs", len(self._limits), len(self.model.groups) * self.model.blocks)
+            self._progress("inputs", len(self._limits), len(self._linears))
         name, start = f"blk.{layer}.{names[0]}.input", first_token * x.shape[1]
         return self._change(x, name, self._limits[layer, names], per="row", start=start)
 
@@ -74,6 +75,23 @@ class StudyLayers(Fp16Layers):
 class OliveStudy(StudyLayers, Fp16):
     """A decoder under scheme `olive-study`."""
 
+    def settle(self, model: Share, source: Any, runner: Prepared) -> None:
+        """`calibrate` as a part of the mix `runner`. source: token ids, or None."""
+        if self._study.inputs:
+            self.calibrate(model, calibration_ids(self._study, model, source), runner)
+
+    def thaw(self) -> None:
+        """Forget all thresholds."""
+        self._limits.clear()
+
+    def calibrate(self, model: Model, ids: Sequence[int], runner: Prepared | None = None) -> None:
+        """Find the outliers' threshold of every input on one sequence of tokens.
+
+        runner: the mix that this is a part of.
+        """
+        if self._study.inputs and len(self._limits) < len(self._linears):
+            Session(runner or self).append(ids, last=True)
+
 
 class OliveStudyEncoder(StudyLayers, Fp16Encoder):
     """An encoder under scheme `olive-study`; texts that are encoded together count their tokens through."""
@@ -94,6 +112,12 @@ def prepare(
         return encoder
     ids = calibration_ids(config, model, calibration)
     decoder = OliveStudy(model, config, backend, progress)
-    if config.inputs:
-        Session(decoder).append(ids, last=True)
+    decoder.calibrate(model, ids)
     return decoder
+
+
+def part(
+    config: OliveStudyConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
+) -> OliveStudy:
+    """Change the weights of a part of a mix; `settle` finds its inputs' thresholds. calibration, behind: not used."""
+    return OliveStudy(model, config, backend, progress)

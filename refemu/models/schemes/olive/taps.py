@@ -11,6 +11,7 @@ import numpy as np
 
 from refemu import formats, units
 from refemu.formats.olive.ovp import Ovp, quotient
+from refemu.models.schemes.halves import Half
 from refemu.models.schemes.olive import tap_sums
 from refemu.models.schemes.olive.config import OliveConfig
 from refemu.models.schemes.olive.linear import Part, Weight
@@ -26,8 +27,8 @@ SUMS = {
 }  #: by width of the codes
 
 
-def tapped(config: OliveConfig) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order."""
+def tapped(config: OliveConfig, half: Half | None = None) -> tuple[str, ...]:
+    """The units whose ports a run under `config` can show, in alphabetical order. half: linear, the only one."""
     if config.act_bits is None:
         return ()
     widths = {config.weight_bits} | ({8} if config.eight_bit or config.n_eight_bit else set())

@@ -14,7 +14,7 @@ from refemu.models import text as texts
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.olive.config import OliveConfig
-from refemu.models.schemes.olive.decoder import lossiest
+from refemu.models.schemes.olive.layers import lossiest
 from tests.models.held import Held, drawn
 
 CALIBRATION = list(b"It is a truth universally acknowledged, that a single man")

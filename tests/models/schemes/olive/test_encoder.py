@@ -14,8 +14,8 @@ from refemu.models import schemes
 from refemu.models import text as texts
 from refemu.models.encoder.config import LINEARS
 from refemu.models.schemes.olive.config import OliveConfig
-from refemu.models.schemes.olive.decoder import lossiest
 from refemu.models.schemes.olive.encoder import batch
+from refemu.models.schemes.olive.layers import lossiest
 from refemu.models.taps import Watch
 from tests.oracles import fp16 as oracle16
 from tests.oracles import sums

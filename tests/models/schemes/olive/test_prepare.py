@@ -17,7 +17,7 @@ from refemu.formats.olive.ovp import OVP_FLINT4, OVP_INT4, OVP_INT8
 from refemu.models import schemes
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.schemes.olive.decoder import lossiest
+from refemu.models.schemes.olive.layers import lossiest
 from tests.models import toy_encoder
 from tests.models.held import Held, drawn
 from tests.models.toy_decoder import LLAMA

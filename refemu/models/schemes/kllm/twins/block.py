@@ -115,11 +115,11 @@ class TokenBlocks:
         }
         self.groups: dict[tuple[int, tuple[str, ...]], Group] = {
             (layer, names): _group(operands, layer, names)
-            for layer in range(sizes.blocks)
+            for layer in operands.layers
             for names in sizes.groups
             if _takes(operands, INPUTS[names])
         }
-        self._attention = [AttentionStep(operands, layer) for layer in range(sizes.blocks)]
+        self._attention = [AttentionStep(operands, layer) for layer in range(sizes.blocks) if operands.attends]
         self._function = plain(function_words(sizes.activation)[1])
 
     def encode(self, full: str, x: np.ndarray) -> Row:

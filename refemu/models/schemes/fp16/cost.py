@@ -1,0 +1,51 @@
+"""Cost of what is computed in FP16, outside every machine: products and words, without cycles [D-olive-32]."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from refemu.models.machine.report import Cost
+from refemu.models.machine.runner import Call
+
+FP16 = "fp16"  #: mode of products outside the machine
+
+
+def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
+    """Cost of one call of a part, by kind of work.
+
+    Parameters
+    ----------
+    prepared : Fp16
+        Decoder, or part of one, under scheme `fp16`.
+    layer : int
+        Block; -1 is the head.
+    call : Call
+        What the part took and gave.
+
+    Yields
+    ------
+    kind, cost : str and Cost
+        "linear" and "attention".
+    """
+    if call.part in ("linear", "head"):
+        yield "linear", linear(call.inputs[-1], call.output)
+    elif call.part == "attention":
+        yield "attention", attention(prepared.model, *call.inputs)
+
+
+def linear(x: np.ndarray, output: Any) -> Cost:
+    """Products of linear layers that read one input; a weight is read once."""
+    outputs = output if isinstance(output, list | tuple) else [output]
+    columns = 0
+    for y in outputs:
+        columns += np.shape(y)[-1]
+    return Cost({FP16: x.size * columns}, words={"activations": x.size, "weights": x.shape[-1] * columns})
+
+
+def attention(sizes: Any, q: np.ndarray, cache: Any) -> Cost:
+    """Both products of every head; a token reads the keys and values up to its own, once for a KV head."""
+    tokens, length = len(q), len(cache)
+    pairs = tokens * length - tokens * (tokens - 1) // 2  # tokens x keys that they see
+    macs = 2 * pairs * sizes.heads * sizes.head_dim
+    return Cost({FP16: macs}, words={"activations": q.size, "kv": 2 * pairs * sizes.kv_heads * sizes.head_dim})

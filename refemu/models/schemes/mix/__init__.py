@@ -1,0 +1,1 @@
+"""Mixes: linear layers of some schemes, attention of another."""

@@ -1,0 +1,92 @@
+"""The configuration of a mix: its parts, and the rules that they must keep."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from refemu.arith.checks import Refused, require_int
+from refemu.models.schemes import single
+from refemu.models.schemes.mix import rules
+from refemu.models.schemes.mix.grammar import MOST, write_layers
+from refemu.models.schemes.scheme import Scheme
+
+
+@dataclass(frozen=True)
+class Part:
+    """A scheme in a mix."""
+
+    scheme: Scheme
+    layers: tuple[int, ...] | None = None  #: blocks of a linear part, ascending; None: those that no other part names
+
+    def __post_init__(self) -> None:
+        if self.layers is None:
+            return
+        blocks = sorted(require_int(block, 0, MOST - 1, "mix", "layer") for block in self.layers)
+        if not blocks or len(set(blocks)) < len(blocks):
+            raise Refused(f"mix: layers must be blocks, each once, got {tuple(self.layers)}")
+        object.__setattr__(self, "layers", tuple(blocks))
+
+    @property
+    def text(self) -> str:
+        """`NAME@LAYERS:parameter=value,...`."""
+        name, colon, parameters = single.text(self.scheme).partition(":")
+        return name + ("" if self.layers is None else f"@{write_layers(self.layers)}") + colon + parameters
+
+
+@dataclass(frozen=True, repr=False)
+class Mix:
+    """A scheme whose linear layers and attention are those of other schemes."""
+
+    paper: ClassVar[str] = "docs/models.md"
+    prepared_by: ClassVar[str] = "refemu.models.schemes.mix.prepare:prepare"
+    tapped_by: ClassVar[str] = "refemu.models.schemes.mix.taps:tapped"
+    costed_by: ClassVar[str] = "refemu.models.schemes.mix.cost:costs"
+
+    parts: tuple[Part, ...]  #: the linear ones, then the attention
+
+    def __post_init__(self) -> None:
+        for number, part in enumerate(self.parts, start=1):
+            if not hasattr(part.scheme, "halves"):
+                kind = type(part.scheme).__name__
+                raise Refused(
+                    f"mix: a scheme whose halves can be computed apart is needed, got {kind} in part {number}"
+                )
+        rules.check(self.parts, [f"part {number}, {part.text!r}" for number, part in enumerate(self.parts, start=1)])
+
+    @property
+    def text(self) -> str:
+        """The text that stands for the mix."""
+        return "+".join(part.text for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"Mix({self.text!r})"
+
+    @property
+    def linear(self) -> tuple[Part, ...]:
+        """The linear parts, in order."""
+        return self.parts[:-1]
+
+    @property
+    def attention(self) -> Part:
+        """The last part."""
+        return self.parts[-1]
+
+    @property
+    def two_phases(self) -> bool:
+        """Whether the attention computes a prompt unlike the tokens after it."""
+        return bool(getattr(self.attention.scheme, "two_phases", False))
+
+    @property
+    def every_decoder(self) -> bool:
+        """Whether all parts compute every decoder."""
+        return all(getattr(part.scheme, "every_decoder", False) for part in self.parts)
+
+    def layers_of(self, part: Part, blocks: int) -> tuple[int, ...]:
+        """Blocks whose linear layers `part` computes in a model of `blocks` blocks. Refused: a block beyond them."""
+        if part.layers is not None:
+            for block in part.layers:
+                if block >= blocks:
+                    where = f"mix {self.text}: part {self.parts.index(part) + 1}, {part.text!r}"
+                    raise Refused(f"{where}: layer must be in [0, {blocks - 1}], got {block}")
+            return part.layers
+        named = {block for other in self.linear for block in other.layers or ()}
+        return tuple(block for block in range(blocks) if block not in named)

@@ -1,0 +1,98 @@
+"""The text of a mix, cut into its parts: `olive-8@0-1;29+olive-4:low=80+harmonia-kv4`.
+
+    mix     part+...+part, the last one the attention
+    part    NAME  NAME:parameter=value,...  NAME@LAYERS  NAME@LAYERS:parameter=value,...
+    LAYERS  0  0-1  0-1;29
+
+A plus among parameters begins a part only before a scheme's name, so that `align=4+4` is one value.
+"""
+
+import itertools
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from refemu.arith.checks import Refused
+
+DIGITS = 4  #: of the number of a block, at most
+MOST = 10_000  #: blocks, those that the digits number
+_BLOCKS = re.compile(rf"(\d{{1,{DIGITS}}})(?:-(\d{{1,{DIGITS}}}))?")
+_STEPS = {"[": 1, "]": -1}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The text of one part."""
+
+    number: int  #: from 1
+    start: int  #: character of the mix that it begins at, from 0
+    text: str
+
+    @property
+    def place(self) -> str:
+        """The part as refusals name it."""
+        return f"part {self.number}, {self.text[:60]!r}, at character {self.start}"
+
+    @property
+    def layers(self) -> str | None:
+        """What stands behind `@`; None without."""
+        _, at, layers = self.text.partition(":")[0].partition("@")
+        return layers if at else None
+
+    @property
+    def scheme(self) -> str:
+        """The text without the layers."""
+        head, colon, parameters = self.text.partition(":")
+        return head.partition("@")[0] + colon + parameters
+
+
+def split(text: str, names: Collection[str]) -> list[Piece]:
+    """The parts of a mix, or the one of a single scheme. names: of all schemes."""
+    starts = [0]
+    for place, depth in _pluses(text):
+        head = ":" not in text[starts[-1] : place]
+        if head or (depth == 0 and re.split(r"[:@+]", text[place + 1 :], maxsplit=1)[0] in names):
+            starts.append(place + 1)
+    ends = [start - 1 for start in starts[1:]] + [len(text)]
+    return [
+        Piece(number, start, text[start:end])
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1)
+    ]
+
+
+def _pluses(text: str) -> list[tuple[int, int]]:
+    """Place of every plus, and how many brackets are open there."""
+    depth, places = 0, []
+    for place, letter in enumerate(text):
+        depth += _STEPS.get(letter, 0)
+        if letter == "+":
+            places.append((place, depth))
+    return places
+
+
+def read_layers(text: str, thing: str) -> tuple[int, ...]:
+    """`0-1;29` as (0, 1, 29), ascending. Refused: another form, a range that falls, a block that is there twice."""
+    blocks: list[int] = []
+    for part in text.split(";"):
+        match = _BLOCKS.fullmatch(part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise Refused(f"{thing}: layers are blocks such as 0-1;29, got {text[:60]!r}")
+        blocks += range(int(match[1]), int(match[2] or match[1]) + 1)
+        if len(blocks) > MOST:
+            raise Refused(f"{thing}: at most {MOST} blocks can be chosen, got more in {text[:60]!r}")
+    ascending = sorted(blocks)
+    for block, following in itertools.pairwise(ascending):
+        if block == following:
+            raise Refused(f"{thing}: a block may be there once, got {block} twice in {text[:60]!r}")
+    return tuple(ascending)
+
+
+def write_layers(blocks: Sequence[int]) -> str:
+    """The shortest text of ascending blocks."""
+    ranges: list[list[int]] = []
+    for block in blocks:
+        if ranges and ranges[-1][1] == block - 1:
+            ranges[-1][1] = block
+        else:
+            ranges.append([block, block])
+    return ";".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

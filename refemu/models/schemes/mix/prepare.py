@@ -1,0 +1,96 @@
+"""Preparation of a mix: its parts one by one, each calibrated behind those that are there (D-mix-1).
+
+First the attention, in front of linear layers in FP16. What it changes in W_Q and W_K is in the weights that the linear
+parts then get (D-mix-2). A linear part that trains on a run of its own does so behind that attention. Last the inputs
+that are frozen as they arrive: one run of the whole mix, block by block.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models.backend import Backend
+from refemu.models.model import Model
+from refemu.models.schemes import registry
+from refemu.models.schemes.mix.config import Mix, Part
+from refemu.models.schemes.mix.decoder import Mixed
+from refemu.models.schemes.scheme import CalibrationTokens, Progress
+from refemu.models.schemes.share import Share
+
+
+@dataclass
+class Entry:
+    """A linear part, prepared."""
+
+    part: Part
+    share: Share
+    prepared: Any
+
+    @property
+    def arrives(self) -> bool:
+        """Whether its inputs are frozen as they arrive behind all else."""
+        return getattr(self.part.scheme, "arriving_tokens", None) is not None
+
+
+def prepare(
+    config: Mix, model: Model, backend: Backend, calibration: CalibrationTokens | None, progress: Progress
+) -> Mixed:
+    """Prepare every part, and join them.
+
+    calibration: token ids, for every part that calibrates; None stands for what each has alone. Refused: an object that
+    one scheme learned, since parts take these by their own parameters.
+    """
+    if calibration is not None and not isinstance(calibration, np.ndarray | Sequence):
+        raise Refused(f"mix: calibration must be token ids for all parts, got {type(calibration).__name__}")
+    layers = [config.layers_of(part, model.config.blocks) for part in config.linear]
+    attention = _part(config.attention, _share(model, attends=True), backend, calibration, progress)
+    smoothed = attention.smoothed(model) if hasattr(attention, "smoothed") else model
+    scaled = bool(getattr(config.attention.scheme, "scales_queries", False))
+    entries = []
+    for part, blocks in zip(config.linear, layers, strict=True):
+        share = _share(smoothed, blocks=blocks, outer=part.layers is None, scaled=scaled)
+        entries.append(Entry(part, share, _part(part, share, backend, calibration, progress, attention)))
+    return settled(entries, attention, model, config, backend, calibration)
+
+
+def _share(model: Model, **options: Any) -> Share:
+    return Share(**{field.name: getattr(model, field.name) for field in dataclasses.fields(Model)}, **options)
+
+
+def _part(part: Part, share: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any = None) -> Any:
+    """Call the function that prepares a part."""
+    function = registry.named(part.scheme, "part_by")
+    return function(part.scheme, share, backend, calibration, progress, behind)
+
+
+def settled(
+    entries: Sequence[Entry], attention: Any, model: Model, config: Mix, backend: Backend, calibration: Any
+) -> Mixed:
+    """The mix with frozen inputs; where a part then widens layers by their errors, all are frozen anew."""
+    mixed = _frozen(entries, attention, model, config, backend, calibration)
+    wider = [entry.prepared.wider(entry.share) if hasattr(entry.prepared, "wider") else None for entry in entries]
+    if not any(wider):
+        return mixed
+    for entry, prepared in zip(entries, wider, strict=True):
+        if prepared is not None:
+            entry.prepared = prepared
+        elif entry.arrives:
+            entry.prepared.thaw()
+    return _frozen(entries, attention, model, config, backend, calibration)
+
+
+def _frozen(
+    entries: Sequence[Entry], attention: Any, model: Model, config: Mix, backend: Backend, calibration: Any
+) -> Mixed:
+    """The mix: parts that freeze inputs in a run of their own do so first, then comes the run of the whole."""
+    by_layer = {layer: entry.prepared for entry in entries for layer in entry.share.blocks}
+    outer = next(entry.prepared for entry in entries if entry.share.outer)
+    mixed = Mixed(model, config, backend, by_layer, outer, attention)
+    for entry in sorted(entries, key=lambda entry: (entry.arrives, not entry.share.outer)):
+        if hasattr(entry.prepared, "settle"):
+            entry.prepared.settle(entry.share, calibration, mixed)
+    return mixed

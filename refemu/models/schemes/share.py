@@ -1,0 +1,85 @@
+"""The share of a model that one part of a mix computes, and models whose weights another part has changed.
+
+A scheme's class prepares what its model asks for: of a `Share` the linear layers of some blocks, or the attention, of
+any other model everything.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.models.model import Model
+from refemu.models.weights.files import Weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Share(Model):
+    """Model of which one part of a mix is computed."""
+
+    blocks: tuple[int, ...] = ()  #: whose norms, linear layers and activations the part computes
+    outer: bool = False  #: embedding, residual sums, last norm and output matrix are the part's too
+    attends: bool = False  #: the attention of all blocks is the part's
+    scaled: bool = False  #: the attention reads queries that hold 1 / sqrt(head_dim)
+
+    @property
+    def whole(self) -> Model:
+        """The model without the division."""
+        return Model(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Model)})
+
+
+def blocks(model: Model) -> Sequence[int]:
+    """Blocks whose linear layers are computed."""
+    return model.blocks if isinstance(model, Share) else range(model.config.blocks)
+
+
+def outer(model: Model) -> bool:
+    """Whether embedding and output matrix are computed."""
+    return not isinstance(model, Share) or model.outer
+
+
+def attends(model: Model) -> bool:
+    """Whether the attention is computed."""
+    return not isinstance(model, Share) or model.attends
+
+
+def scaled(model: Model, alone: bool) -> bool:
+    """Whether queries hold 1 / sqrt(head_dim) when attention reads them; alone: whether those of a whole model do."""
+    return model.scaled if isinstance(model, Share) else alone
+
+
+def whole(model: Model) -> Model:
+    """The model behind a share, or the model itself."""
+    return model.whole if isinstance(model, Share) else model
+
+
+class Changed:
+    """Weights that go through a function."""
+
+    def __init__(self, weights: Weights, change: Callable[[str, np.ndarray], np.ndarray]) -> None:
+        """change: of a canonical name and a tensor, float32 and of the same shape in both."""
+        self._weights, self._change = weights, change
+
+    def __repr__(self) -> str:
+        return f"Changed({self._weights!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors."""
+        return self._weights.names
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._weights.shape(name)
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as float32."""
+        return self._change(name, self._weights.tensor(name))
+
+
+def changed(model: Model, what: bytes, change: Callable[[str, np.ndarray], np.ndarray]) -> Model:
+    """The model with changed weights. what: tells this change from others; the sha256 is of the old one and this."""
+    sha256 = hashlib.sha256(model.sha256.encode() + b"|" + what).hexdigest()
+    return dataclasses.replace(model, weights=Changed(model.weights, change), sha256=sha256)

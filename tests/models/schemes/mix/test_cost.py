@@ -1,0 +1,73 @@
+"""Costs of a mix: those of the scheme alone for what a part computes, and refusals that name the part."""
+
+import pytest
+
+from refemu import models
+from refemu.arith.checks import Refused
+from refemu.models import machine, text
+from refemu.models.machine import Phase
+from refemu.models.machine.cost import LayerCost
+from tests.models.schemes.mix.pairs import part
+
+ATTENDING = ("attention", "prompt attention", "significance", "compress", "pages")
+
+
+def rows(scheme: str, phase: Phase = "prompt") -> list[LayerCost]:
+    return list(machine.cost("tiny", scheme, 9, phase).layers)
+
+
+@pytest.mark.parametrize("phase", machine.PHASES)
+@pytest.mark.parametrize(
+    ("mix", "single"),
+    [
+        (f"{part('olive-4')}+fp16", part("olive-4")),
+        ("fp16+leankv-k8v4", "leankv-k8v4"),
+        (f"{part('kllm-a4')}+{part('kllm-a4')}", part("kllm-a4")),
+    ],
+)
+def test_a_mix_of_one_scheme_costs_what_it_does(mix: str, single: str, phase: Phase) -> None:
+    assert rows(mix, phase) == rows(single, phase)
+
+
+def counts(row: LayerCost) -> tuple[object, ...]:
+    """What sizes decide: a type of OliVe's operands depends on what stands in front of a layer."""
+    return row.layer, row.kind, sum(row.cost.macs.values()), dict(row.cost.words), row.cost.cycles
+
+
+def test_every_part_costs_what_its_scheme_does() -> None:
+    mixed = rows(f"{part('olive-8', '1')}+{part('olive-4')}+leankv-k8v4")
+    alone = {name: [counts(row) for row in rows(part(name))] for name in ("olive-8", "olive-4", "leankv-k8v4")}
+
+    for row in mixed:
+        wanted = "leankv-k8v4" if row.kind in ATTENDING else "olive-8" if row.layer == 1 else "olive-4"
+        if row.kind != "quantize":  # of linear inputs, and of what goes into pages
+            assert counts(row) in alone[wanted]
+    assert {row.kind for row in mixed} == {"linear", "requant", *ATTENDING, "quantize"} - {"attention"}
+
+
+def test_a_run_counts_the_costs() -> None:
+    model = models.load("tiny")
+    ids = model.tokenizer.encode(text.default())[:9]
+    found = models.run(model, ids, f"{part('olive-4')}+leankv-k8v4", costs=True)
+
+    assert found.counters["blk.1.linear.cycles"] > 0 and found.counters["blk.1.pages.words.kv"] > 0
+    assert "overflowed_outputs" in found.counters and "tokens_written" in found.counters
+
+
+@pytest.mark.parametrize(
+    ("scheme", "message"),
+    [
+        ("olive-4+harmonia-kv4", "cost: a part needs a cost of its own, got part 2, 'harmonia-kv4': Harmonia's accel"),
+        ("olive-study+fp16", "cost: a part needs a cost of its own, got part 1, 'olive-study': no machine computes it"),
+    ],
+)
+def test_a_part_without_costs_is_named(scheme: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        machine.cost("tiny", scheme)
+
+
+def test_a_block_of_a_mix_is_on_no_machine() -> None:
+    with pytest.raises(
+        Refused, match=r"a block of one scheme is needed, got the mix olive-4\+fp16; its parts are olive-4"
+    ):
+        machine.run("tiny", "olive-4+fp16")
