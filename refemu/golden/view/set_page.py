@@ -62,7 +62,7 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
         "stream": encode.text(encode.deflate(_bytes(columns, golden, differ, rows))),
         "cases": entries,
         "codes": codes([sets.port_of(entry) for entry in golden.manifest["arrays"] if entry["role"] in ROLES]),
-        "titles": {id: _title(id) for id in {entry["decision"] for entry in entries} if id},
+        "titles": {entry["decision"]: _title(entry["decision"]) for entry in entries if entry["decision"]},
         "answers": "" if answers is None else Path(answers).name,
         "differ": None if difference is None else difference.rows_differ,
         "verdict": [] if difference is None else wording.lines(difference),
@@ -79,24 +79,24 @@ def _title(id: str) -> str:
 
 def _columns(golden: Golden, answer: dut.Answer | None) -> list[tuple[dict[str, Any], np.ndarray]]:
     """Inputs, outputs and registers, then the bits of outputs that count and a device's answers, as unsigned words."""
-    found = []
+    columns = []
     for entry in golden.manifest["arrays"]:
         if entry["role"] not in ROLES:
             continue
         name, port = entry["name"], sets.port_of(entry)
         shown = port_entry(port) | {"group": ROLES[entry["role"]], "lanes": port.lanes, "array": name}
-        found.append((shown | {"part": "value"}, golden.arrays[name]))
+        columns.append((shown | {"part": "value"}, golden.arrays[name]))
         care = golden.arrays.get(f"{name}.care")
         if care is not None:
-            found.append((shown | {"part": "care"}, care))
+            columns.append((shown | {"part": "care"}, care))
         if answer is not None and name in answer.arrays:
-            found.append((shown | {"part": "answer"}, answer.arrays[name]))
+            columns.append((shown | {"part": "answer"}, answer.arrays[name]))
             unknown = answer.unknown.get(name)
             if unknown is not None:
-                found.append((shown | {"part": "unknown"}, unknown))
-    for shown, array in found:
+                columns.append((shown | {"part": "unknown"}, unknown))
+    for shown, array in columns:
         shown["bytes"] = array.dtype.itemsize
-    return found
+    return columns
 
 
 def _bytes(

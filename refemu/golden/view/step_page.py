@@ -16,7 +16,7 @@ from refemu.units.unit import AnyUnit
 
 MOST = 10_000  #: events of a page
 SPARE = 60_000  #: bytes of a page for styles, script and names
-SHARE = 0.7  #: of the rest that states may fill; drawings have what they leave
+SHARE = 0.85  #: of the rest that states may fill; drawings have what they leave
 
 
 class Shown(NamedTuple):

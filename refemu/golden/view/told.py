@@ -26,12 +26,12 @@ def told(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], taken:
     cases = Cases("edge", "what is shown", stimulus)
     right = rows.evaluate(unit, config, cases, twin_from=READABLE)
     answers = Answers(unit, config, [right])
-    found: dict[str, list[dict[str, Any]]] = {taken: []} if taken else {}
+    answers_to: dict[str, list[dict[str, Any]]] = {taken: []} if taken else {}
     for each in unit.alternatives:
-        found.setdefault(each.decision, []).append({"says": each.says, "rows": _rows(answers, right, cases, each)})
+        answers_to.setdefault(each.decision, []).append({"says": each.says, "rows": _rows(answers, right, cases, each)})
     for id in unit.unobservable:
-        found.setdefault(id, [])
-    return [_entry(unit, id, others, id == taken) for id, others in found.items()]
+        answers_to.setdefault(id, [])
+    return [_entry(unit, id, others, id == taken) for id, others in answers_to.items()]
 
 
 def ranges(places: Sequence[int]) -> list[list[int]]:

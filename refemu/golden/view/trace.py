@@ -24,7 +24,8 @@ def cut(
 
     last: None for all. stop: the first event for which it holds is the last. Refused: events that there are not.
     """
-    states, operations, total, stopped = [], [], 0, False
+    states, operations = list[Any](), list[int]()
+    total, stopped = 0, False
     for operation, state in events:
         if first <= total and (last is None or total < last) and len(states) < most:
             states.append(state)
