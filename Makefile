@@ -43,6 +43,7 @@ test test-long test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@test -z "$$CI" || $(PYTHON) tools/programs.py iverilog yosys || true
 	@test -z "$$CI" || $(PYTHON) tools/bootstrap.py $(VENV) rtl || true
+	@test -z "$$CI" || { $(PYTHON) tools/chromium.py && $(PYTHON) tools/bootstrap.py $(VENV) browser; } || true
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(OUT)/pycache REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} \
 	  $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --timeout $(LIMIT) $(MARKS) $(if $(PYTEST)$(SLOW),$(PYTEST),--ignore tests/conformance)

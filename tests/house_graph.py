@@ -13,13 +13,14 @@ from pathlib import Path
 from tests.syntax_rules import tree
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
-LAYERS = ("arith", "formats", "units", "models", "golden", "cli")
+LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "cli")
 BESIDE = ("twins", "cases", "kernels", "alternatives")
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
 COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
 #: shared modules that find things of papers by name
 REGISTRIES = {
     "refemu.formats",
+    "refemu.draw.registry",
     "refemu.formats.ready",
     "refemu.formats.structure",
     "refemu.units",
@@ -105,14 +106,19 @@ def block(name: str) -> str:
 
 
 def upward(graph: list[Edge]) -> list[str]:
-    """Rule 1: layers point down, and `refemu.testing` stands beside `cli`."""
+    """Rule 1: layers point down, `draw` and `models` stand beside each other, and `refemu.testing` beside `cli`.
+
+    What formats and units show in a notebook is drawn above them: they may name a drawing by a string.
+    """
     allowed = {name: set(LAYERS[: number + 1]) for number, name in enumerate(LAYERS)}
+    allowed["models"] -= {"draw"}
     allowed["testing"] = {"arith", "formats", "units", "golden", "testing"}
     return [
         str(edge)
         for edge in graph
         if layer(edge.target) in {*LAYERS, "testing"}
         and layer(edge.target) not in allowed.get(layer(edge.source), {*LAYERS, "testing"})
+        and not (edge.kind == "string" and layer(edge.target) == "draw" and layer(edge.source) in ("formats", "units"))
     ]
 
 

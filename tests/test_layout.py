@@ -24,6 +24,11 @@ NUMBA_FILES = {"arith/jit.py", "arith/float_jit/scalars.py"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
 UNCITED = {
+    "draw/__init__.py",
+    "draw/registry.py",
+    "draw/svg.py",
+    "draw/values.py",
+    "draw/word.py",
     "formats/__init__.py",
     "formats/field.py",
     "formats/html.py",
@@ -82,6 +87,7 @@ def test_imports_point_down_the_layers() -> None:
         "import refemu.cli.main",
         "importlib.import_module('refemu.golden')",
         "TWIN = 'refemu.models.schemes.olive:run'",
+        "from refemu.draw.olive import pair",
     ],
 )
 def test_an_import_that_points_up_is_seen(line: str) -> None:
@@ -89,6 +95,23 @@ def test_an_import_that_points_up_is_seen(line: str) -> None:
     planted, _ = with_module("refemu.units.olive.planted", f"def up():\n    {line}\n")
 
     assert [edge.split(" ")[0] for edge in house_graph.upward(planted)] == ["refemu.units.olive.planted"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "seen"),
+    [
+        ("refemu.units.olive.planted", "DRAWING = 'refemu.draw.olive.pair:decoder'", 0),
+        ("refemu.arith.planted", "DRAWING = 'refemu.draw.olive.pair:decoder'", 1),
+        ("refemu.models.planted", "from refemu.draw import svg", 1),
+        ("refemu.draw.planted", "from refemu.models import runtime", 1),
+        ("refemu.golden.planted", "from refemu.draw import svg", 0),
+    ],
+)
+def test_drawings_are_named_by_strings_below_them(name: str, line: str, seen: int) -> None:
+    """And `draw` and `models` know nothing of each other."""
+    planted, _ = with_module(name, f"{line}\n")
+
+    assert len(house_graph.upward(planted)) == seen
 
 
 def test_nothing_of_a_paper_imports_anything_of_another() -> None:

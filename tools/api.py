@@ -23,7 +23,7 @@ from refemu import arith, units
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "docs" / "api"
-PACKAGES = ("arith", "formats", "units", "models", "golden", "testing")
+PACKAGES = ("arith", "formats", "units", "draw", "models", "golden", "testing")
 NOTE = "Written by tools/api.py from `__all__`; do not edit."
 
 

@@ -21,6 +21,7 @@ CONTAINS = {
     "dev": {"models", "test", "dev"},
     "bench": {"models", "bench"},
     "rtl": {"rtl"},
+    "browser": {"models", "test", "browser"},
 }
 
 

@@ -24,10 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FACTS = "tests/test_types.py"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-PACKAGES = [f"refemu.{name}" for name in ("arith", "formats", "units", "models", "golden", "testing")]
+PACKAGES = [f"refemu.{name}" for name in ("arith", "formats", "units", "draw", "models", "golden", "testing")]
 #: what examples in docstrings take as known
 PREAMBLE = """
-from refemu import arith, formats, golden, models, testing, units
+from refemu import arith, draw, formats, golden, models, testing, units
 ids: list[int] = [1, 2]
 def my_encoder(values: object) -> object: ...
 """

@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
         _export,
         _serve,
         _step,
+        _view,
         _machine,
         _cost,
         _ppl,
@@ -332,6 +333,28 @@ def _step(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument("--full", action="store_true", help="every lane of what changed; else wide ports are folded")
     _word(command, "--vcd", "FILE", "also a waveform (GTKWave, Surfer); event names in FILE.events")
+    command.add_argument(
+        "--html",
+        type=_path,
+        metavar="FILE",
+        help="a page instead of tables: a slider over the events, drawings, changes, decisions at work; no network",
+    )
+    _word(command, "--events", "A:B", "of the page: events A to B - 1; default all, of which 10,000 or 5 MB are shown")
+    command.epilog = "Example: refemu step orizuru --html orizuru.html; open it, and move by the arrow keys"
+
+
+def _view(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(commands, "view", "the rows of a set as a page, with a device's answers beside them")
+    command.epilog = (
+        "Example: refemu view vectors/ovp_decoder-int4 --html rows.html --answers dut.npz. The page needs no network. "
+        "Exit codes: 0 written, 1 written and some answer differs, 2 unusable."
+    )
+    command.add_argument("set", metavar="SET", help="directory of a golden set")
+    command.add_argument("--html", required=True, type=_path, metavar="FILE", help="the page")
+    command.add_argument(
+        "--answers", type=_path, metavar="FILE", help="answers of a device as for `diff`: also what the device did"
+    )
+    _word(command, "--rows", "A:B", "rows A to B - 1; default all, of which 5 MB are shown")
 
 
 def _machine(commands: "argparse._SubParsersAction[_Parser]") -> None:

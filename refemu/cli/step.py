@@ -5,7 +5,7 @@ import dataclasses
 import re
 import shutil
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from refemu.arith.checks import Refused, lookup
 from refemu.arith.reading import integer
 from refemu.cli import condition, step_table
 from refemu.cli.output import print_json, print_title
+from refemu.golden.view.members import registers_of
 
 PIPE = 100  #: columns where there is no terminal
+_EVENTS = re.compile(r"([0-9]{0,18}):([0-9]{0,18})")
 _CASE = re.compile(r"[0-9]{1,18}|[a-z]+/[a-z0-9-]+/[0-9]{1,18}")
 
 
@@ -22,8 +24,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one row per event, up to and including the one where the condition holds; returns 0."""
     from refemu import units
 
+    if arguments.html is not None:
+        return _page(arguments)
+    if arguments.events is not None:
+        raise Refused("step: --events goes with --html")
+
     unit, chosen = units.choose(arguments.unit, arguments.config)
-    name, inputs = _inputs(arguments, unit, chosen)
+    name, inputs, _ = _inputs(arguments, unit, chosen)
     config = unit.config(name)
     ports = unit.ports(config)
     stop = None if arguments.stop is None else condition.parse(arguments.stop)
@@ -41,13 +48,59 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         width = _columns()
-        _table(unit, name, ports, states, width, arguments.full)
+        _table(unit, name, ports, states, width, arguments.full, registers_of(unit.unit_class(**config)))
         _drawings(unit.unit_class(**config), states, width)
         if arguments.stop:
             print(
                 f"stopped at event {len(states) - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}"
             )
     return 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    """Write the events as a page, and print what is on it; returns 0."""
+    from pathlib import Path
+
+    from refemu import units
+    from refemu.golden.files import store
+    from refemu.golden.view import step_page, trace
+
+    if arguments.full or arguments.vcd:
+        raise Refused("step: --html writes a page; leave out --full and --vcd")
+    unit, chosen = units.choose(arguments.unit, arguments.config)
+    name, inputs, about = _inputs(arguments, unit, chosen)
+    stop = None if arguments.stop is None else condition.parse(arguments.stop)
+    first, last = (0, None) if arguments.events is None else _events(arguments.events)
+    states, operations, total, stopped = trace.cut(
+        trace.trace(unit, unit.config(name), inputs),
+        first,
+        last,
+        step_page.MOST,
+        (lambda state: False) if stop is None else stop.holds,
+    )
+    shown = step_page.Shown(unit, name, inputs, about.text, about.decision, states, operations, first, total)
+    written = step_page.written(shown)
+    store.write_files({Path(arguments.html): written.data})
+    end = written.first + written.events
+    if arguments.json:
+        document = {"unit": unit.name, "config": name, "file": str(arguments.html), "bytes": len(written.data)}
+        document |= {"first": first, "events": written.events, "total": total, "drawings": written.drawings}
+        print_json(document | {"stopped": stopped})
+        return 0
+    print(f"{arguments.html}: events {first} to {end - 1} of {total}, {written.drawings}, {len(written.data):,} bytes")
+    if end < (total if last is None else last):
+        print(f"the page is full; the next events: --events {end}:{total if last is None else last}")
+    if arguments.stop:
+        print(f"stopped at event {total - 1}: {arguments.stop}" if stopped else f"never true: {arguments.stop}")
+    return 0
+
+
+def _events(text: str) -> tuple[int, int | None]:
+    """First event and the one behind the last, of A:B, A: or :B."""
+    match = _EVENTS.fullmatch(text)
+    if not match or not (match[1] or match[2]) or (match[2] and int(match[2]) <= int(match[1] or 0)):
+        raise Refused(f"step: --events must be A:B with A below B, got {text[:60]!r}")
+    return int(match[1] or 0), int(match[2]) if match[2] else None
 
 
 def _columns() -> int:
@@ -75,15 +128,22 @@ def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
     store.write_files({Path(path): dump, Path(f"{path}.events"): names})
 
 
-def _table(unit: Any, name: str, ports: Any, states: list[Any], width: int, full: bool) -> None:
+def _table(unit: Any, name: str, ports: Any, states: list[Any], width: int, full: bool, registers: Any) -> None:
     count = f"{len(states)} events, blank = unchanged" if len(states) > 1 else "1 event"
     print_title(f"{unit.name} [{name}] {unit.paper}: {count}", width)
-    for line in step_table.lines(ports, states, width, full):
+    for line in step_table.lines(ports, states, width, full, registers):
         print(line)
 
 
-def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, dict[str, np.ndarray]]:
-    """Configuration and one array per input port, from a golden case or from --input. name: without a case."""
+class _About(NamedTuple):
+    """Where inputs come from."""
+
+    text: str
+    decision: str = ""
+
+
+def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, dict[str, np.ndarray], _About]:
+    """Configuration, an array per input port from a golden case or --input, and where from. name: without a case."""
     if arguments.case:
         from refemu import golden
         from refemu.golden.files import case_ids
@@ -97,10 +157,13 @@ def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, d
                 f"row, got {arguments.case[:200]!r}"
             )
         loaded = golden.load(folder)
-        return golden.case_inputs(loaded, case_ids.row_of(loaded.manifest, id), unit)
+        row = case_ids.row_of(loaded.manifest, id)
+        entry = loaded.entry(row)
+        about = _About(f"Case {loaded.case_id(row)} of {loaded.name}: {entry['why']}.", entry.get("decision", ""))
+        return *golden.case_inputs(loaded, row, unit), about
     config = unit.config(name)
     if not arguments.input:
-        return name, _example(unit, name, arguments.json)
+        return name, *_example(unit, name, arguments.json or arguments.html is not None)
     ports = {port.name: port for port in unit.ports(config).inputs}
     arrays: dict[str, np.ndarray] = {}
     for port, array in (_assignment(word, ports) for word in arguments.input):
@@ -111,10 +174,11 @@ def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, d
     if missing:
         raise Refused(f"step: {unit.name} also needs --input {' '.join(f'{port}=...' for port in missing)}")
     length = max(array.shape[0] for array in arrays.values())
-    return name, {port: _stretched(port, array, length) for port, array in arrays.items()}
+    about = _About("Inputs of the command line.")
+    return name, {port: _stretched(port, array, length) for port, array in arrays.items()}, about
 
 
-def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
+def _example(unit: Any, name: str, silent: bool) -> tuple[dict[str, np.ndarray], _About]:
     """The first case that the paper itself gives, announced unless `silent`: what there is to see without inputs."""
     config = unit.config(name)
     cases = next(iter(unit.stimuli(config, "paper", 0)), None)
@@ -126,7 +190,8 @@ def _example(unit: Any, name: str, silent: bool) -> dict[str, np.ndarray]:
     if not silent:
         text = f"without --case and --input, a case of the paper: {cases.why}"
         print("\n".join(textwrap.wrap(text, _columns())) + "\n")
-    return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}
+    about = _About(f"A case of the paper: {cases.why}.", cases.decision)
+    return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}, about
 
 
 def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:

@@ -4,21 +4,20 @@ What no event changes comes first, once. Then one line per event; columns that d
 another table, which leaves out the events that change nothing in it.
 """
 
-import dataclasses
 import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from refemu.cli.output import GAP
-from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.golden.view.members import Member, members
+from refemu.units.ports import Port, Ports, fields
 from refemu.units.spelled import folded, whole
 
 NARROW = 8  #: characters of a column's name before it goes on in a second line
 MOST_LINES = 2  #: of a value in a list, where lanes may be left out
 LABEL = 7  #: characters of "outputs", the longest name of a group
 SHARE = 3  #: a cell of several lanes takes at most one part in so many of the line
-Field = tuple[str, Port, list[Any]]  #: group, port and its value after every event
 
 
 class Column(NamedTuple):
@@ -38,12 +37,15 @@ class Column(NamedTuple):
         return text.rjust(self.width) if self.right else text.ljust(self.width)
 
 
-def lines(ports: Ports, states: Sequence[Any], width: int, full: bool = False) -> Iterator[str]:
+def lines(
+    ports: Ports, states: Sequence[Any], width: int, full: bool = False, registers: Sequence[Port] = ()
+) -> Iterator[str]:
     """Text of the events.
 
     ports: of the configuration. states: at least one, of one unit. full: every lane of what changed, a list per event.
+    registers: what the device says of those that are no ports.
     """
-    every = list(_fields(ports, states))
+    every = list(members(ports, states, registers))
     if full or len(states) == 1:
         yield from _lists(every, states, width, full)
         return
@@ -61,40 +63,7 @@ def lines(ports: Ports, states: Sequence[Any], width: int, full: bool = False) -
         yield from _table([numbers, events, *block], every_event=number == 0)
 
 
-def _fields(ports: Ports, states: Sequence[Any]) -> Iterator[Field]:
-    """Every port, register and counter; a register that is no port has the name of its field.
-
-    A field that is None throughout is a port that this configuration lacks.
-    """
-    first = states[0]
-    for group, members in (("inputs", ports.inputs), ("outputs", ports.outputs), ("state", ports.state)):
-        yield from ((group, port, [getattr(state, port.name) for state in states]) for port in members)
-    known = {port.name for port in ports.all} | {"event", "index"}
-    others = [field.name for field in dataclasses.fields(first) if field.name not in known]
-    others = [name for name in others if any(getattr(state, name) is not None for state in states)]
-    for counts in (False, True):
-        for name in others:
-            if isinstance(getattr(first, name), int) == counts:
-                values = [flat(getattr(state, name)) for state in states]
-                yield ("counts" if counts else "state"), Port(name, 64, signed=True), values
-
-
-def flat(value: Any) -> Lanes:
-    """The numbers of a register that is no port, in one tuple however they are nested; an int as it is."""
-    return value if isinstance(value, int) else tuple(_leaves(value))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
-    if isinstance(value, tuple | list | bytes):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _column(field: Field, most: int) -> Column:
+def _column(field: Member, most: int) -> Column:
     _, port, values = field
     texts = [folded(port, values[0], most)]
     for before, value in itertools.pairwise(values):
@@ -141,7 +110,7 @@ def _row(columns: Sequence[Column], texts: Sequence[str]) -> str:
     return (" " * GAP).join(column.padded(text) for column, text in zip(columns, texts, strict=True)).rstrip()
 
 
-def _lists(every: Sequence[Field], states: Sequence[Any], width: int, full: bool) -> Iterator[str]:
+def _lists(every: Sequence[Member], states: Sequence[Any], width: int, full: bool) -> Iterator[str]:
     """A list per event of what it changed: all fields at the first."""
     for event, state in enumerate(states):
         changed = [field for field in every if not event or field[2][event] != field[2][event - 1]]
@@ -149,7 +118,7 @@ def _lists(every: Sequence[Field], states: Sequence[Any], width: int, full: bool
         yield from _listed(changed, event, width, full)
 
 
-def _listed(every: Sequence[Field], event: int, width: int, full: bool) -> Iterator[str]:
+def _listed(every: Sequence[Member], event: int, width: int, full: bool) -> Iterator[str]:
     """One line per field, or as many as all its lanes need; counters side by side."""
     names = max([len(port.name) for group, port, _ in every if group != "counts"], default=0)
     label = ""

@@ -1,15 +1,15 @@
-"""HTML of tensors and pages in notebooks: small tables, made of text alone. Base class `Shown`."""
+"""HTML of tensors and pages in notebooks: small tables and drawings. Base class `Shown`."""
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.formats.field import Field
 
 MOST = 32  #: codes that a field shows
-COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#9c755f")  #: of the parts of a bar
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -22,19 +22,10 @@ def _row(tag: str, cells: Sequence[Any]) -> str:
     return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
 
 
-def text(drawing: str) -> str:
-    """A drawing of characters, as it is."""
-    return f"<pre>{escape(drawing)}</pre>"
-
-
-def bar(parts: Sequence[tuple[str, int]]) -> str:
-    """A line of boxes as wide as their sizes say; the name of each shows under the pointer, "-" is an empty one."""
-    boxes = [
-        f'<div title="{escape(name)}: {size}" style="flex:{size};height:1.2em;'
-        f'background:{"#ddd" if name == "-" else COLORS[at % len(COLORS)]}"></div>'
-        for at, (name, size) in enumerate(parts)
-    ]
-    return f'<div style="display:flex;max-width:50em">{"".join(boxes)}</div>'
+def drawing(place: str, shown: Any) -> str:
+    """SVG of a tensor or a page by "module:function", which is of a layer above and found when it is wanted."""
+    module, _, function = place.partition(":")
+    return str(getattr(importlib.import_module(module), function)(shown))
 
 
 def codes(field: Field, most: int = MOST) -> str:
@@ -52,7 +43,9 @@ def of_fields(title: str, fields: Mapping[str, Field]) -> str:
 
 
 class Shown:
-    """Base of what has `fields()`: a notebook shows them."""
+    """Base of what has `fields()`: a notebook shows them, and a drawing where there is one."""
+
+    _drawing: ClassVar[str] = ""  #: "module:function" that draws it as SVG
 
     def fields(self) -> Mapping[str, Field]:
         """Stored fields by name.
@@ -70,4 +63,4 @@ class Shown:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        return of_fields(repr(self), self.fields())
+        return of_fields(repr(self), self.fields()) + (drawing(self._drawing, self) if self._drawing else "")

@@ -2,15 +2,18 @@
 
 `repr` evaluates to the State while it is short enough. A longer one folds its lanes, `(0x3c00, 0x3c00, ... 64 values)`,
 which is no Python, so that nobody takes it for the whole. `str` folds too, and has the values of floats beside their
-patterns, `0x3c00=1`.
+patterns, `0x3c00=1`. A notebook shows a State as a table and, where its unit has one, as a drawing.
 """
 
 import dataclasses
 import functools
+import html
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from refemu.units.ports import Port
+from refemu.units import events
+from refemu.units.ports import Port, Ports, fields
 from refemu.units.spelled import NUMBERS, number
 
 MOST = 400  #: characters of a text
@@ -31,7 +34,9 @@ def install(unit: Any) -> None:
     texts: dict[str, Callable[[Any], str]] = {
         "__repr__": lambda self: _evaluating(self, codes()),
         "__str__": lambda self: _short(self, codes(), values=True),
+        "_repr_html_": lambda self: _html(unit, self),
     }
+    unit.unit_class._unit = unit
     for name, function in texts.items():
         setattr(state, name, function)
 
@@ -44,6 +49,26 @@ def state_class(stepped: type[Any]) -> type[Any] | None:
                 if isinstance(argument, type) and dataclasses.is_dataclass(argument):
                     return argument
     return None
+
+
+def drawing(unit: Any, ports: Ports, state: Any) -> str:
+    """SVG of a State; "" where its unit has no drawing. Drawings are a layer above, imported when wanted."""
+    return str(importlib.import_module("refemu.draw.registry").of_ports(unit, ports, state))
+
+
+def _html(unit: Any, state: Any) -> str:
+    """Table of a State, and its drawing where all configurations that it fits draw it alike; its text if none fits."""
+    fitting = [ports for ports in map(unit.ports, unit.configs.values()) if _fits(ports, state)]
+    if not fitting:
+        return f"<pre>{html.escape(str(state), quote=False)}</pre>"
+    drawings = {drawing(unit, ports, state) for ports in fitting}
+    table = events.to_html(f"{unit.name} after {state.event}", fitting[0], [state])
+    return table + (drawings.pop() if len(drawings) == 1 else "")
+
+
+def _fits(ports: Ports, state: Any) -> bool:
+    """Whether every port has as many lanes in the State."""
+    return all(len(fields(getattr(state, port.name))) == port.lanes for port in ports.all)
 
 
 def _codes(unit: Any) -> Mapping[str, tuple[Port, bool]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import events
+from refemu.units import events, shown
 from refemu.units.ports import Ports, admit, admit_events, in_order
 
 S = TypeVar("S")
@@ -66,6 +66,7 @@ class Stepped(Generic[S]):
     """
 
     name: ClassVar[str]  #: of the unit, as refusals start
+    _unit: ClassVar[Any] = None  #: descriptor, once there is one
     ports: Ports
     state: S  #: the module's State: event, index, every port and register under its own name, counters
 
@@ -106,10 +107,9 @@ class Stepped(Generic[S]):
         self.state = state
 
     def _repr_html_(self) -> str:
-        from refemu.formats import html
-
-        drawing = html.text(self.draw(self.state)) if hasattr(self, "draw") else ""
-        return events.to_html(repr(self), self.ports, [self.state]) + drawing
+        state = self.state
+        drawing = shown.drawing(self._unit, self.ports, state) if self._unit else ""
+        return events.to_html(repr(self), self.ports, [state]) + drawing
 
     def __repr__(self) -> str:
         values = [(name, getattr(self, name)) for name in inspect.signature(type(self)).parameters]

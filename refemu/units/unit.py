@@ -87,6 +87,8 @@ class Unit(Generic[S, R]):
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
     #: module with `ALTERNATIVES` and `UNOBSERVABLE`, imported on first use; in `alternatives/` where none is given
     others: str = ""
+    #: "module:function" that draws a State: function(ports, state) -> SVG; where none is given, one of refemu.draw
+    drawing: str = ""
 
     def __post_init__(self) -> None:
         ports = [self.ports(config) for config in self.configs.values()]
@@ -240,6 +242,23 @@ class Unit(Generic[S, R]):
             A port is missing or unknown, or a value out of range.
         """
         return iter(self.unit_class(**config).steps(**self._checked(config, inputs)))
+
+    def draw(self, config: Mapping[str, Any], state: S) -> str:
+        """Draw a State.
+
+        Parameters
+        ----------
+        config : mapping
+            Parameters.
+        state : State
+            State of the unit in this configuration.
+
+        Returns
+        -------
+        str
+            SVG; "" where the unit has no drawing.
+        """
+        return shown.drawing(self, self.ports(Config(**config)), state)
 
     def _checked(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
         ports = [port.name for port in self.ports(Config(**config)).inputs]

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from refemu.cli.step_table import flat, lines
+from refemu.cli.step_table import lines
+from refemu.golden.view.members import flat
 from refemu.units.ports import Port, Ports, fields
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from refemu import formats
+from refemu import draw, formats
 from refemu.formats import BFP8, K8V4, OVP_INT4, Affine, Codebook, GroupInt, KMeans, UnifiedPage, html
 from refemu.formats.field import Field
 
@@ -53,18 +53,18 @@ def test_long_fields_end_in_an_ellipsis(bits: int, wanted: str) -> None:
 
 def test_cells_are_escaped() -> None:
     assert rows(html.table("<title>", ["<b>"], [["&"]])) == [["<b>"], ["&"]]
-    assert "<i>" not in html.text("<i>") + html.bar([("<i>", 1)])
 
 
 @pytest.mark.parametrize("head_size", [64, 128])
 def test_page_shows_every_byte_once(head_size: int) -> None:
     """[leankv Fig. 6]: the segments follow each other from byte 0 to the end of the page."""
     page = UnifiedPage(head_size, K8V4)
-    shown = [[int(cell) for cell in row[1:4]] for row in rows(page._repr_html_())[1:]]
+    text = page._repr_html_()
+    shown = [[int(cell) for cell in row[1:4]] for row in rows(text)[1:]]
 
     assert [0, *(last + 1 for _, _, last in shown)] == [*(first for _, first, _ in shown), page.size]
     assert all(size == last - first + 1 for size, first, last in shown)
-    assert page._repr_html_().count("flex:") == len(shown)
+    assert text.endswith(draw.page(page))
 
 
 def test_display_loads_nothing() -> None:

@@ -44,9 +44,26 @@ def test_trees_and_arrays_are_drawn() -> None:
     for _ in tree.steps(np.arange(8, dtype=np.float16)):
         pass
 
-    for device in (tree, BfpPeArray(2)):
-        drawn = ElementTree.fromstring(f"<div>{device._repr_html_()}</div>").find("pre")
-        assert drawn is not None and drawn.text == device.draw(device.state)
+    for device, config in ((tree, {"n": 8, "k": 2}), (BfpPeArray(2), {"groups": 2})):
+        unit = units.find(device.name)
+        drawn = ElementTree.fromstring(f"<div>{device._repr_html_()}</div>").find("{http://www.w3.org/2000/svg}svg")
+        assert drawn is not None and device._repr_html_().endswith(unit.draw(config, device.state))
+        assert unit.draw(config, device.state) in device.state._repr_html_()
+
+
+def test_a_state_that_two_configurations_draw_otherwise_is_shown_without_a_drawing() -> None:
+    """A pair of OVP_INT4 and one of OVP_FLINT4 have the same widths; the device knows which it is."""
+    device = OvpDecoder()
+    device.step(pair=0x85, bias=2)
+
+    assert "<svg" in device._repr_html_()
+    assert "<svg" not in device.state._repr_html_() and "<table" in device.state._repr_html_()
+
+
+def test_a_state_that_fits_no_configuration_is_shown_as_text() -> None:
+    tree = Orizuru(12, 2)
+
+    assert tree.state._repr_html_() == f"<pre>{tree.state}</pre>"
 
 
 def test_wide_ports_end_in_an_ellipsis() -> None:

@@ -9,7 +9,7 @@ D-harmonia-5 (infinity, NaN), D-harmonia-6 (sign of a zero magnitude), D-harmoni
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,8 @@ class BfpTensor(Shown):
     mantissa: np.ndarray  #: uint16, same shape: magnitudes below 2**mantissa_bits
     exponent: np.ndarray  #: uint8, raw fp16 exponent fields: same shape but for `axis`, which counts groups
     axis: int  #: along which elements share an exponent, counted from the front
+
+    _drawing: ClassVar[str] = "refemu.draw.harmonia.bfp:tensor"
 
     def __post_init__(self) -> None:
         plain_fields(self)

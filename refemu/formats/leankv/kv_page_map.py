@@ -46,14 +46,14 @@ def byte_map(page: PageLayout) -> list[Segment]:
 
 
 def to_html(page: PageLayout) -> str:
-    """The bytes of the page as a bar and a table."""
+    """The bytes of the page as a table and a drawing."""
     rows = byte_map(page)
     title = f"UnifiedPage: {page.size} bytes, {page.tokens} {page.config.name} tokens of head size {page.head_size}"
     return html.table(
         title,
         ("segment", "bytes", "first", "last", "meaning"),
         [(row.name, row.bytes, row.first, row.last, row.meaning) for row in rows],
-    ) + html.bar([(row.name, row.bytes) for row in rows])
+    ) + html.drawing("refemu.draw.leankv.page:page", page)
 
 
 def _meaning(page: PageLayout, name: str) -> str:

@@ -6,7 +6,7 @@ division by the scale), D-olive-46 (far outliers), D-olive-47 (NaN and infinity)
 """
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,6 +38,8 @@ class OvpTensor(Shown):
     shape: tuple[int, ...]  #: of the values
     axis: int  #: along which elements are paired and share a scale; flat pairs run across it
     scale: np.ndarray | None = None  #: float32, of one shape with the values without `axis`, or a scalar; None = 1
+
+    _drawing: ClassVar[str] = "refemu.draw.olive.pair:tensor"
 
     def __post_init__(self) -> None:
         plain_fields(self)

@@ -1,0 +1,1 @@
+"""Drawings of Harmonia's format and blocks [harmonia §II-B, §IV]."""

@@ -1,0 +1,1 @@
+"""Drawings of KLLM's blocks [kllm §IV]."""

@@ -1,0 +1,1 @@
+"""Drawings of LeanKV's page and blocks [leankv §5, §6]."""

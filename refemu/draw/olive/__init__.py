@@ -1,0 +1,1 @@
+"""Drawings of OliVe's formats and blocks [olive §3, §4]."""

@@ -1,0 +1,67 @@
+"""The function that draws the states of each unit."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from refemu.units.ports import Ports
+from refemu.units.unit import AnyUnit, Config
+
+#: of the units that refemu ships: module and function; it takes the ports of the configuration and a State
+UNITS = {
+    "bfp_aligner": "refemu.draw.harmonia.bfp:aligner",
+    "bfp_pe": "refemu.draw.harmonia.pe:pe",
+    "bfp_pe_array": "refemu.draw.harmonia.pe:pe_array",
+    "free_page_list": "refemu.draw.leankv.lists:free_list",
+    "index_counter": "refemu.draw.kllm.counters:counters",
+    "olive_systolic": "refemu.draw.olive.systolic:array",
+    "olive_systolic_clocked": "refemu.draw.olive.systolic:clocked",
+    "orizuru": "refemu.draw.kllm.trees:trees",
+    "orizuru_clocked": "refemu.draw.kllm.trees:trees",
+    "ovp_decoder": "refemu.draw.olive.pair:decoder",
+    "ovp_encoder": "refemu.draw.olive.pair:encoder",
+    "page_manager": "refemu.draw.leankv.lists:page_manager",
+    "page_table": "refemu.draw.leankv.lists:page_table",
+    "paged_attention": "refemu.draw.leankv.attention:attention",
+}
+
+
+def of(unit: AnyUnit) -> Callable[[Ports, Any], str] | None:
+    """The function that draws a unit's states; None where there is none. A unit's own goes before refemu's."""
+    place = unit.drawing or UNITS.get(unit.name, "")
+    if not place:
+        return None
+    module, _, function = place.partition(":")
+    drawing: Callable[[Ports, Any], str] = getattr(importlib.import_module(module), function)
+    return drawing
+
+
+def state(unit: AnyUnit, config: str | Config, shown: Any) -> str:
+    """Draw a State of a unit.
+
+    Parameters
+    ----------
+    unit : Unit
+        Unit.
+    config : str or Config
+        Configuration, as `Unit.config` takes it, or its parameters.
+    shown : State
+        State.
+
+    Returns
+    -------
+    str
+        SVG; "" where the unit has no drawing, or none in this configuration.
+
+    Raises
+    ------
+    Refused
+        An unknown configuration.
+    """
+    return of_ports(unit, unit.ports(unit.config(config) if isinstance(config, str) else config), shown)
+
+
+def of_ports(unit: AnyUnit, ports: Ports, shown: Any) -> str:
+    """As `state`, for the ports of a device."""
+    drawing = of(unit)
+    return drawing(ports, shown) if drawing else ""

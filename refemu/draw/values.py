@@ -1,0 +1,34 @@
+"""Values of State as drawings write them."""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.units.ports import fields
+
+
+def half(word: int) -> str:
+    """A word of float16."""
+    return f"{float(np.uint16(word).view(np.float16)):.4g}"
+
+
+def single(word: int) -> str:
+    """A word of float32."""
+    return f"{float(np.uint32(word & 0xFFFFFFFF).view(np.float32)):.4g}"
+
+
+def bits(value: int, width: int) -> str:
+    """A code in binary."""
+    return f"{value & (1 << width) - 1:0{width}b}"
+
+
+def lanes(value: Any) -> tuple[int, ...]:
+    """Lanes of a port or register, one where it has one."""
+    return tuple(fields(value))
+
+
+def listed(values: Any, most: int = 12) -> str:
+    """The first values, and how many there are."""
+    every = list(values)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(map(str, every[:most])) + more
