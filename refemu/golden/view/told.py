@@ -19,8 +19,9 @@ MOST = 1000  #: rows that other answers are tried on, in readable form, which ne
 def told(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], taken: str = "") -> list[dict[str, Any]]:
     """Every decision of a unit: id, title, text, and its other answers with the rows that tell them.
 
-    inputs: of one device, or rows of a unit without registers; the first MOST are tried. taken: the decision that the case is about, which comes
-    first. An answer whose rows are None is that of a device that does not exist here, or cannot take the inputs.
+    inputs: of one device, or rows of a unit without registers; the first MOST are tried. taken: the decision that the
+    case is about, which comes first. An answer whose rows are None is that of a device that does not exist here, or
+    cannot take the inputs.
     """
     some = {name: array[:MOST] for name, array in inputs.items()}
     stimulus = {name: array[None] if unit.timing == "event" else array for name, array in some.items()}
