@@ -79,6 +79,7 @@ def written(shown: Shown) -> Written:
         "drawings": words,
         "codes": codes(ports.all),
         "decisions": decisions,
+        "tried": told.MOST,
     }
     title = f"{unit.name} [{shown.config}]: {unit.meaning}"
     return Written(page("step", title, data), shown.first, encoded.events, shown.total, words)

@@ -13,18 +13,20 @@ from refemu.golden.pages import decisions
 from refemu.units import alternative as other
 from refemu.units.unit import AnyUnit, Cases, Config
 
-READABLE = 400  #: rows up to which devices run in readable form, which needs no compiler
+MOST = 1000  #: rows that other answers are tried on, in readable form, which needs no compiler
 
 
 def told(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], taken: str = "") -> list[dict[str, Any]]:
     """Every decision of a unit: id, title, text, and its other answers with the rows that tell them.
 
-    inputs: of one device, or rows of a unit without registers. taken: the decision that the case is about, which comes
-    first. An answer whose rows are None is that of a device that does not exist here, or cannot take the inputs.
+    inputs: of one device, or rows of a unit without registers; the first MOST are tried. taken: the decision that the
+    case is about, which comes first. An answer whose rows are None is that of a device that does not exist here, or
+    cannot take the inputs.
     """
-    stimulus = {name: array[None] if unit.timing == "event" else array for name, array in inputs.items()}
+    some = {name: array[:MOST] for name, array in inputs.items()}
+    stimulus = {name: array[None] if unit.timing == "event" else array for name, array in some.items()}
     cases = Cases("edge", "what is shown", stimulus)
-    right = rows.evaluate(unit, config, cases, twin_from=READABLE)
+    right = rows.evaluate(unit, config, cases, twin_from=MOST + 1)
     answers = Answers(unit, config, [right])
     answers_to: dict[str, list[dict[str, Any]]] = {taken: []} if taken else {}
     for each in unit.alternatives:
@@ -50,7 +52,7 @@ def _rows(answers: Answers, right: rows.Block, cases: Cases, each: other.Alterna
     if wrong is None:
         return None
     try:
-        got = rows.evaluate(answers.unit, wrong.config, cases, twin_from=READABLE, device=wrong)
+        got = rows.evaluate(answers.unit, wrong.config, cases, twin_from=MOST + 1, device=wrong)
     except (Refused, RefusedType):
         return None
     return ranges(np.flatnonzero(devices.unlike(answers, right, got)).tolist())

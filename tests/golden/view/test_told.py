@@ -1,6 +1,7 @@
 """Decisions at work: where another answer shows, by the alternatives themselves."""
 
 import numpy as np
+import pytest
 
 from refemu.golden.view import told
 from refemu.units import olive_mac, ovp_decoder
@@ -30,6 +31,15 @@ def test_rows_that_tell_are_those_in_which_an_output_differs() -> None:
     assert swapped["rows"] == told.ranges(places)
     assert {entry["id"] for entry in entries} >= set(unit.unobservable)
     assert all(entry["title"] and entry["text"] for entry in entries)
+
+
+def test_other_answers_are_tried_on_the_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = ovp_decoder.UNIT
+    inputs = {"pair": np.full(30, 0x85), "bias": np.full(30, 2)}
+    monkeypatch.setattr(told, "MOST", 20)
+    entries = told.told(unit, unit.config("int4"), inputs)
+
+    assert [0, 19] in [each for other in others(entries, "D-olive-1") for each in other["rows"] or ()]  # type: ignore[attr-defined]
 
 
 def test_the_decision_of_the_case_comes_first() -> None:

@@ -163,7 +163,8 @@ function decisions() {
     const here = each.taken || each.others.some((other) => told(other, place));
     return [here, decision(each, here, place, open.has(each.id))];
   });
-  id("deciding").textContent = data.decisions.length ? parts.filter(([here]) => here).length + " of " + data.decisions.length
+  if (place >= data.tried) id("deciding").textContent = "Not tried here: other answers are tried in the first " + data.tried + (data.clocked ? " events." : " operations.");
+  else id("deciding").textContent = data.decisions.length ? parts.filter(([here]) => here).length + " of " + data.decisions.length
     + " are at work here: another answer would show in an output of this " + (data.clocked ? "event" : "operation") + "." : "none";
   id("list").replaceChildren(...parts.filter(([here]) => here).concat(parts.filter(([here]) => !here)).map(([, made]) => made));
 }
@@ -174,7 +175,7 @@ function decision(each, here, place, open) {
   more.open = open;
   more.append(element("summary", (here ? "\u25CF " : "") + each.id + "  " + each.title + (each.taken ? " (this case is about it)" : "")));
   for (const other of each.others) {
-    const says = other.rows === null ? ": no such device here" : told(other, place) ? ": would answer otherwise here" : ": would answer alike here";
+    const says = place >= data.tried ? "" : other.rows === null ? ": no such device here" : told(other, place) ? ": would answer otherwise here" : ": would answer alike here";
     list.append(element("li", other.says + says));
   }
   if (each.reason) list.append(element("li", "no other answer shows: " + each.reason));
