@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.rtl import benches, bugs, cores, live, planted, run, synthesis
+from examples.rtl import benches, bugs, cores, live, planted, run
 from examples.rtl.foreign import run as foreign
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden, units
@@ -406,48 +406,3 @@ def test_a_design_beside_a_live_predictor(name: str, tmp_path: Path) -> None:
     assert good.right, good.output
     assert bug.right, bug.output
     assert "is seen in transaction " in bug.what
-
-
-def needs_yosys() -> pytest.MarkDecorator:
-    return pytest.mark.skipif(not shutil.which("yosys"), reason="no yosys on PATH (`make rtl` installs it)")
-
-
-@needs_yosys()
-@pytest.mark.parametrize("name", ["ovp_decoder-int4", "fp16_mac-ieee", "orizuru_clocked-n8", "olive_systolic_4x4"])
-def test_a_design_is_hardware_to_yosys(name: str) -> None:
-    """`make rtl` has them all."""
-    found = synthesis.synthesized(name, *synthesis.designs()[name])
-
-    assert found.right and found.cells > 0, found.output
-
-
-@needs_yosys()
-def test_what_is_no_hardware_is_refused_with_its_reason() -> None:
-    refused = list(synthesis.refused())
-
-    assert len(refused) == len(synthesis.PLANTED) >= 6
-    assert [one for one in refused if not one.right] == []
-
-
-def test_nothing_passes_without_yosys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    assert synthesis.main([]) == 1
-    assert "apt-get install yosys" in capsys.readouterr().err
-
-
-def test_every_design_and_core_goes_through_yosys() -> None:
-    assert synthesis.designs().keys() == {*DESIGNS, *(core.top for core in cores.CORES)}
-
-
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *("fp16_mac", "olive_mac", "olive_edp", "olive_systolic", "concat", "prefix_sum", "fp2half", "bfp_accumulator"),
-        *("ovp_decoder", "orizuru", "index_counter", "bfp_aligner", "bfp_pe", "free_page_list", "pe_lane"),
-    ],
-)
-def test_a_block_of_the_papers_has_rtl(unit: str) -> None:
-    assert unit in {design.unit for design in [*benches.DESIGNS, *(core.design for core in cores.CORES)]}
