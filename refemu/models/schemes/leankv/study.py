@@ -91,10 +91,10 @@ def study(
         raise Refused(f"study leankv: {model.name} is an encoder; name a decoder of `refemu models list`")
     engine, first, kept, reference = find(backend), None, 1.0, None
     for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
-        config = _matched(name, kept)
+        config = matched(name, kept)
         if not isinstance(config, LeanKvConfig):
             parts = models.prepare(model, config, engine, progress=progress)
-            row = _plain(name, parts, ids, win, prefill)
+            row = plain(name, parts, ids, win, prefill)
         else:
             first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
             row = measure(schemes.text(config), first, ids, win, prefill, progress)
@@ -107,12 +107,13 @@ def study(
         yield row
 
 
-def _matched(name: str, kept: float) -> Any:
+def matched(name: str, kept: float) -> Any:
+    """The configuration of a scheme; that of MATCHED keeps a share of the tokens, 0 to 1."""
     config: Any = schemes.parse(name)
     return dataclasses.replace(config, keep_percent=round(100 * kept)) if name == MATCHED else config
 
 
-def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
+def plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
     """Scheme `fp16`: a prompt gives the bits of the steps."""
     if name.partition(":")[0] != "fp16":
         raise Refused(f"study leankv: fp16 and the schemes leankv are compared, got {name!r}")
@@ -226,7 +227,7 @@ def profile(
         raise Refused(f"profile: tolerance must be at least 0, got {tolerance}")
     parts = LeanKv(model, config, find(backend), progress)
     plain = models.prepare(model, "fp16", parts.backend, progress=progress)
-    reference = _plain("fp16", plain, ids, win, prefill)
+    reference = plain("fp16", plain, ids, win, prefill)
     rows = []
     for high in t_high:
         for low in (threshold for threshold in t_low if threshold <= high):
