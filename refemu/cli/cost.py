@@ -3,7 +3,8 @@
 import argparse
 from typing import Any
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli.output import print_json, print_table
+from refemu.cli.progress import progress
 
 COLUMNS = (
     "layer",

@@ -5,7 +5,8 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
-from refemu.cli.output import print_json, print_lines, print_table, progress, size
+from refemu.cli.output import print_json, print_lines, print_table, size
+from refemu.cli.progress import progress
 
 if TYPE_CHECKING:
     from refemu.golden.campaign.plan import Request

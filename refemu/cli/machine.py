@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from refemu.cli.output import TIED, print_json, print_table, progress
+from refemu.cli.output import TIED, print_json, print_table
+from refemu.cli.progress import progress
 
 COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
 

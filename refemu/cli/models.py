@@ -3,7 +3,7 @@
 import argparse
 
 from refemu.arith.checks import Refused
-from refemu.cli.output import print_json, progress
+from refemu.cli.output import print_json
 from refemu.models.fetch import store
 
 

@@ -2,7 +2,8 @@
 
 import argparse
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli.output import print_json, print_table
+from refemu.cli.progress import progress
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
     ids = []
     for index, word in enumerate(raw.split()):
         try:
-            ids.append(integer(word.decode("ascii")))
+            ids.append(integer(word.decode("ascii"), 10))
         except (ValueError, UnicodeDecodeError):
             raise Refused(f"{thing}: a token id must be an integer, got {word[:40]!r} at index {index}") from None
     return ids

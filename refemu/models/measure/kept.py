@@ -18,7 +18,7 @@ from refemu.models.schemes import offline
 PACKAGE = Path(__file__).parents[2]
 LAYERS = ("arith", "formats", "units", "models")  #: whose sources results depend on
 #: folders and files of theirs that no result depends on
-APART = ("cases", "alternatives", "fetch", "machine", "show", "figures.py", "kept.py", "steps.py")
+APART = ("cases", "alternatives", "fetch", "machine", "show", "figures.py", "kept.py", "steps.py", "token_ids.py")
 SCHEMES = PACKAGE / "models" / "schemes"  #: a folder for each paper
 
 

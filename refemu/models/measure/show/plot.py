@@ -1,0 +1,207 @@
+"""Figures drawn with matplotlib, from the extra `plot`: SVG or PNG; equal figures give equal bytes in one version."""
+
+import io
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.models.measure.show.figure import Figure, Panel, Series
+
+FORMS = (".svg", ".png")
+WIDTH, HEIGHT, BAR = 4.6, 2.9, 0.21  #: inches of a panel, and of a bar
+DPI = 144
+#: colours that people with any kind of colour vision tell apart (Okabe and Ito), without the palest
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", "-.", ":")
+STATED = "#777777"  #: what a paper states
+SETTINGS = {
+    "svg.hashsalt": "refemu",
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+}
+
+
+def require(path: str | Path) -> None:
+    """Refuse a file that is no .svg or .png, and a machine without matplotlib, before anything is computed."""
+    if Path(path).suffix not in FORMS:
+        raise Refused(f"plot {path}: the name must end in .svg or .png, got {Path(path).suffix or 'no ending'!r}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise Refused(
+            f"plot {path}: drawing needs the library matplotlib ({error}); run: pip install 'refemu[plot]'"
+        ) from None
+
+
+def draw(figures: Sequence[Figure], form: str) -> bytes:
+    """The figures one below the other. form: "svg" or "png"."""
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    heights = [_height(figure) for figure in figures]
+    columns = max(len(figure.panels) for figure in figures)
+    with matplotlib.rc_context(SETTINGS):
+        total = 0.0
+        for height in heights:
+            total += height
+        canvas = Canvas(figsize=(max(WIDTH * columns, 1.4 * WIDTH), total), layout="constrained", facecolor="white")
+        parts = canvas.subfigures(len(figures), 1, height_ratios=heights, squeeze=False)[:, 0]
+        for part, figure, height in zip(parts, figures, heights, strict=True):
+            _figure(part, figure, height, columns)
+        target = io.BytesIO()
+        nothing: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
+        canvas.savefig(target, format=form, dpi=DPI, metadata=nothing)
+    return target.getvalue()
+
+
+def _height(figure: Figure) -> float:
+    bars = max((_bars(panel) for panel in figure.panels), default=0)
+    return max(HEIGHT, 0.9 + BAR * bars) + 0.85
+
+
+def _bars(panel: Panel) -> int:
+    """Bars of a panel, and room between their groups."""
+    if panel.form != "bars":
+        return 0
+    names = list(dict.fromkeys(name for series in panel.series for name in series.x))
+    return len([name for series in panel.series for name in series.x]) + len(names) // 2
+
+
+def _figure(part: Any, figure: Figure, height: float, columns: int) -> None:
+    width = round(max(WIDTH * columns, 1.4 * WIDTH) * 15.5)
+    caption = "\n".join(textwrap.wrap(figure.caption, width))
+    part.suptitle(f"{figure.title} {figure.place}", fontsize=10, fontweight="bold", x=0.01, ha="left")
+    part.supxlabel(caption, fontsize=7, color="#444444", x=0.01, ha="left")
+    axes = part.subplots(1, len(figure.panels), squeeze=False)[0]
+    for axis, panel in zip(axes, figure.panels, strict=True):
+        _panel(axis, panel)
+
+
+def _panel(axis: Any, panel: Panel) -> None:
+    axis.set_title(panel.title, loc="left")
+    if panel.form == "bars":
+        _bar_chart(axis, panel)
+    else:
+        for place, series in enumerate(panel.series):
+            _curve(axis, series, series.form or panel.form, place)
+        axis.set_xlabel(panel.x_label)
+        axis.set_ylabel(panel.y_label)
+    _scales(axis, panel)
+    for line in panel.lines:
+        (axis.axvline if panel.form == "bars" else axis.axhline)(
+            line.value, color=STATED, linestyle="--", linewidth=1, label=line.label
+        )
+    if len(panel.series) > 1 or panel.lines or any(series.source for series in panel.series):
+        handles, labels = axis.get_legend_handles_labels()
+        axis.legend(
+            handles,
+            ["\n".join(textwrap.wrap(label, 46)) for label in labels],
+            loc="upper left",
+            bbox_to_anchor=(0, -0.2 if panel.form != "bars" else -0.2 * HEIGHT / max(HEIGHT, 0.9 + BAR * _bars(panel))),
+            borderaxespad=0,
+            ncols=1 if any(len(label) > 24 for label in labels) else 2,
+        )
+
+
+def _scales(axis: Any, panel: Panel) -> None:
+    if panel.log_x:
+        axis.set_xscale("log")
+    if panel.log_y:
+        axis.set_yscale("log")
+    if panel.x_range:
+        axis.set_xlim(panel.x_range)
+    if panel.y_range:
+        axis.set_ylim(panel.y_range)
+
+
+def _curve(axis: Any, series: Series, form: str, place: int) -> None:
+    stated = bool(series.source)
+    color = STATED if stated else COLORS[place % len(COLORS)]
+    style: dict[str, Any] = {"color": color, "label": _label(series)}
+    if form == "steps":
+        axis.step(series.x, series.y, where="post", linewidth=1.4, linestyle=DASHES[place % len(DASHES)], **style)
+        return
+    style |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 4, "linewidth": 1.4}
+    style["linestyle"] = "none" if form == "points" else DASHES[place % len(DASHES)]
+    if form == "lines" and len(series.x) > 40:
+        style["marker"] = ""
+    if stated:
+        style["markerfacecolor"] = "white"
+    error = [each or 0.0 for each in series.error] or None
+    axis.errorbar(series.x, series.y, yerr=error, capsize=2, elinewidth=1, **style)
+
+
+def _bar_chart(axis: Any, panel: Panel) -> None:
+    """Horizontal bars, the first name above; those of one name stand together."""
+    names = list(dict.fromkeys(name for series in panel.series for name in series.x))
+    at, ticks = 0.0, []
+    drawn: set[str] = set()
+    for name in names:
+        first = at
+        for place, series in enumerate(panel.series):
+            for index, each in enumerate(series.x):
+                if each == name:
+                    _bar(axis, panel, series, place, index, at, series.label not in drawn)
+                    drawn.add(series.label)
+                    at += 1
+        ticks.append((first + at - 1) / 2)
+        at += 0.5
+    axis.set_yticks(ticks, ["\n".join(textwrap.wrap(str(name), 26)) for name in names])
+    axis.set_ylim(at - 0.5 - 0.4 + 0.5, -0.9)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(False, axis="y")
+    axis.set_xlabel(panel.x_label)
+
+
+def _bar(axis: Any, panel: Panel, series: Series, place: int, index: int, at: float, first: bool) -> None:
+    value, error = series.y[index], (series.error[index] if series.error else None)
+    stated = bool(series.source)
+    axis.barh(
+        at,
+        value - panel.base,
+        left=panel.base,
+        height=0.86,
+        color="white" if stated else COLORS[place % len(COLORS)],
+        edgecolor=STATED if stated else COLORS[place % len(COLORS)],
+        hatch="////" if stated else None,
+        linewidth=0.8,
+        xerr=error,
+        error_kw={"capsize": 2, "elinewidth": 1, "ecolor": "#222222"},
+        label=_label(series) if first else None,
+    )
+    end = value + (error or 0.0) if value >= panel.base else value - (error or 0.0)
+    axis.annotate(
+        _number(value),
+        (end, at),
+        xytext=(3 if value >= panel.base else -3, 0),
+        textcoords="offset points",
+        va="center",
+        ha="left" if value >= panel.base else "right",
+        fontsize=7,
+    )
+
+
+def _label(series: Series) -> str:
+    return f"{series.label}, {series.source}" if series.source else series.label
+
+
+def _number(value: float) -> str:
+    if value and (abs(value) >= 10000 or abs(value) < 0.001):
+        return f"{value:.1e}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
