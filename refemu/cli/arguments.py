@@ -386,7 +386,7 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
     command = names.add_parser(name, help=help, description=help)
-    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as before the name")
+    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of tables")
     return command
 
 
@@ -420,7 +420,7 @@ def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
 def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 1-4, 7-11]")
     _model_and_text(command)
-    _cut(command, 4, 640)
+    _cut(command, 4, 576)
     _count(command, "--prefill", "tokens of a window that enter as a prompt; default 512", 512)
     _schemes(command, "the usual ones")
     figures = "fig1, fig2, fig3, fig4, fig7, fig8, fig9, fig10, fig11"

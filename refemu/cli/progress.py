@@ -33,7 +33,7 @@ class Lines:
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
         self._start = self._last = clock()
-        self._tasks: dict[str, tuple[float, int]] = {}  #: name -> when it began, and what was done by then
+        self._tasks: dict[str, tuple[float, int, int]] = {}  #: name -> when it began, what was done then, and last
 
     def __repr__(self) -> str:
         return f"Lines({', '.join(self._tasks)})"
@@ -41,12 +41,13 @@ class Lines:
     def __call__(self, what: str, done: int, total: int) -> None:
         """Take note of a task; print a line if one is due."""
         now = self._clock()
-        if what not in self._tasks or done < self._tasks[what][1]:
-            self._tasks[what] = (now, done)
+        began, before, latest = self._tasks.get(what, (now, done, done))
+        if done < latest:
+            began, before = now, done
+        self._tasks[what] = (began, before, done)
         if now - self._last < PERIOD:
             return
         self._last = now
-        began, before = self._tasks[what]
         left = remaining(now - began, done - before, total - done)
         print(f"refemu: {now - self._start:.0f} s, {what} {done} of {total}{left}", file=self._stream, flush=True)
 

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         for table in tables:
             print_table(table.title, table.headings, table.cells(), table.numeric)
         if arguments.name == "accuracy":
-            print(_MEANING.format(training=whole["text"]["windows"]))
+            print(_MEANING)
     _keep(arguments, whole, tables, drawn)
     return 0
 
@@ -61,9 +61,7 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     options = _options(arguments)
     bench = steps.Bench(model, Jit(), Kept(arguments.name, notice=_notice))
     listed = experiments.steps(setting, parts, **options)
-    _announce(listed, bench, arguments.name)
-    with progress() as report:
-        outcome = steps.run(listed, bench, report, f"study {arguments.name}")
+    outcome = _measured(listed, bench, arguments.name)
     told = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
     tables = figures.tables(setting, outcome.results, parts, **told)
     if not (arguments.plot or arguments.out):
@@ -139,6 +137,19 @@ def _chosen(text: str | None, known: list[str], option: str) -> list[str]:
     return [word for word in known if word in asked]
 
 
+def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
+    """The results of the steps, after an estimate of the time; an interrupted study goes on where it was stopped."""
+    from refemu.models.measure import steps
+
+    _announce(listed, bench, name)
+    try:
+        with progress() as report:
+            return steps.run(listed, bench, report, f"study {name}")
+    except KeyboardInterrupt:
+        _notice("what was measured is kept; the same command goes on from there")
+        raise
+
+
 def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
     """Say how long it will take, before it begins."""
     from refemu.models.measure import setting, steps
@@ -161,16 +172,18 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
     """A probe on the embeddings of rated sentences under every scheme [olive Tbl. 6-9]."""
     from refemu.models.backend import Jit
     from refemu.models.fetch import store
-    from refemu.models.measure import accuracy
+    from refemu.models.measure import accuracy, steps
+    from refemu.models.measure.kept import Kept
     from refemu.models.measure.setting import Setting
     from refemu.models.measure.show import probe
 
     path = arguments.data or store.require("film-reviews")
-    rated = accuracy.read(path)
-    with progress() as report:
-        rows = accuracy.study(model, rated, arguments.sentences, Jit(), report)
+    listed = accuracy.steps(model, accuracy.read(path), arguments.sentences)
+    bench = steps.Bench(model, Jit(), Kept("olive", notice=_notice))
+    outcome = _measured(listed, bench, "accuracy")
+    rows = [accuracy.Row(**outcome.results[step.name]) for step in listed]
     table = probe.table(model, rows, arguments.sentences, str(arguments.data or "film-reviews"))
-    return [table], [], Setting(model, (), 0), (len(rows), 0)
+    return [table], [], Setting(model, (), 0), (outcome.measured, outcome.found)
 
 
 def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:

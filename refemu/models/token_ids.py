@@ -39,8 +39,9 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
     for index, word in enumerate(raw.split()):
         try:
             ids.append(integer(word.decode("ascii"), 10))
-        except (ValueError, UnicodeDecodeError):
-            raise Refused(f"{thing}: a token id must be an integer, got {word[:40]!r} at index {index}") from None
+        except ValueError:
+            shown = word[:40].decode("ascii", "backslashreplace")
+            raise Refused(f"{thing}: a token id must be an integer, got {shown!r} at index {index}") from None
     return ids
 
 

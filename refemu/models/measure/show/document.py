@@ -95,7 +95,7 @@ def _check_types(table: Mapping[str, Any]) -> None:
             value = row[column["name"]]
             if value is not None and not isinstance(value, kinds[column["type"]]):
                 raise Refused(
-                    f"study: table {table['name']}: {column['name']} must be a {column['type']}, "
+                    f"study: table {table['name']}: {column['name']} must be of type {column['type']}, "
                     f"got {value!r:.60} in row {index}"
                 )
 

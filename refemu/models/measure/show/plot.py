@@ -17,7 +17,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#00
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
 STATED = "#777777"  #: what a paper states
-SETTINGS = {
+HATCHES = ("////", "....", "xxxx", "----", "||||")  #: of bars that papers state
+SETTINGS: Any = {
     "svg.hashsalt": "refemu",
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -52,6 +53,17 @@ def require(path: str | Path) -> None:
 def draw(figures: Sequence[Figure], form: str) -> bytes:
     """The figures one below the other. form: "svg" or "png"."""
     import matplotlib
+
+    target = io.BytesIO()
+    nothing: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
+    with matplotlib.rc_context(SETTINGS):
+        canvas(figures).savefig(target, format=form, dpi=DPI, metadata=nothing)
+    return target.getvalue()
+
+
+def canvas(figures: Sequence[Figure]) -> Any:
+    """The figures one below the other, as a figure of matplotlib."""
+    import matplotlib
     from matplotlib.figure import Figure as Canvas
 
     heights = [_height(figure) for figure in figures]
@@ -60,14 +72,12 @@ def draw(figures: Sequence[Figure], form: str) -> bytes:
         total = 0.0
         for height in heights:
             total += height
-        canvas = Canvas(figsize=(max(WIDTH * columns, 1.4 * WIDTH), total), layout="constrained", facecolor="white")
-        parts = canvas.subfigures(len(figures), 1, height_ratios=heights, squeeze=False)[:, 0]
+        size = (max(WIDTH * columns, 1.4 * WIDTH), total)
+        whole = Canvas(figsize=size, layout="constrained", facecolor="white")
+        parts = whole.subfigures(len(figures), 1, height_ratios=heights, squeeze=False)[:, 0]
         for part, figure, height in zip(parts, figures, heights, strict=True):
             _figure(part, figure, height, columns)
-        target = io.BytesIO()
-        nothing: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
-        canvas.savefig(target, format=form, dpi=DPI, metadata=nothing)
-    return target.getvalue()
+    return whole
 
 
 def _height(figure: Figure) -> float:
@@ -120,14 +130,34 @@ def _panel(axis: Any, panel: Panel) -> None:
 
 
 def _scales(axis: Any, panel: Panel) -> None:
+    """Logarithmic axes have plain numbers, and more of them where they span little."""
+    from matplotlib.ticker import MaxNLocator
+
     if panel.log_x:
         axis.set_xscale("log")
+        _plain_numbers(axis.xaxis, axis.get_xlim())
+    elif panel.form != "bars" and all(float(x).is_integer() for series in panel.series for x in series.x):
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y:
         axis.set_yscale("log")
+        _plain_numbers(axis.yaxis, axis.get_ylim())
+    if panel.form == "bars" and not panel.x_range:
+        axis.margins(x=0.12)
     if panel.x_range:
         axis.set_xlim(panel.x_range)
     if panel.y_range:
         axis.set_ylim(panel.y_range)
+
+
+def _plain_numbers(axis: Any, limits: tuple[float, float]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    plain = FuncFormatter(lambda value, _: short(value))
+    axis.set_major_formatter(plain)
+    narrow = limits[1] < 40 * limits[0]
+    axis.set_minor_formatter(plain if narrow else NullFormatter())
+    if narrow:
+        axis.set_minor_locator(LogLocator(subs=(2, 5)))
 
 
 def _curve(axis: Any, series: Series, form: str, place: int) -> None:
@@ -152,12 +182,14 @@ def _bar_chart(axis: Any, panel: Panel) -> None:
     names = list(dict.fromkeys(name for series in panel.series for name in series.x))
     at, ticks = 0.0, []
     drawn: set[str] = set()
+    looks = _looks(panel)
     for name in names:
         first = at
-        for place, series in enumerate(panel.series):
+        for series, look in zip(panel.series, looks, strict=True):
             for index, each in enumerate(series.x):
                 if each == name:
-                    _bar(axis, panel, series, place, index, at, series.label not in drawn)
+                    label = None if series.label in drawn else _label(series)
+                    _bar(axis, panel.base, series, index, at, look | {"label": label})
                     drawn.add(series.label)
                     at += 1
         ticks.append((first + at - 1) / 2)
@@ -169,30 +201,40 @@ def _bar_chart(axis: Any, panel: Panel) -> None:
     axis.set_xlabel(panel.x_label)
 
 
-def _bar(axis: Any, panel: Panel, series: Series, place: int, index: int, at: float, first: bool) -> None:
+def _looks(panel: Panel) -> list[dict[str, Any]]:
+    """Colour of what was measured, a hatch of what is stated, series by series."""
+    stated = [series for series in panel.series if series.source]
+    looks: list[dict[str, Any]] = []
+    for place, series in enumerate(panel.series):
+        color = COLORS[place % len(COLORS)]
+        looks.append({"color": color, "edgecolor": color})
+        if series.source:
+            hatch = HATCHES[stated.index(series) % len(HATCHES)]
+            looks[-1] = {"color": "white", "edgecolor": STATED, "hatch": hatch}
+    return looks
+
+
+def _bar(axis: Any, base: float, series: Series, index: int, at: float, look: dict[str, Any]) -> None:
+    """One bar from `base` to the value, with its error and its number."""
     value, error = series.y[index], (series.error[index] if series.error else None)
-    stated = bool(series.source)
     axis.barh(
         at,
-        value - panel.base,
-        left=panel.base,
+        value - base,
+        left=base,
         height=0.86,
-        color="white" if stated else COLORS[place % len(COLORS)],
-        edgecolor=STATED if stated else COLORS[place % len(COLORS)],
-        hatch="////" if stated else None,
         linewidth=0.8,
         xerr=error,
         error_kw={"capsize": 2, "elinewidth": 1, "ecolor": "#222222"},
-        label=_label(series) if first else None,
+        **look,
     )
-    end = value + (error or 0.0) if value >= panel.base else value - (error or 0.0)
+    end = value + (error or 0.0) if value >= base else value - (error or 0.0)
     axis.annotate(
-        _number(value),
+        short(value),
         (end, at),
-        xytext=(3 if value >= panel.base else -3, 0),
+        xytext=(3 if value >= base else -3, 0),
         textcoords="offset points",
         va="center",
-        ha="left" if value >= panel.base else "right",
+        ha="left" if value >= base else "right",
         fontsize=7,
     )
 
@@ -201,7 +243,8 @@ def _label(series: Series) -> str:
     return f"{series.label}, {series.source}" if series.source else series.label
 
 
-def _number(value: float) -> str:
-    if value and (abs(value) >= 10000 or abs(value) < 0.001):
-        return f"{value:.1e}"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+def short(value: float) -> str:
+    """A number in three digits."""
+    if value and (abs(value) >= 1e6 or abs(value) < 0.001):
+        return f"{value:.1e}".replace("e+0", "e").replace("e-0", "e-").replace(".0e", "e")
+    return f"{value:.3g}" if abs(value) < 1000 else f"{float(f'{value:.3g}'):,.0f}"

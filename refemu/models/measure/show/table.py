@@ -39,7 +39,7 @@ class Table:
                 raise Refused(f"table {self.name}: {len(self.columns)} values a row are needed, got {len(row)}")
             for column, value in zip(self.columns, row, strict=True):
                 if value is not None and (isinstance(value, bool) or not isinstance(value, TYPES[column.kind])):
-                    raise Refused(f"table {self.name}: {column.name} must be a {column.kind}, got {value!r:.60}")
+                    raise Refused(f"table {self.name}: {column.name} must be of type {column.kind}, got {value!r:.60}")
 
     def document(self) -> dict[str, Any]:
         """The table as JSON values; a row is an object."""

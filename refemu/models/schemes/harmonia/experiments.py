@@ -44,14 +44,24 @@ def steps(
 ) -> list[Step]:
     """The steps of some of PARTS. schemes_: instead of the points. tokens: to learn smoothing on."""
     setting.require_decoder("harmonia")
-    points = (*(MANTISSAS + WIDE if "mantissas" in parts else ()), *(CACHE if "cache" in parts else ()))
-    listed = dict.fromkeys(schemes.text(with_tokens(name, tokens)) for name in schemes_ or points)
-    scores = [step for name in listed for step in settings.score_steps(setting, name, factors)]
+    points = [(halved(setting), name) for name in MANTISSAS + WIDE] if "mantissas" in parts else []
+    points += [(setting, name) for name in CACHE] if "cache" in parts else []
+    listed = [(setting, name) for name in schemes_] or points
     return [
-        *scores,
+        *(
+            step
+            for place, name in listed
+            for step in settings.score_steps(place, schemes.text(with_tokens(name, tokens)), factors)
+        ),
         *(_attention(setting) if "attention" in parts else []),
         *(_dataflows() if "dataflows" in parts else []),
     ]
+
+
+def halved(setting: Setting) -> Setting:
+    """The first half of the windows, for differences that are large."""
+    count = (len(setting.windows) + 1) // 2
+    return dataclasses.replace(setting, ids=setting.ids[: count * setting.win])
 
 
 def with_tokens(name: str, tokens: int | None) -> Any:

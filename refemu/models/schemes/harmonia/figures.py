@@ -82,8 +82,9 @@ def tables(
         title = f"perplexity of schemes: {about}"
         made.append(scores.table("schemes", title, [(MEANINGS.get(one.scheme, ""), one, found[0]) for one in found]))
     elif "mantissas" in parts:
-        found = [_score(setting, results, name, tokens) for name in (*MANTISSAS, *WIDE)]
-        title = f"mantissa bits [harmonia Fig. 4, 5]: {about}"
+        half = experiments.halved(setting)
+        found = [_score(half, results, name, tokens) for name in (*MANTISSAS, *WIDE)]
+        title = f"mantissa bits [harmonia Fig. 4, 5]: {scores.about(half)}"
         made.append(scores.table("mantissas", title, [(MEANINGS[one.scheme], one, found[0]) for one in found]))
     if not listed and "cache" in parts:
         made.append(_cache(setting, results, tokens))
@@ -173,11 +174,12 @@ def _relative(found: Sequence[Score], reference: Score, name: str, bits: Sequenc
 
 
 def _mantissas(setting: Setting, results: Mapping[str, Any], name: str) -> Figure:
+    setting = experiments.halved(setting)
     reference = _score(setting, results, "fp16")
     if name == "fig4":
         narrow = [_score(setting, results, EVERYTHING.format(m=m)) for m in BITS]
         wide = [_score(setting, results, scheme) for scheme in WIDE]
-        series = (
+        series: tuple[Series, ...] = (
             _relative(narrow, reference, "groups of 32", BITS),
             _relative(wide, reference, "groups of 128", (8, 5)),
         )

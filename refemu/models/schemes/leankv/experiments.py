@@ -15,10 +15,10 @@ from refemu.models import schemes
 from refemu.models.measure import setting as settings
 from refemu.models.measure.setting import Setting
 from refemu.models.measure.spread import Change, change
-from refemu.models.measure.steps import Bench, Step, factors
+from refemu.models.measure.steps import Bench, Step
 from refemu.models.runtime import Session
 from refemu.models.schemes.leankv import sparsity, study
-from refemu.models.schemes.leankv.study import BUDGETS, MATCHED, MIXED, PAIRS, Row
+from refemu.models.schemes.leankv.study import BUDGETS, MATCHED, MIXED, PAIRS, Prompts, Row
 from refemu.models.schemes.scheme import Progress
 
 #: dynamic budgets of fp16 tokens, for the degradation by the share of pruned tokens [leankv Fig. 10]
@@ -37,8 +37,9 @@ def steps(setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = ()) 
     """The steps of some of PARTS. schemes_: instead of the rows of all."""
     setting.require_decoder("leankv")
     listed = schemes_ or ["fp16", *(name for part in parts if part in ROWS for name in ROWS[part])]
+    prompts: Prompts = {}
     return [
-        *(_row(setting, name, before) for name, before in dict.fromkeys(placed(listed))),
+        *(_row(setting, name, before, prompts) for name, before in dict.fromkeys(placed(listed))),
         *(_sparsity(setting) if "sparsity" in parts else []),
         *(_significance(setting) if "significance" in parts else []),
     ]
@@ -66,23 +67,24 @@ def over(one: Row, other: Row) -> Change:
     return change(other.scheme, one.losses, other.losses)
 
 
-def _row(setting: Setting, name: str, before: str) -> Step:
-    """The row of a scheme, all windows together."""
+def _row(setting: Setting, name: str, before: str, prompts: Prompts) -> Step:
+    """The row of a scheme, all windows together. prompts: those that other rows have computed."""
     windows = [settings.digest(window) for window in setting.windows]
     depends = {"what": "leankv row", "scheme": name, "before": before, "windows": windows, "prefill": setting.prefill}
-    macs = factors("leankv")[0] * settings.token_macs(setting.model, setting.win) * len(windows)
+    decoded = settings.token_macs(setting.model, setting.win) - settings.token_macs(setting.model, setting.prefill)
+    macs = 4 * decoded * len(windows)  # a step moves all weights for few tokens
     plain = name.partition(":")[0] == "fp16"
 
     def compute(bench: Bench, progress: Progress) -> Any:
         if plain:
             prepared = bench.prepared(schemes.parse(name), progress)
-            return dataclasses.asdict(study.plain(name, prepared, setting.ids, setting.win, setting.prefill))
-        kept = _kept(bench, _row(setting, before, ""), progress) if before else 1.0
+            return dataclasses.asdict(study.plain_row(name, prepared, setting.ids, setting.win, setting.prefill))
+        kept = _kept(bench, _row(setting, before, "", prompts), progress) if before else 1.0
         config = study.matched(name, kept)
         parts: Any = bench.prepared(schemes.parse("leankv-k16v16"), progress)  # the same weights for all
         under = parts.under(config)
         return dataclasses.asdict(
-            study.measure(schemes.text(config), under, setting.ids, setting.win, setting.prefill, progress)
+            study.measure(schemes.text(config), under, setting.ids, setting.win, setting.prefill, progress, prompts)
         )
 
     return Step(row_name(name, before), depends, macs, compute, "fp16" if plain else "leankv-k16v16")

@@ -23,8 +23,8 @@ from refemu.models.measure.show.table import (
 )
 from refemu.models.measure.spread import spread
 from refemu.models.schemes.leankv import experiments
-from refemu.models.schemes.leankv.experiments import BUDGETS, LOWERED, MIXED, PAIRS, PRUNED, ROWS, placed, row
-from refemu.models.schemes.leankv.study import MATCHED, Row
+from refemu.models.schemes.leankv.experiments import LOWERED, PRUNED, ROWS, placed, row
+from refemu.models.schemes.leankv.study import BUDGETS, MATCHED, MIXED, PAIRS, Row
 
 FIGURES = {
     "fig1": "significance",

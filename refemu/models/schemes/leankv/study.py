@@ -7,7 +7,7 @@ enter as its prompt, the others one by one, whatever the model would have chosen
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from refemu.models.runtime import Session
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.engine import Engine
 from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.models.schemes.leankv.pool import Prompt
 from refemu.models.schemes.scheme import Prepared, Progress, silent
 from refemu.units.leankv.page_manager import Memory
 
@@ -94,7 +95,7 @@ def study(
         config = matched(name, kept)
         if not isinstance(config, LeanKvConfig):
             parts = models.prepare(model, config, engine, progress=progress)
-            row = plain(name, parts, ids, win, prefill)
+            row = plain_row(name, parts, ids, win, prefill)
         else:
             first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
             row = measure(schemes.text(config), first, ids, win, prefill, progress)
@@ -113,7 +114,7 @@ def matched(name: str, kept: float) -> Any:
     return dataclasses.replace(config, keep_percent=round(100 * kept)) if name == MATCHED else config
 
 
-def plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
+def plain_row(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
     """Scheme `fp16`: a prompt gives the bits of the steps."""
     if name.partition(":")[0] != "fp16":
         raise Refused(f"study leankv: fp16 and the schemes leankv are compared, got {name!r}")
@@ -145,9 +146,17 @@ def _row(name: str, score: Perplexity, shares: tuple[float, ...], payloads: Sequ
     )
 
 
-def measure(name: str, parts: LeanKv, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
-    """The row of a LeanKV scheme."""
-    run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+def measure(
+    name: str,
+    parts: LeanKv,
+    ids: Sequence[int],
+    win: int,
+    prefill: int,
+    progress: Progress = silent,
+    prompts: "Prompts | None" = None,
+) -> Row:
+    """The row of a LeanKV scheme. prompts: those that rows of the same weights have computed."""
+    run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress, prompts)
     memory, counters = run.memory, run.counters
     stored = memory.high_tokens + memory.low_tokens
     payload, tokens, pages = (
@@ -169,11 +178,43 @@ class Evaluated:
     counters: dict[str, int]
 
 
-def evaluate(parts: LeanKv, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent) -> Evaluated:
-    """Run windows together, each a request of one engine."""
+Prompts: TypeAlias = dict[tuple[Any, ...], tuple[np.ndarray, Prompt]]  #: last logits and arrays of a prompt
+#: fields of a configuration that the compressor reads, not the attention and the scores of a prompt
+STORED = {
+    *("high", "low", "policy", "rule", "window", "t_low", "t_high", "alpha_prune", "alpha_quant", "keep_percent"),
+    *("sort", "low_cumsum", "score_rule", "k_vec", "k_group", "v_vec", "v_group", "align", "page_bytes"),
+}
+
+
+class Recalling(Engine):
+    """An engine that takes up the prompts that another one computed on the same weights.
+
+    A prompt attends to its keys and values as they are [leankv §6.1], so it does not depend on how they are stored.
+    """
+
+    prompts: Prompts
+
+    def _prompt(self, name: int) -> tuple[np.ndarray, Prompt]:
+        settings = {field.name: getattr(self.prepared.lean, field.name) for field in dataclasses.fields(LeanKvConfig)}
+        decides = tuple(sorted((field, str(value)) for field, value in settings.items() if field not in STORED))
+        key = (self.prepared.sha256, decides, self.requests[name].prompt.tobytes())
+        if key not in self.prompts:
+            self.prompts[key] = super()._prompt(name)
+        return self.prompts[key]
+
+
+def evaluate(
+    parts: LeanKv,
+    cut: Sequence[np.ndarray],
+    prefill: int,
+    progress: Progress = silent,
+    prompts: Prompts | None = None,
+) -> Evaluated:
+    """Run windows together, each a request of one engine. prompts: that were computed before; new ones are added."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
-    engine = Engine(parts, slots=len(cut))
+    engine = Recalling(parts, slots=len(cut))
+    engine.prompts = {} if prompts is None else prompts
     names = [engine.submit(window[:prefill], following=window[prefill:].tolist()) for window in cut]
     losses: dict[int, list[np.ndarray]] = {name: [] for name in names}
     memories: dict[int, Memory] = {}
@@ -227,7 +268,7 @@ def profile(
         raise Refused(f"profile: tolerance must be at least 0, got {tolerance}")
     parts = LeanKv(model, config, find(backend), progress)
     plain = models.prepare(model, "fp16", parts.backend, progress=progress)
-    reference = plain("fp16", plain, ids, win, prefill)
+    reference = plain_row("fp16", plain, ids, win, prefill)
     rows = []
     for high in t_high:
         for low in (threshold for threshold in t_low if threshold <= high):
