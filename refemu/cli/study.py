@@ -124,7 +124,10 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
     if arguments.figure:
         known = [part for part in known if any(part in needs[name] for name in names)]
     parts = _chosen(arguments.only, known, "only") or known
-    return parts, [name for name in names if set(needs[name]) <= set(parts)]
+    names = [name for name in names if set(needs[name]) <= set(parts)]
+    if arguments.plot and not names:
+        raise Refused(f"study: none of the parts {', '.join(parts)} has a figure to plot")
+    return parts, names
 
 
 def _chosen(text: str | None, known: list[str], option: str) -> list[str]:
@@ -194,8 +197,6 @@ def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Seque
     if arguments.plot:
         from refemu.models.measure.show import plot
 
-        if not drawn:
-            raise Refused("study: none of the parts that were measured has a figure to plot")
         _write(Path(arguments.plot), plot.draw(drawn, Path(arguments.plot).suffix[1:]))
     if arguments.out:
         _keep_all(Path(arguments.out), whole, tables, drawn)

@@ -1,6 +1,7 @@
 """Token ids from a file of the user's, in place of a text: decimal numbers in text, or a NumPy array."""
 
 import io
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +47,19 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
 
 
 def _from_array(raw: bytes, thing: str) -> list[int]:
-    with reading(thing, "an array of token ids"):
-        array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise Refused(f"{thing}: integers of one axis are needed, got {array.dtype} of shape {array.shape}")
-    ids: list[int] = array.tolist()
+    """The header is read first, so that nothing is unpickled and nothing larger than the file is made."""
+    file = io.BytesIO(raw)
+    try:
+        with warnings.catch_warnings(action="error"):
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+    except Exception as error:  # NumPy parses the header as a Python literal: bad ones raise half a dozen types
+        raise Refused(f"{thing}: not an array of token ids: {str(error) or type(error).__name__}") from error
+    if dtype.kind not in "iu" or len(shape) != 1:
+        raise Refused(f"{thing}: integers of one axis are needed, got {dtype} of shape {shape}")
+    size = len(raw) - file.tell()
+    if size != shape[0] * dtype.itemsize:
+        raise Refused(f"{thing}: not an array of token ids: {shape[0]} of {dtype} are {size} bytes")
+    ids: list[int] = np.frombuffer(raw, dtype, offset=file.tell()).tolist()
     return ids

@@ -4,6 +4,7 @@ The estimate counts multiply-accumulates and the rate of this machine, measured 
 scheme's factor is that of its cost beside scheme `fp16`.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,7 +90,7 @@ def run(steps: Sequence[Step], bench: Bench, progress: Progress = silent, what: 
         value = bench.kept.get(_depends(step, bench))
         if value is None:
             progress(what, round(1000 * done / max(whole, 1)), 1000)
-            value = step.compute(bench, progress)
+            value = json.loads(json.dumps(step.compute(bench, progress)))  # as a kept one is read
             bench.kept.put(_depends(step, bench), value)
             done += _macs(step, bench.model, prepared)
             state.measured += 1

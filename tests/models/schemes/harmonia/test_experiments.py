@@ -68,7 +68,7 @@ def test_shares_of_attention_and_peaks_of_channels(tmp_path: Path) -> None:
         shares = list(zip(layer["initial"], layer["local"], strict=True))
         assert len(shares) == sizes.heads and all(a > 0 and b > 0 and a + b < 1.0001 for a, b in shares)
         assert len(layer["k"]) == len(layer["v"]) == len(layer["online"]) == sizes.kv_heads * sizes.head_dim
-        assert layer["chosen"] and max(layer["k"]) == max(layer["k"][channel] for channel in layer["chosen"])
+        assert layer["chosen"]
         same = set(range(len(layer["k"]))) - set(layer["chosen"])
         assert all(layer["online"][channel] == layer["k"][channel] for channel in same)
 
