@@ -62,12 +62,12 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     bench = steps.Bench(model, Jit(), Kept(arguments.name, notice=_notice))
     listed = experiments.steps(setting, parts, **options)
     outcome = _measured(listed, bench, arguments.name)
-    told = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
-    tables = figures.tables(setting, outcome.results, parts, **told)
+    shown = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
+    tables = figures.tables(setting, outcome.results, parts, **shown)
     if not (arguments.plot or arguments.out):
         names = []
-    told.pop("listed", None)
-    drawn = figures.figures(setting, outcome.results, names, **told)
+    shown.pop("listed", None)
+    drawn = figures.figures(setting, outcome.results, names, **shown)
     return tables, drawn, setting, (outcome.measured, outcome.found)
 
 

@@ -105,7 +105,7 @@ def score_steps(setting: Setting, scheme: str, calibrate: Calibrate | None = Non
         def measure(bench: Bench, progress: Progress) -> Mapping[str, Any]:
             source = (lambda: calibrate(bench, config, progress)) if calibrate else None
             losses = perplexity.window_losses(bench.prepared(config, progress, source), window, setting.prefill)
-            return {"nll": mean(losses.tolist()), "scored": int(losses.size)}
+            return {"nll": mean_of(losses.tolist()), "scored": int(losses.size)}
 
         return measure
 
@@ -134,7 +134,7 @@ def score_of(scheme: str, losses: Sequence[float]) -> Score:
     return Score(scheme, value, None if each.error is None else value * each.error, tuple(losses))
 
 
-def mean(values: Sequence[float]) -> float:
+def mean_of(values: Sequence[float]) -> float:
     """Mean of at least one value, summed in float64 from the first on."""
     array = np.array(values, np.float64)
     return float(dot.total64(array, order=Sequential())) / array.size

@@ -28,7 +28,7 @@ def document(
     figures: Sequence[Figure],
     counts: tuple[int, int],
 ) -> dict[str, Any]:
-    """The study for tools. source: file of the text; "" for the shipped one. counts: steps measured now, and kept."""
+    """The study for tools. source: file of the text; "" for the shipped item. counts: steps measured now, and kept."""
     windows = len(setting.texts) if setting.is_encoder else len(setting.windows) if setting.ids else 0
     whole = {
         "schema": SCHEMA,
@@ -63,13 +63,13 @@ def document(
 
 def versions() -> Mapping[str, str]:
     """Versions of Python and of the libraries that are installed."""
-    found = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
+    scored = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            scored[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return scored
 
 
 def check(whole: Any) -> None:

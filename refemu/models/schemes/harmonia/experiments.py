@@ -151,7 +151,7 @@ def _masses(q: np.ndarray, k: np.ndarray, backend: Backend) -> dict[str, list[fl
         scores = np.where(places > rows, -np.inf, scores * np.float32(1 / np.sqrt(size))).astype(np.float32)
         p = fp32.softmax32(scores, Sequential()).astype(np.float64)
         for name, some in (("initial", early), ("local", late)):
-            shares[name].append(settings.mean(dot.total64(np.where(some, p, 0), order=Sequential()).tolist()))
+            shares[name].append(settings.mean_of(dot.total64(np.where(some, p, 0), order=Sequential()).tolist()))
     return shares
 
 

@@ -54,7 +54,7 @@ _MASSES = (
     Column("initial", "number", "first 32", "attention on the first 32 tokens, mean over heads and queries", "%", 1),
     Column("local", "number", "latest 64", "attention on the latest 64 tokens", "%", 1),
     Column("rest", "number", "others", "attention on all others", "%", 1),
-    Column("k_ratio", "number", "K, widest / median", "largest magnitude of the widest channel over the median one's"),
+    Column("k_ratio", "number", "K, widest / median", "largest magnitude of the widest channel over the median item's"),
     Column("v_ratio", "number", "V, widest / median", "the same of the values"),
     Column("offset", "number", "range left by offsets", "median over the chosen channels of the keys"),
 )
@@ -75,27 +75,29 @@ def tables(
     tokens: int | None = None,
 ) -> list[Table]:
     """The tables of some parts. listed: schemes instead of the points."""
-    made = []
+    output = []
     about = scores.about(setting)
     if listed:
-        found = [_score(setting, results, name, tokens) for name in listed]
+        scored = [_score(setting, results, name, tokens) for name in listed]
         title = f"perplexity of schemes: {about}"
-        made.append(scores.table("schemes", title, [(MEANINGS.get(one.scheme, ""), one, found[0]) for one in found]))
+        output.append(
+            scores.table("schemes", title, [(MEANINGS.get(item.scheme, ""), item, scored[0]) for item in scored])
+        )
     elif "mantissas" in parts:
         half = experiments.halved(setting)
-        found = [_score(half, results, name, tokens) for name in (*MANTISSAS, *WIDE)]
+        scored = [_score(half, results, name, tokens) for name in (*MANTISSAS, *WIDE)]
         title = f"mantissa bits [harmonia Fig. 4, 5]: {scores.about(half)}"
-        made.append(scores.table("mantissas", title, [(MEANINGS[one.scheme], one, found[0]) for one in found]))
+        output.append(scores.table("mantissas", title, [(MEANINGS[item.scheme], item, scored[0]) for item in scored]))
     if not listed and "cache" in parts:
-        made.append(_cache(setting, results, tokens))
+        output.append(_cache(setting, results, tokens))
     if "attention" in parts and "attention" in results:
-        title = f"attention and channels of {settings.label(setting.model)}, one prompt [harmonia Fig. 7, 9, 10]"
+        title = f"attention and channels of {settings.label(setting.model)}, item prompt [harmonia Fig. 7, 9, 10]"
         layers = [_masses(place, layer) for place, layer in enumerate(results["attention"])]
-        made.append(Table("attention", title, _MASSES, tuple(layers)))
+        output.append(Table("attention", title, _MASSES, tuple(layers)))
     if "dataflows" in parts:
         title = f"elements fetched for A (M x {INNER}) B ({INNER} x {INNER}) in tiles of {TILE} [harmonia §IV-D]"
-        made.append(Table("dataflows", title, _DATAFLOWS, tuple(_flows(results))))
-    return made
+        output.append(Table("dataflows", title, _DATAFLOWS, tuple(_flows(results))))
+    return output
 
 
 def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int | None = None) -> Score:
@@ -105,20 +107,20 @@ def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int 
 
 def _cache(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Table:
     """Every point over 8 bits, and those with smoothing over none."""
-    found = {name: _score(setting, results, name, tokens) for name in CACHE}
+    scored = {name: _score(setting, results, name, tokens) for name in CACHE}
     listed: list[tuple[str, Score, Score | None]] = []
-    for name, one in found.items():
-        listed.append((MEANINGS[name], one, found["harmonia-kv8"]))
+    for name, item in scored.items():
+        listed.append((MEANINGS[name], item, scored["harmonia-kv8"]))
         if name in SMOOTHED:
-            listed.append((f"{SMOOTHED[name]} over no smoothing", one, found[NONE]))
-    naive = found["harmonia-kv4-naive"]
-    listed.append(("bit allocation over naive 4 bits [Fig. 8]", found[NONE], naive))
+            listed.append((f"{SMOOTHED[name]} over no smoothing", item, scored[NONE]))
+    naive = scored["harmonia-kv4-naive"]
+    listed.append(("bit allocation over naive 4 bits [Fig. 8]", scored[NONE], naive))
     title = f"bits of the cache and smoothing, INT4 weights [harmonia Fig. 8, 10; Table I]: {scores.about(setting)}"
     return scores.table("cache", title, listed)
 
 
 def _masses(place: int, layer: Mapping[str, Any]) -> tuple[Any, ...]:
-    initial, local = (100 * settings.mean(layer[name]) for name in ("initial", "local"))
+    initial, local = (100 * settings.mean_of(layer[name]) for name in ("initial", "local"))
     widths = [max(layer[name]) / sorted(layer[name])[len(layer[name]) // 2] for name in ("k", "v")]
     left = sorted(_left(layer))
     return place, initial, local, 100 - initial - local, *widths, left[len(left) // 2]
@@ -147,24 +149,24 @@ def figures(
     setting: Setting, results: Mapping[str, Any], names: Sequence[str], tokens: int | None = None
 ) -> list[Figure]:
     """Some of FIGURES."""
-    made = []
+    output = []
     for name in names:
         if name in ("fig4", "fig5"):
-            made.append(_mantissas(setting, results, name))
+            output.append(_mantissas(setting, results, name))
         elif name == "fig8":
-            made.append(_fig8(setting, results))
+            output.append(_fig8(setting, results))
         elif name == "fig10":
-            made.append(_fig10(setting, results, tokens))
+            output.append(_fig10(setting, results, tokens))
         elif name == "dataflows":
-            made.append(_dataflows(results))
+            output.append(_dataflows(results))
         elif "attention" in results:
-            made.append({"fig7": _fig7, "fig9": _fig9, "offsets": _offsets}[name](setting, results))
-    return made
+            output.append({"fig7": _fig7, "fig9": _fig9, "offsets": _offsets}[name](setting, results))
+    return output
 
 
-def _relative(found: Sequence[Score], reference: Score, name: str, bits: Sequence[int]) -> Series:
+def _relative(scored: Sequence[Score], reference: Score, name: str, bits: Sequence[int]) -> Series:
     """The perplexity of the reference over that of each, in percent, as the paper calls accuracy."""
-    back = [reference.over(score) for score in found]
+    back = [reference.over(score) for score in scored]
     return Series(
         name,
         tuple(float(each) for each in bits),
@@ -207,8 +209,8 @@ def _mantissas(setting: Setting, results: Mapping[str, Any], name: str) -> Figur
 def _fig7(setting: Setting, results: Mapping[str, Any]) -> Figure:
     layers = results["attention"]
     places = tuple(float(place) for place in range(len(layers)))
-    first = Series("first 32 tokens", places, tuple(100 * settings.mean(layer["initial"]) for layer in layers))
-    local = Series("latest 64 tokens", places, tuple(100 * settings.mean(layer["local"]) for layer in layers))
+    first = Series("first 32 tokens", places, tuple(100 * settings.mean_of(layer["initial"]) for layer in layers))
+    local = Series("latest 64 tokens", places, tuple(100 * settings.mean_of(layer["local"]) for layer in layers))
     both = Series(
         "both",
         places,
@@ -235,8 +237,8 @@ def _fig7(setting: Setting, results: Mapping[str, Any]) -> Figure:
 def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
     reference = _score(setting, results, "harmonia-kv8")
     names = ("naive", "first 32 and latest 64 tokens at 8 bits", "and both smoothings")
-    found = [_score(setting, results, name) for name in ("harmonia-kv4-naive", NONE, "harmonia-kv4")]
-    changes = [one.over(reference) for one in found]
+    scored = [_score(setting, results, name) for name in ("harmonia-kv4-naive", NONE, "harmonia-kv4")]
+    changes = [item.over(reference) for item in scored]
     measured = Series(
         "measured",
         names,
@@ -247,7 +249,7 @@ def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
         Series(model, names[2:], (100 * (four / eight - 1),), source="[harmonia Table I]")
         for model, (eight, four) in STATED.items()
     ]
-    gain = found[1].over(found[0])
+    gain = scored[1].over(scored[0])
     return Figure(
         "fig8",
         "[harmonia Fig. 8, Table I]",
@@ -281,8 +283,8 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 def _fig10(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Figure:
     reference = _score(setting, results, NONE)
-    found = [_score(setting, results, name, tokens) for name in SMOOTHED]
-    changes = [one.over(reference) for one in found]
+    scored = [_score(setting, results, name, tokens) for name in SMOOTHED]
+    changes = [item.over(reference) for item in scored]
     bars = Series(
         "measured",
         tuple(f"{name} smoothing" for name in SMOOTHED.values()),
@@ -325,7 +327,7 @@ def _offsets(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "[harmonia §III-C, Fig. 10]",
         "Ranges that K offsets leave",
         (panel,),
-        f"{settings.label(setting.model)}, 512 tokens, offsets from the first 32. Median {middle:.2f}. A one-sided "
+        f"{settings.label(setting.model)}, 512 tokens, offsets from the first 32. Median {middle:.2f}. A item-sided "
         "channel keeps half of its range at best: the offset is half of its largest magnitude.",
     )
 

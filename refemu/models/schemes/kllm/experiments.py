@@ -152,7 +152,7 @@ def _of_window(x: np.ndarray) -> dict[str, list[float]]:
 
 def distance(a: Sequence[float], b: Sequence[float]) -> float:
     """Root of the mean square of the difference."""
-    return math.sqrt(settings.mean([(x - y) * (x - y) for x, y in zip(a, b, strict=True)]))
+    return math.sqrt(settings.mean_of([(x - y) * (x - y) for x, y in zip(a, b, strict=True)]))
 
 
 def _orizuru() -> list[Step]:

@@ -70,27 +70,27 @@ def tables(
     tokens: int | None = None,
 ) -> list[Table]:
     """The tables of some parts. listed: schemes instead of the ladders."""
-    made = []
+    output = []
     about = scores.about(setting)
     if listed:
-        made.append(_scores("schemes", f"perplexity of schemes: {about}", setting, results, listed, tokens))
+        output.append(_scores("schemes", f"perplexity of schemes: {about}", setting, results, listed, tokens))
     else:
         titles = {
             "ladder": f"the ladder of quantizers [kllm Table II]: {about}",
             "shares": f"perplexity by the share of outliers, W4A4 [kllm Table IV]: {about}",
             "breakdown": f"what each step gains at W4A3 [kllm Fig. 11]: {about}",
         }
-        made += [
+        output += [
             _scores(part, title, setting, results, experiments.names(part), tokens)
             for part, title in titles.items()
             if part in parts
         ]
     if "centroids" in parts and "centroids" in results:
-        made.append(_centroids(setting, results))
+        output.append(_centroids(setting, results))
     if "orizuru" in parts:
         title = "comparisons of Orizuru, 1 % of the inputs popped [kllm §IV-C]"
-        made.append(Table("orizuru", title, _ORIZURU, tuple(map(_counted, results["orizuru"]))))
-    return made
+        output.append(Table("orizuru", title, _ORIZURU, tuple(map(_counted, results["orizuru"]))))
+    return output
 
 
 def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int | None) -> Score:
@@ -106,9 +106,9 @@ def _scores(
     part: str, title: str, setting: Setting, results: Mapping[str, Any], names: Sequence[str], tokens: int | None
 ) -> Table:
     """Changes are over fp16 where it is among the schemes, else over the first."""
-    found = [_score(setting, results, name, tokens) for name in names]
-    reference = next((one for one in found if one.scheme == "fp16"), found[0])
-    return scores.table(part, title, [(_meaning(part, one.scheme), one, reference) for one in found])
+    scored = [_score(setting, results, name, tokens) for name in names]
+    reference = next((item for item in scored if item.scheme == "fp16"), scored[0])
+    return scores.table(part, title, [(_meaning(part, item.scheme), item, reference) for item in scored])
 
 
 def _meaning(part: str, name: str) -> str:
@@ -131,8 +131,8 @@ def _distances(results: Mapping[str, Any]) -> dict[str, list[float]]:
     pairs = results["centroids"]
     thresholds = []
     for online, offline in pairs:
-        middle = settings.mean(offline["thresholds"])
-        normal = [[each / middle for each in one["thresholds"]] for one in (online, offline)]
+        middle = settings.mean_of(offline["thresholds"])
+        normal = [[each / middle for each in item["thresholds"]] for item in (online, offline)]
         thresholds.append(distance(*normal))
     return {
         "centroids, with outliers": [distance(a["all"], b["all"]) for a, b in pairs],
@@ -154,28 +154,28 @@ def figures(
     setting: Setting, results: Mapping[str, Any], names: Sequence[str], tokens: int | None = None
 ) -> list[Figure]:
     """Some of FIGURES."""
-    made = []
+    output = []
     for name in names:
         if name == "table2":
-            made.append(_table2(setting, results, tokens))
+            output.append(_table2(setting, results, tokens))
         elif name == "table4":
-            made.append(_table4(setting, results, tokens))
+            output.append(_table4(setting, results, tokens))
         elif name == "fig11":
-            made.append(_fig11(setting, results, tokens))
+            output.append(_fig11(setting, results, tokens))
         elif name == "fig2" and "centroids" in results:
-            made.append(_fig2(setting, results))
+            output.append(_fig2(setting, results))
         elif name == "orizuru":
-            made.append(_orizuru(results))
-    return made
+            output.append(_orizuru(results))
+    return output
 
 
 AXIS = "perplexity / that of FP16 (log)"
 
 
 def _table2(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Figure:
-    found = [_score(setting, results, name, tokens) for name in LADDER]
+    scored = [_score(setting, results, name, tokens) for name in LADDER]
     names = [NAMES[name] for name in LADDER[1:]]
-    bars = scores.ratios(settings.label(setting.model), names, found[1:], found[0])
+    bars = scores.ratios(settings.label(setting.model), names, scored[1:], scored[0])
     stated = [
         scores.stated(model, "[kllm Table II]", dict(zip(names, values[1:], strict=True)), values[0])
         for model, values in STATED.items()
@@ -186,10 +186,10 @@ def _table2(setting: Setting, results: Mapping[str, Any], tokens: int | None) ->
 
 
 def _table4(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Figure:
-    found = [_score(setting, results, experiments.share(percent), tokens) for percent in SHARES]
+    scored = [_score(setting, results, experiments.share(percent), tokens) for percent in SHARES]
     places = tuple(float(percent) for percent in SHARES)
-    reference = found[0]
-    bars = scores.ratios(settings.label(setting.model), SHARES, found, reference)
+    reference = scored[0]
+    bars = scores.ratios(settings.label(setting.model), SHARES, scored, reference)
     measured = Series(bars.label, places, bars.y, bars.error)
     stated = Series("LLaMA-2-7B", places, tuple(each / SHARED[0] for each in SHARED), source="[kllm Table IV]")
     panel = Panel(
@@ -204,8 +204,8 @@ def _table4(setting: Setting, results: Mapping[str, Any], tokens: int | None) ->
 
 
 def _fig11(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Figure:
-    found = [_score(setting, results, name, tokens) for name in BREAKDOWN]
-    bars = scores.ratios(settings.label(setting.model), STEPS, found, found[-1])
+    scored = [_score(setting, results, name, tokens) for name in BREAKDOWN]
+    bars = scores.ratios(settings.label(setting.model), STEPS, scored, scored[-1])
     stated = scores.stated(
         "LLaMA-2-7B (the first is more than that)",
         "[kllm §V-D]",
@@ -220,7 +220,7 @@ def _fig11(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> 
 def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
     """The centroids of the first pair of windows, and the distances of all."""
     online, offline = results["centroids"][0]
-    found = list(_distances(results).items())
+    scored = list(_distances(results).items())
     places = tuple(float(place) for place in range(1, 17))
     panels = []
     for kind, title in (("all", "(a) with outliers"), ("inliers", "(b) without outliers")):
@@ -229,9 +229,9 @@ def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
             Series("offline text", places, tuple(offline[kind]), form="points"),
         )
         panels.append(Panel(f"{title}: first pair of windows", "centroid", "value", pair, "points"))
-    names = tuple(what for what, _ in found)
-    each = [spread(values) for _, values in found]
-    measured = Series("measured", names, tuple(one.mean for one in each), tuple(one.error for one in each))
+    names = tuple(what for what, _ in scored)
+    each = [spread(values) for _, values in scored]
+    measured = Series("measured", names, tuple(item.mean for item in each), tuple(item.error for item in each))
     stated = Series("LLaMA-2-7B", names, RMSE, source="[kllm §II-A2]")
     panels.append(Panel("Distance of the texts", "RMSE (log)", "", (measured, stated), log_x=True, base=1e-3))
     return Figure(

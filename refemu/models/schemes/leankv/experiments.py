@@ -62,9 +62,9 @@ def row(results: Mapping[str, Any], name: str, before: str = "") -> Row:
     return Row(**{**value, **lists})
 
 
-def over(one: Row, other: Row) -> Change:
+def over(item: Row, other: Row) -> Change:
     """The change of the perplexity over that of another row, window by window."""
-    return change(other.scheme, one.losses, other.losses)
+    return change(other.scheme, item.losses, other.losses)
 
 
 def _row(setting: Setting, name: str, before: str, prompts: Prompts) -> Step:
@@ -146,12 +146,13 @@ def _decades(values: np.ndarray) -> dict[str, Any]:
     """Counts by binary logarithm, in quarters of an octave, and the least and the largest value above 0."""
     positive = np.sort(values[values > 0].ravel(), kind="stable")
     mantissas, exponents = np.frexp(positive)
-    quarters = (4 * (exponents.astype(np.int64) - 1)) + np.floor((2 * mantissas - 1) * 4).astype(np.int64)
+    within = np.searchsorted(np.array([0.625, 0.75, 0.875]), mantissas, side="right")
+    quarters = 4 * (exponents.astype(np.int64) - 1) + within
     places, counts = np.unique(quarters, return_counts=True)
-    one, ninety_nine = (float(positive[min(len(positive) - 1, len(positive) * percent // 100)]) for percent in (1, 99))
+    item, ninety_nine = (float(positive[min(len(positive) - 1, len(positive) * percent // 100)]) for percent in (1, 99))
     return {
         "least": float(positive[0]),
         "most": float(positive[-1]),
-        "percentiles": [one, ninety_nine],
+        "percentiles": [item, ninety_nine],
         "bins": [[int(place), int(count)] for place, count in zip(places, counts, strict=True)],
     }

@@ -82,47 +82,47 @@ def tables(
     setting: Setting, results: Mapping[str, Any], parts: Sequence[str], listed: Sequence[str] = ()
 ) -> list[Table]:
     """The tables of some parts. listed: schemes instead of the rows."""
-    made = []
+    output = []
     groups = {"schemes": tuple(listed)} if listed else {part: ROWS[part] for part in ROWS if part in parts}
     if groups:
-        made.append(_rows(setting, results, groups))
+        output.append(_rows(setting, results, groups))
     if "sparsity" in parts and "sparsity" in results:
         title = f"tokens that a query needs, {settings.label(setting.model)} [leankv Fig. 2, 3]"
-        made.append(Table("sparsity", title, _SPARSE, tuple(map(_sparse, results["sparsity"]))))
+        output.append(Table("sparsity", title, _SPARSE, tuple(map(_sparse, results["sparsity"]))))
     if "significance" in parts and "significance" in results:
-        title = f"decades of scores and norms, {settings.label(setting.model)}, one prompt [leankv Fig. 1]"
+        title = f"decades of scores and norms, {settings.label(setting.model)}, item prompt [leankv Fig. 1]"
         spans = [
             (place, _span(layer["scores"]), _span(layer["norms"]))
             for place, layer in enumerate(results["significance"])
         ]
-        made.append(Table("significance", title, _SPANS, tuple(spans)))
-    return made
+        output.append(Table("significance", title, _SPANS, tuple(spans)))
+    return output
 
 
 def _rows(setting: Setting, results: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> Table:
     listed, reference = [], None
     for part, names in groups.items():
         for name, before in placed(("fp16", *names) if part != "schemes" and reference is None else names):
-            found = row(results, name, before)
-            reference = found if reference is None else reference
-            listed.append(_row(part, found, reference))
+            scored = row(results, name, before)
+            reference = scored if reference is None else reference
+            listed.append(_row(part, scored, reference))
     title = f"KV cache in pages, percent of fp16 [leankv Table 1, Fig. 4-11]: {scores.about(setting)}"
     return Table("rows", title, _ROWS, tuple(listed))
 
 
-def _row(part: str, found: Row, reference: Row) -> tuple[Any, ...]:
-    change = None if found is reference else experiments.over(found, reference)
-    error = spread(found.losses).error
-    shares = (found.kept, found.low, found.payload)
+def _row(part: str, scored: Row, reference: Row) -> tuple[Any, ...]:
+    change = None if scored is reference else experiments.over(scored, reference)
+    error = spread(scored.losses).error
+    shares = (scored.kept, scored.low, scored.payload)
     return (
         part,
-        found.scheme,
+        scored.scheme,
         *(100 * share for share in shares),
-        None if found.payload_error is None else 100 * found.payload_error,
-        *(100 * share for share in (found.tokens, found.pages, found.read)),
-        found.perplexity,
-        None if error is None else found.perplexity * error,
-        len(found.windows),
+        None if scored.payload_error is None else 100 * scored.payload_error,
+        *(100 * share for share in (scored.tokens, scored.pages, scored.read)),
+        scored.perplexity,
+        None if error is None else scored.perplexity * error,
+        len(scored.windows),
         None if change is None else change.percent,
         None if change is None else change.error,
     )
@@ -137,8 +137,8 @@ def _sparse(layer: Mapping[str, Any]) -> tuple[Any, ...]:
         each.error,
         each.least,
         each.most,
-        min(one.mean for one in heads),
-        max(one.mean for one in heads),
+        min(item.mean for item in heads),
+        max(item.mean for item in heads),
     )
 
 
@@ -181,7 +181,7 @@ def _fig1(setting: Setting, results: Mapping[str, Any]) -> Figure:
         series = []
         for name, label in (("scores", "average attention score"), ("norms", "norm of the value")):
             bins = layers[place][name]["bins"]
-            total = settings.mean([float(count) for _, count in bins]) * len(bins)
+            total = settings.mean_of([float(count) for _, count in bins]) * len(bins)
             counts = dict(bins)
             span = range(min(counts), max(counts) + 2)
             series.append(
@@ -199,7 +199,7 @@ def _fig1(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "[leankv Fig. 1]",
         "Scores span more decades than norms of values",
         tuple(panels),
-        f"{settings.label(setting.model)}, one prompt of {setting.prefill} tokens, all KV heads. The paper's text: "
+        f"{settings.label(setting.model)}, item prompt of {setting.prefill} tokens, all KV heads. The paper's text: "
         "scores span seven orders of magnitude, norms at most two, on Llama3-8B [leankv §3.1].",
     )
 
@@ -209,8 +209,8 @@ def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
     series = Series(
         "mean ± standard error over the prompts",
         tuple(float(place) for place in range(len(each))),
-        tuple(one.mean for one in each),
-        tuple(one.error for one in each),
+        tuple(item.mean for item in each),
+        tuple(item.error for item in each),
     )
     panel = Panel("", "layer", "% of the tokens a query sees", (series,), "lines", y_range=(0, 100))
     return Figure(
@@ -233,8 +233,8 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
         series = Series(
             "heads",
             tuple(f"head {index}" for index in range(len(heads))),
-            tuple(one.mean for one in heads),
-            tuple(one.error for one in heads),
+            tuple(item.mean for item in heads),
+            tuple(item.error for item in heads),
         )
         panels.append(Panel(f"Layer {place}", "% of the tokens", "", (series,), x_range=(0, 110)))
     return Figure(
@@ -249,9 +249,9 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
 def _changes(results: Mapping[str, Any], names: Sequence[str], labels: Sequence[str]) -> tuple[Series, Series]:
     """Memory and change of the perplexity over `fp16` of some schemes, as bars."""
     reference = row(results, "fp16")
-    found = [row(results, *each) for each in placed(names)]
-    changes = [experiments.over(one, reference) for one in found]
-    memory = Series("codes", tuple(labels), tuple(100 * one.payload for one in found))
+    scored = [row(results, *each) for each in placed(names)]
+    changes = [experiments.over(item, reference) for item in scored]
+    memory = Series("codes", tuple(labels), tuple(100 * item.payload for item in scored))
     loss = Series(
         "perplexity",
         tuple(labels),
@@ -309,10 +309,10 @@ def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
     reference = row(results, "fp16")
     kinds: dict[str, list[tuple[float, float, float | None]]] = {"a budget for every head": [], "equal budgets": []}
     for name, before in placed(BUDGETS):
-        found = row(results, name, before)
-        change = experiments.over(found, reference)
+        scored = row(results, name, before)
+        change = experiments.over(scored, reference)
         kinds["equal budgets" if name == MATCHED else "a budget for every head"].append(
-            (100 * found.kept, change.percent, change.error)
+            (100 * scored.kept, change.percent, change.error)
         )
     series = tuple(
         Series(label, tuple(p[0] for p in points), tuple(p[1] for p in points), tuple(p[2] for p in points))
@@ -338,20 +338,20 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
     }
     series = []
     for label, names in groups.items():
-        found = sorted((row(results, *each) for each in names), key=lambda one: one.payload)
-        changes = [experiments.over(one, reference) for one in found]
+        scored = sorted((row(results, *each) for each in names), key=lambda item: item.payload)
+        changes = [experiments.over(item, reference) for item in scored]
         series.append(
             Series(
                 label,
-                tuple(100 * one.payload for one in found),
+                tuple(100 * item.payload for item in scored),
                 tuple(change.percent for change in changes),
                 tuple(change.error for change in changes),
             )
         )
-    top = max(value for one in series for value in one.y)
+    top = max(value for item in series for value in item.y)
     stated = []
     for name, loss in (("without loss", 0.0), ("5 % loss", 5.0)):
-        values = [settings.mean(list(pair[loss > 0])) for pair in STATED.values()]
+        values = [settings.mean_of(list(pair[loss > 0])) for pair in STATED.values()]
         stated.append(
             Series(
                 name,
@@ -380,11 +380,11 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 def _fig10(setting: Setting, results: Mapping[str, Any]) -> Figure:
     reference = row(results, "fp16")
-    found = [row(results, name) for name in PRUNED]
-    changes = [experiments.over(one, reference) for one in found]
+    scored = [row(results, name) for name in PRUNED]
+    changes = [experiments.over(item, reference) for item in scored]
     series = Series(
         settings.label(setting.model),
-        tuple(100 * (1 - one.kept) for one in found),
+        tuple(100 * (1 - item.kept) for item in scored),
         tuple(change.percent for change in changes),
         tuple(change.error for change in changes),
     )
@@ -401,9 +401,9 @@ def _fig10(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 def _fig11(setting: Setting, results: Mapping[str, Any]) -> Figure:
     reference = row(results, "fp16")
-    found = [row(results, name) for name in LOWERED]
-    share = [0.0, *(100 * one.low for one in found[1:-1]), 100.0]
-    changes = [experiments.over(one, reference) for one in found]
+    scored = [row(results, name) for name in LOWERED]
+    share = [0.0, *(100 * item.low for item in scored[1:-1]), 100.0]
+    changes = [experiments.over(item, reference) for item in scored]
     series = Series(
         settings.label(setting.model),
         tuple(share),

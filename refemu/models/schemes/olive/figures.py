@@ -77,18 +77,18 @@ _DISTANCES = (
 
 def tables(setting: Setting, results: Mapping[str, Any], parts: Sequence[str]) -> list[Table]:
     """The tables of some parts."""
-    made = []
+    output = []
     if "weights" in parts or "inputs" in parts:
-        made.append(_pairs(setting, results, parts))
+        output.append(_pairs(setting, results, parts))
     if "weights" in parts:
-        made.append(_errors(results))
+        output.append(_errors(results))
     if "losses" in parts:
-        made.append(_losses(setting, results))
+        output.append(_losses(setting, results))
     if "ladder" in parts and not setting.is_encoder:
         title = f"perplexity by scheme [olive Tbl. 9]: {scores.about(setting)}"
-        found = [settings.score(setting, results, name) for name in LADDER]
-        made.append(scores.table("ladder", title, [(NAMES[one.scheme], one, found[0]) for one in found]))
-    return made
+        scored = [settings.score(setting, results, name) for name in LADDER]
+        output.append(scores.table("ladder", title, [(NAMES[item.scheme], item, scored[0]) for item in scored]))
+    return output
 
 
 def _pairs(setting: Setting, results: Mapping[str, Any], parts: Sequence[str]) -> Table:
@@ -154,9 +154,9 @@ def _meaning(scheme: str) -> str:
 def _losses(setting: Setting, results: Mapping[str, Any]) -> Table:
     title = "losing outliers, their victims, or as many normal values [olive Fig. 3]: "
     if not setting.is_encoder:
-        found = [settings.score(setting, results, name) for name in LOST]
+        scored = [settings.score(setting, results, name) for name in LOST]
         title += scores.about(setting)
-        return scores.table("losses", title, [(_meaning(one.scheme), one, found[0]) for one in found])
+        return scores.table("losses", title, [(_meaning(item.scheme), item, scored[0]) for item in scored])
     listed = []
     for name in LOST:
         each = spread(results[f"{name}, embeddings"])
@@ -203,14 +203,14 @@ def _table2(setting: Setting, results: Mapping[str, Any]) -> Figure:
     kinds = list(dict.fromkeys(tensor.kind for tensor in tensors))
     groups = [[tensor for tensor in tensors if tensor.kind == kind] for kind in kinds] + [tensors]
     names = (*kinds, "all weights")
-    found = [_summary(name, group) for name, group in zip(names, groups, strict=True)]
+    scored = [_summary(name, group) for name, group in zip(names, groups, strict=True)]
     panels = []
     for place, field, title in ((1, "outlier_normal", "Outlier-normal"), (2, "outlier_outlier", "Outlier-outlier")):
         measured = Series(
             "measured",
             tuple(names),
-            tuple(row[field] for row in found),
-            tuple(row[f"{field}_error"] for row in found),
+            tuple(row[field] for row in scored),
+            tuple(row[f"{field}_error"] for row in scored),
         )
         stated = Series("stated", tuple(PAIRS), tuple(pair[place] for pair in PAIRS.values()), source="[olive Tbl. 2]")
         panels.append(Panel(title, "% of the pairs", "", (measured, stated)))
@@ -234,14 +234,14 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
         series = Series(
             "measured",
             tuple(map(_meaning, LOST[1:])),
-            tuple(one.mean for one in each),
-            tuple(one.error for one in each),
+            tuple(item.mean for item in each),
+            tuple(item.error for item in each),
         )
         panel = Panel("Distance of the embeddings", "1 - cosine to those under fp16", "", (series,))
         about = f"{settings.label(setting.model)}, {each[0].count} paragraphs ± standard error."
     else:
         scored = [settings.score(setting, results, name) for name in LOST]
-        bars = scores.ratios("measured", [_meaning(one.scheme) for one in scored[1:]], scored[1:], scored[0])
+        bars = scores.ratios("measured", [_meaning(item.scheme) for item in scored[1:]], scored[1:], scored[0])
         axis = "perplexity / that of fp16 (log)"
         panel = Panel("Perplexity", axis, "", (bars,), log_x=True, base=1.0)
         about = scores.about(setting)
@@ -249,10 +249,10 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 
 def _fig5(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    found = _contenders(results)
+    scored = _contenders(results)
     panels = []
-    for normal in dict.fromkeys(row["normal"] for row in found):
-        some = [row for row in found if row["normal"] == normal]
+    for normal in dict.fromkeys(row["normal"] for row in scored):
+        some = [row for row in scored if row["normal"] == normal]
         series = Series(
             "measured",
             tuple(row["outlier"] for row in some),
@@ -271,9 +271,9 @@ def _fig5(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 
 def _table9(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    found = [settings.score(setting, results, name) for name in LADDER]
+    scored = [settings.score(setting, results, name) for name in LADDER]
     names = [NAMES[name] for name in LADDER[1:]]
-    bars = scores.ratios(settings.label(setting.model), names, found[1:], found[0])
+    bars = scores.ratios(settings.label(setting.model), names, scored[1:], scored[0])
     stated = [
         scores.stated(model, "[olive Tbl. 9]", dict(zip(names, values[1:], strict=True)), values[0])
         for model, values in STATED.items()
