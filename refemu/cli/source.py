@@ -1,4 +1,4 @@
-"""What a command reads: the text of --text, the token ids of --ids, or the text that refemu ships."""
+"""Input of a command: the text of --text, the token ids of --ids, or the text that refemu ships."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a study is about: a model and a text cut into windows; steps that score a scheme on them, and their spread."""
+"""Model and windows of a study, the steps that score a scheme on them, and the spread of the scores."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

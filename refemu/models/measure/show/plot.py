@@ -81,8 +81,34 @@ def canvas(figures: Sequence[Figure]) -> Any:
 
 
 def _height(figure: Figure) -> float:
-    bars = max((_bars(panel) for panel in figure.panels), default=0)
-    return max(HEIGHT, 0.9 + BAR * bars) + 0.85
+    rows = max(_legend_rows(panel) for panel in figure.panels)
+    return max(_axes_height(panel) for panel in figure.panels) + 0.85 + 0.16 * rows
+
+
+def _axes_height(panel: Panel) -> float:
+    """Inches of a panel without its legend."""
+    return max(HEIGHT - 0.5, 0.9 + BAR * _bars(panel)) if panel.form == "bars" else HEIGHT
+
+
+def _has_legend(panel: Panel) -> bool:
+    return len(panel.series) > 1 or bool(panel.lines) or any(series.source for series in panel.series)
+
+
+def _legend_labels(panel: Panel) -> list[str]:
+    labels = [_label(series) for series in panel.series] + [line.label for line in panel.lines]
+    return ["\n".join(textwrap.wrap(label, 46)) for label in labels]
+
+
+def _legend_columns(panel: Panel) -> int:
+    return 1 if any(len(label) > 24 for label in _legend_labels(panel)) else 2
+
+
+def _legend_rows(panel: Panel) -> int:
+    """Lines of text that a legend takes."""
+    if not _has_legend(panel):
+        return 0
+    lines = len([line for label in _legend_labels(panel) for line in label.split("\n")])
+    return -(-lines // _legend_columns(panel))
 
 
 def _bars(panel: Panel) -> int:
@@ -98,9 +124,12 @@ def _figure(part: Any, figure: Figure, height: float, columns: int) -> None:
     caption = "\n".join(textwrap.wrap(figure.caption, width))
     part.suptitle(f"{figure.title} {figure.place}", fontsize=10, fontweight="bold", x=0.01, ha="left")
     part.supxlabel(caption, fontsize=7, color="#444444", x=0.01, ha="left")
-    axes = part.subplots(1, len(figure.panels), squeeze=False)[0]
-    for axis, panel in zip(axes, figure.panels, strict=True):
-        _panel(axis, panel)
+    axes = part.subplots(1, columns, squeeze=False)[0]
+    for place, axis in enumerate(axes):
+        if place < len(figure.panels):
+            _panel(axis, figure.panels[place])
+        else:
+            axis.set_axis_off()  # so that panels of all figures are equally wide
 
 
 def _panel(axis: Any, panel: Panel) -> None:
@@ -117,16 +146,22 @@ def _panel(axis: Any, panel: Panel) -> None:
         (axis.axvline if panel.form == "bars" else axis.axhline)(
             line.value, color=STATED, linestyle="--", linewidth=1, label=line.label
         )
-    if len(panel.series) > 1 or panel.lines or any(series.source for series in panel.series):
-        handles, labels = axis.get_legend_handles_labels()
+    if _has_legend(panel):
         axis.legend(
-            handles,
-            ["\n".join(textwrap.wrap(label, 46)) for label in labels],
+            *_handles(axis, panel),
             loc="upper left",
-            bbox_to_anchor=(0, -0.2 if panel.form != "bars" else -0.2 * HEIGHT / max(HEIGHT, 0.9 + BAR * _bars(panel))),
+            bbox_to_anchor=(0, -0.58 / _axes_height(panel)),
             borderaxespad=0,
-            ncols=1 if any(len(label) > 24 for label in labels) else 2,
+            ncols=_legend_columns(panel),
         )
+
+
+def _handles(axis: Any, panel: Panel) -> tuple[list[Any], list[str]]:
+    """Series in their order, then lines, with wrapped labels."""
+    handles, labels = axis.get_legend_handles_labels()
+    by_label = dict(zip(labels, handles, strict=True))
+    order = [*(_label(series) for series in panel.series), *(line.label for line in panel.lines)]
+    return [by_label[label] for label in order], _legend_labels(panel)
 
 
 def _scales(axis: Any, panel: Panel) -> None:

@@ -54,7 +54,7 @@ _MASSES = (
     Column("initial", "number", "first 32", "attention on the first 32 tokens, mean over heads and queries", "%", 1),
     Column("local", "number", "latest 64", "attention on the latest 64 tokens", "%", 1),
     Column("rest", "number", "others", "attention on all others", "%", 1),
-    Column("k_ratio", "number", "K, widest / median", "largest magnitude of the widest channel over the median item's"),
+    Column("k_ratio", "number", "K, widest / median", "largest magnitude of the widest channel over the median one's"),
     Column("v_ratio", "number", "V, widest / median", "the same of the values"),
     Column("offset", "number", "range left by offsets", "median over the chosen channels of the keys"),
 )
@@ -91,7 +91,7 @@ def tables(
     if not listed and "cache" in parts:
         output.append(_cache(setting, results, tokens))
     if "attention" in parts and "attention" in results:
-        title = f"attention and channels of {settings.label(setting.model)}, item prompt [harmonia Fig. 7, 9, 10]"
+        title = f"attention and channels of {settings.label(setting.model)}, one prompt [harmonia Fig. 7, 9, 10]"
         layers = [_masses(place, layer) for place, layer in enumerate(results["attention"])]
         output.append(Table("attention", title, _MASSES, tuple(layers)))
     if "dataflows" in parts:
@@ -327,7 +327,7 @@ def _offsets(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "[harmonia §III-C, Fig. 10]",
         "Ranges that K offsets leave",
         (panel,),
-        f"{settings.label(setting.model)}, 512 tokens, offsets from the first 32. Median {middle:.2f}. A item-sided "
+        f"{settings.label(setting.model)}, 512 tokens, offsets from the first 32. Median {middle:.2f}. A one-sided "
         "channel keeps half of its range at best: the offset is half of its largest magnitude.",
     )
 

@@ -90,7 +90,7 @@ def tables(
         title = f"tokens that a query needs, {settings.label(setting.model)} [leankv Fig. 2, 3]"
         output.append(Table("sparsity", title, _SPARSE, tuple(map(_sparse, results["sparsity"]))))
     if "significance" in parts and "significance" in results:
-        title = f"decades of scores and norms, {settings.label(setting.model)}, item prompt [leankv Fig. 1]"
+        title = f"decades of scores and norms, {settings.label(setting.model)}, one prompt [leankv Fig. 1]"
         spans = [
             (place, _span(layer["scores"]), _span(layer["norms"]))
             for place, layer in enumerate(results["significance"])
@@ -199,7 +199,7 @@ def _fig1(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "[leankv Fig. 1]",
         "Scores span more decades than norms of values",
         tuple(panels),
-        f"{settings.label(setting.model)}, item prompt of {setting.prefill} tokens, all KV heads. The paper's text: "
+        f"{settings.label(setting.model)}, one prompt of {setting.prefill} tokens, all KV heads. The paper's text: "
         "scores span seven orders of magnitude, norms at most two, on Llama3-8B [leankv §3.1].",
     )
 
