@@ -103,7 +103,7 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "orizuru:n8 or orizuru:n=4096,k=21; repeatable; default all that have",
     )
     _word(command, "--kinds", "K,...", "of paper, edge, random, exhaustive, model; default all that apply")
-    _word(command, "--model", "M", "a name of `refemu list models`, for cases of kind model; default tiny")
+    _model(command, None, "tiny; for cases of kind model")
     command.add_argument(
         "--scheme", action="append", metavar="S", help="NAME or NAME:parameter=value,...; repeatable; default olive-4"
     )

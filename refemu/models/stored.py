@@ -24,7 +24,7 @@ def load(name: str | Path) -> Model:
     path = user_path(name)
     if path.is_dir():
         path = path / (WHOLE if (path / WHOLE).is_file() or not (path / shards.INDEX).is_file() else shards.INDEX)
-    if not path.is_file():
+    if not path.is_file() and not user_path(name).is_dir():
         raise _unknown(str(name), path)
     with reading(str(path), "a model that can be run"):
         return _open(path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else path.stem, path)

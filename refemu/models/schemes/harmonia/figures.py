@@ -287,7 +287,7 @@ def _fig10(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> 
     changes = [item.over(reference) for item in scored]
     bars = Series(
         "measured",
-        tuple(f"{name} smoothing" for name in SMOOTHED.values()),
+        tuple("both" if name == "both" else f"{name} smoothing" for name in SMOOTHED.values()),
         tuple(change.percent for change in changes),
         tuple(change.error for change in changes),
     )
