@@ -170,18 +170,32 @@ def _scales(axis: Any, panel: Panel) -> None:
 
     if panel.log_x:
         axis.set_xscale("log")
+    if panel.form == "bars" or panel.x_range:
+        axis.set_xlim(panel.x_range or bar_range(panel))
+    if panel.log_x:
         _plain_numbers(axis.xaxis, axis.get_xlim())
     elif panel.form != "bars" and all(float(x).is_integer() for series in panel.series for x in series.x):
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y:
         axis.set_yscale("log")
         _plain_numbers(axis.yaxis, axis.get_ylim())
-    if panel.form == "bars" and not panel.x_range:
-        axis.margins(x=0.12)
-    if panel.x_range:
-        axis.set_xlim(panel.x_range)
     if panel.y_range:
         axis.set_ylim(panel.y_range)
+
+
+def bar_range(panel: Panel) -> tuple[float, float]:
+    """Limits that hold every bar with its error and its number, on both sides of the base."""
+    ends = [panel.base, *(line.value for line in panel.lines)]
+    for series in panel.series:
+        errors = [error or 0.0 for error in series.error] or [0.0] * len(series.y)
+        for value, error in zip(series.y, errors, strict=True):
+            ends += [value + error, max(value - error, value / 2) if panel.log_x else value - error]
+    low, high = min(ends), max(ends)
+    if panel.log_x:
+        room = max(high / low, 1.1) ** 0.16
+        return (low if low == panel.base else low / room), high * room
+    room = 0.14 * ((high - low) or 1.0)
+    return (low if low == panel.base else low - room), high + room
 
 
 def _plain_numbers(axis: Any, limits: tuple[float, float]) -> None:
@@ -231,6 +245,7 @@ def _bar_chart(axis: Any, panel: Panel) -> None:
         at += 0.5
     axis.set_yticks(ticks, ["\n".join(textwrap.wrap(str(name), 26)) for name in names])
     axis.set_ylim(at - 0.5 - 0.4 + 0.5, -0.9)
+    axis.axvline(panel.base, color="#222222", linewidth=0.8)
     axis.tick_params(axis="y", length=0)
     axis.grid(False, axis="y")
     axis.set_xlabel(panel.x_label)

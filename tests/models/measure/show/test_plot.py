@@ -96,3 +96,15 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     assert plot.short(value) == text
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_bars_on_either_side_of_the_base_are_within_the_axis(log: bool) -> None:
+    """A ratio below 1 would lie outside of an axis that begins at 1."""
+    low, high = plot.bar_range(
+        Panel("", "", "", (Series("a", ("x", "y"), (0.8, 40.0), (0.1, 5.0)),), log_x=log, base=1.0)
+    )
+
+    assert low < 0.7 and high > 45
+    above = Panel("", "", "", (Series("a", ("x",), (3.0,)),), log_x=log, base=1.0)
+    assert plot.bar_range(above)[0] == 1.0
