@@ -19,6 +19,7 @@ EXCEPTIONS = {
     ("models/measure/spread.py", "library function exp"): "a figure in a report, never a vector",
     ("models/measure/spread.py", "library function expm1"): "a figure in a report, never a vector",
     ("models/measure/setting.py", "library function exp"): "a figure in a report, never a vector",
+    ("models/measure/show/plot.py", "operator **"): "the limits of an axis, never a vector",
     ("models/measure/show/scores.py", "library function exp"): "a figure in a report, never a vector",
     ("models/measure/steps.py", "module time"): "how long a study will take, never a vector",
     ("models/schemes/leankv/figures.py", "library function log10"): "a figure in a report, never a vector",
