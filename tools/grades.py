@@ -122,8 +122,8 @@ def graded(name: str, classes: Sequence[str] = GRADED) -> tuple[str, int, dict[s
 
 
 def in_processes(wanted: Sequence[str], classes: Sequence[str]) -> Iterator[tuple[str, int, dict[str, str]]]:
-    """Grades of some sets, two at a time, printed as they come."""
-    with ProcessPoolExecutor(2) as pool:
+    """Grades of some sets, a core each, printed as they come."""
+    with ProcessPoolExecutor() as pool:
         for name, rows, cells in pool.map(partial(graded, classes=classes), wanted):
             print(name, rows, *cells.values(), sep=" | ", file=sys.stderr, flush=True)
             yield name, rows, cells

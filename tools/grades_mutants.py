@@ -72,8 +72,8 @@ def table(text: str) -> dict[str, dict[str, str]]:
 
 
 def _graded(wanted: Sequence[str], sets: Sequence[str]) -> Iterator[tuple[str, tuple[int, Counts]]]:
-    """Rows and counts of some units, two at a time, printed as they come."""
-    with ProcessPoolExecutor(2) as pool:
+    """Rows and counts of some units, a core each, printed as they come."""
+    with ProcessPoolExecutor() as pool:
         for unit, (rows, counts) in zip(wanted, pool.map(graded, sets), strict=True):
             print(unit, rows, counts, share(counts), sep=" | ", file=sys.stderr, flush=True)
             yield unit, (rows, counts)

@@ -91,7 +91,7 @@ function row(field, changed) {
     const old = field.lanes === 1 ? " was " + spelled(field, lane(before, field, 0)) : "";
     if (old) cell.append(element("span", old, "was"));
   }
-  if (field.lanes > FOLDED) cell.append(folded("all " + field.lanes + " lanes", () => everyLane(field)));
+  if (field.lanes > FOLDED && field.bits > 1) cell.append(folded("all " + field.lanes + " lanes", () => everyLane(field)));
   line.append(head, element("td", field.text || field.group === "counts" ? "" : field.bits + (field.lanes > 1 ? " \u00d7 " + field.lanes : ""), "bits faint"), element("td", code, "code"), cell);
   line.dataset.name = field.name;
   return line;

@@ -148,7 +148,7 @@ def _sums(config: Config) -> Iterator[Cases]:
     yield _cases("edge", "sums too small for FP16, at a tie and beside it", _fed(config, tiny), decision="D-arith-2")
     zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
     zero["w_scale"][:] = ONE | 0x8000
-    yield _cases("edge", "-0 is added to +0", _fed(config, zero), decision="D-arith-5")
+    yield _cases("edge", "-0 is added to +0", *[_fed(config, zero)] * 2, decision="D-arith-5")
 
 
 def _ties(config: Config) -> Cases:
