@@ -9,6 +9,10 @@ from refemu import __version__
 UNIT = "NAME of `refemu list units`, NAME:CONFIG or NAME:parameter=value,... as in orizuru:n=4096,k=21"
 SCHEME = "NAME, NAME:parameter=value,... or a mix of these, LINEAR+ATTENTION; default fp16"
 
+REAL = "smollm2-135m"  #: the model whose perplexity is measured by default, once it is fetched
+MODEL = "a name of `refemu models list`, a .gguf or .safetensors file, or a folder with config.json"
+IDS = "token ids instead of a text: decimal numbers between white space, or an .npy array of integers"
+
 
 class _Parser(argparse.ArgumentParser):
     """Suggests the nearest choice for a misspelt one."""
@@ -101,7 +105,7 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "orizuru:n8 or orizuru:n=4096,k=21; repeatable; default all that have",
     )
     _word(command, "--kinds", "K,...", "of paper, edge, random, exhaustive, model; default all that apply")
-    _word(command, "--model", "M", "a name of `refemu list models`, for cases of kind model; default tiny")
+    _model(command, None, "tiny; for cases of kind model")
     command.add_argument(
         "--scheme",
         action="append",
@@ -109,6 +113,7 @@ def _generate(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="NAME, NAME:parameter=value,... or a mix of these, LINEAR+ATTENTION; repeatable; default olive-4",
     )
     _word(command, "--text", "F", "UTF-8 text that the model reads; default the text refemu ships")
+    _word(command, "--ids", "F", IDS)
     _count(command, "--tokens", "tokens of the text to run; default 64")
     _count(command, "--seed", "of the random cases; default 0", 0, low=0)
     command.add_argument(
@@ -371,9 +376,10 @@ def _cost(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _on_machine(command: _Parser) -> None:
-    _word(command, "--model", "M", "default tiny", "tiny")
+    _model(command, "tiny")
     help = "NAME or NAME:parameter=value,... of a scheme with a machine, or LINEAR+ATTENTION; default olive-4"
     _word(command, "--scheme", "S", help, "olive-4")
+    _word(command, "--ids", "F", IDS)
     _count(command, "--tokens", "of the prompt; default 16", 16)
     command.add_argument(
         "--phase",
@@ -385,12 +391,12 @@ def _on_machine(command: _Parser) -> None:
 
 
 def _ppl(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _command(commands, "ppl", "perplexity of a text under a scheme")
-    command.add_argument("--model", default="tiny", metavar="M", help="default tiny")
+    command = _command(commands, "ppl", "perplexity of a text under a scheme, with its standard error over windows")
+    _model_and_text(command)
     command.add_argument("--scheme", default="fp16", metavar="S", help=SCHEME)
-    _word(command, "--text", "F", "UTF-8 text; default the text refemu ships")
     _count(command, "--win", "tokens of a window; default 512", 512)
     _count(command, "--prefill", "tokens of a window that enter as a prompt, unscored", 0, low=0)
+    _count(command, "--windows", "use only the first N windows of the text")
     _count(command, "--tokens", "use only the first N tokens of the text")
     _threads(command)
 
@@ -408,52 +414,51 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
     command = names.add_parser(name, help=help, description=help)
-    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as before the name")
+    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of tables")
     return command
 
 
 def _study_olive(names: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _named(names, "olive", "where outliers lie, and what losing them costs [olive Fig. 2, 3, 5; Tbl. 2]")
+    command = _named(names, "olive", "where outliers lie, and what losing them costs [olive Fig. 2, 3, 5; Tbl. 2, 9]")
     _model_and_text(command)
-    _count(command, "--tokens", "of the text to run; 0: only the weights; default 256", 256, low=0)
-    _count(command, "--win", "tokens of a window or paragraph; default 512", 512)
-    _threads(command)
+    _cut(command, 8, 128, "; 0: only the weights")
+    _kept(command, "weights, inputs, losses, ladder", "fig2, table2, fig3, fig5, table9")
 
 
 def _study_accuracy(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "accuracy", "what formats do to sentence embeddings and a probe on them [olive Tbl. 6-9]")
-    _model_and_text(command, "all-minilm-l6-v2", text=False)
+    _model(command, "all-minilm-l6-v2")
     _word(command, "--data", "F", "rated sentences: number, rating, text by tabs; default film-reviews, once fetched")
     _count(command, "--sentences", "to test with, and twice as many others to train the probe; default 1000", 1000)
+    command.add_argument("--csv", type=_path, metavar="DIR", help="also DIR/TABLE.csv")
+    command.add_argument("-o", "--out", type=_path, metavar="DIR", help="keep tables, JSON and CSV in DIR")
+    command.set_defaults(plot=None, ids=None, text=None)
     _threads(command)
 
 
 def _study_kllm(names: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _named(names, "kllm", "perplexity from fp16 over integers to K-Means [kllm Tables II, IV; Fig. 11]")
+    command = _named(names, "kllm", "perplexity from fp16 over integers to K-Means [kllm Tables II, IV; Fig. 2, 11]")
     _model_and_text(command)
-    _window(command, 1024, 512)
+    _cut(command, 4, 64)
     _count(command, "--calibration-tokens", "of each calibration window; default 2048")
-    command.add_argument(
-        "--schemes", nargs="+", metavar="S", help="these instead of the ladder; NAME or NAME:parameter=value,..."
-    )
-    _threads(command)
+    _schemes(command, "the ladder")
+    _kept(command, "ladder, shares, breakdown, centroids, orizuru", "table2, table4, fig11, fig2, orizuru")
 
 
 def _study_leankv(names: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 7, 8]")
-    _model_and_text(command, "smollm2-135m")
-    _window(command, 1536, 768)
-    _count(command, "--prefill", "of them enter as a prompt; default 512", 512)
-    command.add_argument(
-        "--schemes", nargs="+", metavar="S", help="these instead of the usual ones; NAME or NAME:parameter=value,..."
-    )
-    _threads(command)
+    command = _named(names, "leankv", "memory and perplexity of a KV cache in pages [leankv Table 1; Fig. 1-4, 7-11]")
+    _model_and_text(command)
+    _cut(command, 4, 576)
+    _count(command, "--prefill", "tokens of a window that enter as a prompt; default 512", 512)
+    _schemes(command, "the usual ones")
+    figures = "fig1, fig2, fig3, fig4, fig7, fig8, fig9, fig10, fig11"
+    _kept(command, "pairs, mixed, budgets, sweeps, sparsity, significance", figures)
 
 
 def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _named(names, "harmonia", "perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 8, 10]")
+    command = _named(names, "harmonia", "perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 7-10; §IV-D]")
     _model_and_text(command)
-    _window(command, 1024, 512)
+    _cut(command, 8, 256)
     _count(
         command,
         "--prefill",
@@ -462,21 +467,43 @@ def _study_harmonia(names: "argparse._SubParsersAction[_Parser]") -> None:
         low=0,
     )
     _count(command, "--calibration-tokens", "to learn offline smoothing on; default 512")
+    _schemes(command, "the points")
+    figures = "fig4, fig5, fig7, fig8, fig9, fig10, offsets, dataflows"
+    _kept(command, "mantissas, cache, attention, dataflows", figures)
+
+
+def _schemes(command: _Parser, usual: str) -> None:
     command.add_argument(
-        "--schemes", nargs="+", metavar="S", help="these instead of the points; NAME or NAME:parameter=value,..."
+        "--schemes", nargs="+", metavar="S", help=f"these instead of {usual}; NAME, NAME:parameter=value,... or a mix"
+    )
+
+
+def _cut(command: _Parser, windows: int, win: int, more: str = "") -> None:
+    """How the text of a study is cut."""
+    _count(command, "--windows", f"windows of the text; default {windows}", windows)
+    _count(command, "--win", f"tokens of a window; default {win}", win)
+    _count(command, "--tokens", f"of the text, instead of --windows{more}", low=0 if more else 1)
+
+
+def _kept(command: _Parser, parts: str, figures: str) -> None:
+    """Parts, figures and files of a study."""
+    _word(command, "--only", "PART,...", f"of {parts}; default all")
+    _word(command, "--figure", "NAME,...", f"measure what these need and plot them: of {figures}")
+    command.add_argument("--plot", type=_path, metavar="FILE", help="draw the figures into FILE.svg or FILE.png")
+    command.add_argument("--csv", type=_path, metavar="DIR", help="also a DIR/TABLE.csv for every table")
+    command.add_argument(
+        "-o", "--out", type=_path, metavar="DIR", help="keep tables, JSON with command and versions, CSV, plots in DIR"
     )
     _threads(command)
 
 
 def _study_mix(names: "argparse._SubParsersAction[_Parser]") -> None:
     command = _named(names, "mix", "perplexity and bits of the KV cache of LINEAR+ATTENTION, pair by pair")
-    _model_and_text(command, "smollm2-135m")
-    _window(command, 768, 192)
-    _count(command, "--prefill", "of them enter as a prompt; default 128", 128)
-    command.add_argument(
-        "--schemes", nargs="+", metavar="S", help="these instead of all pairs; NAME, NAME:parameter=value,... or a mix"
-    )
-    _threads(command)
+    _model_and_text(command)
+    _cut(command, 4, 192)
+    _count(command, "--prefill", "tokens of a window that enter as a prompt; default 128", 128)
+    _schemes(command, "all pairs")
+    _kept(command, "pairs", "bits")
 
 
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -498,15 +525,15 @@ def _word(command: _Parser, name: str, metavar: str, help: str, default: str | N
     command.add_argument(name, metavar=metavar, help=help, default=default)
 
 
-def _model_and_text(command: _Parser, model: str = "tiny", text: bool = True) -> None:
-    _word(command, "--model", "M", f"default {model}", model)
-    if text:
-        _word(command, "--text", "F", "UTF-8 text; default the text refemu ships")
+def _model(command: _Parser, default: str | None, shown: str = "") -> None:
+    help = f"{MODEL}; default {shown or default}"
+    _word(command, "--model", "M", help, default)
 
 
-def _window(command: _Parser, tokens: int, win: int) -> None:
-    _count(command, "--tokens", f"of the text; default {tokens}", tokens)
-    _count(command, "--win", f"tokens of a window; default {win}", win)
+def _model_and_text(command: _Parser) -> None:
+    _model(command, REAL)
+    _word(command, "--text", "F", "UTF-8 text; default the text refemu ships")
+    _word(command, "--ids", "F", IDS)
 
 
 def _threads(command: _Parser) -> None:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli.output import print_json, print_table
+from refemu.cli.progress import progress
 
 if TYPE_CHECKING:
     from refemu.golden.compare.pipe import Verdict

@@ -3,7 +3,9 @@
 import argparse
 from typing import Any
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli import source
+from refemu.cli.output import print_json, print_table
+from refemu.cli.progress import progress
 
 COLUMNS = (
     "layer",
@@ -21,10 +23,13 @@ COLUMNS = (
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the costs; returns 0."""
+    from refemu import models
     from refemu.models import machine
 
+    model = models.load(arguments.model)
+    ids = source.listed_ids(model, arguments)
     with progress() as bar:
-        report = machine.cost(arguments.model, arguments.scheme, arguments.tokens, arguments.phase, progress=bar)
+        report = machine.cost(model, arguments.scheme, arguments.tokens, arguments.phase, progress=bar, token_ids=ids)
     if arguments.json:
         print_json(report.as_json())
     else:

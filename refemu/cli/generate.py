@@ -5,14 +5,16 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
-from refemu.cli.output import print_json, print_lines, print_table, progress, size
+from refemu.cli import source
+from refemu.cli.output import print_json, print_lines, print_table, size
+from refemu.cli.progress import progress
 
 if TYPE_CHECKING:
     from refemu.golden.campaign.plan import Request
 
 CAMPAIGN = ("cases", "layer", "win", "workers", "scheduler")  #: options of a campaign
 _DIGITS = 4  # of the number of a block: before the model says how many it has, no list grows longer
-SETS = ("model", "scheme", "text", "tokens", "hex", "bin", "json")  #: of what is written as files
+SETS = ("model", "scheme", "text", "ids", "tokens", "hex", "bin", "json")  #: of what is written as files
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             hex=arguments.hex,
             bin=arguments.bin,
             progress=bar,
+            token_ids=_ids(arguments),
         )
     if arguments.json:
         print_json([dataclasses.asdict(summary) for summary in summaries])
@@ -66,7 +69,9 @@ def _minimal(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.arith.checks import Refused
 
-    _leave_out(arguments, "model", "scheme", "text", "tokens", "hex", "bin", why="--minimal chooses among drawn cases")
+    _leave_out(
+        arguments, "model", "scheme", "text", "ids", "tokens", "hex", "bin", why="--minimal chooses among drawn cases"
+    )
     if not arguments.unit:
         raise Refused("generate: --minimal needs at least one --unit")
     kinds = None if arguments.kinds is None else arguments.kinds.split(",")
@@ -130,7 +135,7 @@ def _random_request(arguments: argparse.Namespace) -> "Request":
             "generate: --workers, --scheduler and --win belong to a campaign: give --cases N, for random "
             "cases, or --layer L,... and --tokens N, for those of a model"
         )
-    _only(arguments, "random", "model", "scheme", "text", "tokens", "win", "hex", "bin")
+    _only(arguments, "random", "model", "scheme", "text", "ids", "tokens", "win", "hex", "bin")
     return campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
 
 
@@ -150,7 +155,18 @@ def _model_request(arguments: argparse.Namespace) -> "Request":
         layers=_layers(arguments.layer),
         window=arguments.win or campaign.WINDOW,
         units_=arguments.unit,
+        token_ids=_ids(arguments),
     )
+
+
+def _ids(arguments: argparse.Namespace) -> list[int] | None:
+    """Token ids of --ids, below the vocabulary of the model; None without it."""
+    if arguments.ids is None:
+        return None
+    from refemu import models
+    from refemu.golden.make.model_cases import DEFAULT_MODEL
+
+    return source.listed_ids(models.load(arguments.model or DEFAULT_MODEL), arguments)
 
 
 def _only(arguments: argparse.Namespace, kind: str, *options: str) -> None:

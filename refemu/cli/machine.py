@@ -4,7 +4,9 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from refemu.cli.output import TIED, print_json, print_table, progress
+from refemu.cli import source
+from refemu.cli.output import TIED, print_json, print_table
+from refemu.cli.progress import progress
 
 COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
 
@@ -13,11 +15,20 @@ KINDS = ("kind", "MACs", "index operations", "comparisons", "conversions", "cycl
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every operation of the block; returns 1 if some element differs from the scheme, else 0."""
+    from refemu import models
     from refemu.models import machine
 
+    model = models.load(arguments.model)
+    ids = source.listed_ids(model, arguments)
     with progress() as bar:
         report = machine.run(
-            arguments.model, arguments.scheme, arguments.layer, arguments.tokens, arguments.phase, progress=bar
+            model,
+            arguments.scheme,
+            arguments.layer,
+            arguments.tokens,
+            arguments.phase,
+            progress=bar,
+            token_ids=ids,
         )
     if arguments.json:
         print_json(report.as_json())

@@ -5,6 +5,7 @@ An uncaught exception must never look like "different", so everything unforeseen
 
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
     try:
         arguments = parser().parse_args(argv)
+        arguments.command = shlex.join(["refemu", *(sys.argv[1:] if argv is None else argv)])
         if "threads" in arguments:
             _set_threads(arguments.threads)
         code = int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))

@@ -3,7 +3,8 @@
 import argparse
 
 from refemu.arith.checks import Refused
-from refemu.cli.output import print_json, progress
+from refemu.cli.output import print_json
+from refemu.cli.progress import progress
 from refemu.models.fetch import store
 
 

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for machines, progress on a terminal only. Tables need no rich: it takes 0.1 s to import."""
+"""Tables for people, JSON for machines. Tables need no rich: it takes 0.1 s to import."""
 
 import io
 import json
@@ -6,7 +6,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
 
@@ -14,8 +13,6 @@ GAP = 2  #: spaces between the columns of a table
 LEAST = 8  #: a column is not folded below this
 PIPE_WIDTH = 200  #: columns of a table that goes to a file or pipe
 TIED = "\0"  #: a space at which a cell is not folded
-
-Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -46,13 +43,13 @@ def print_title(text: str, width: int) -> None:
 
 
 def _bold() -> str:
-    plain = not _is_terminal(sys.stdout) or "NO_COLOR" in os.environ
+    plain = not is_terminal(sys.stdout) or "NO_COLOR" in os.environ
     return "{}" if plain else "\x1b[1m{}\x1b[0m"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
     """A table; columns named in `right` are numbers. Bold only on a terminal, and not under NO_COLOR."""
-    terminal = _is_terminal(sys.stdout)
+    terminal = is_terminal(sys.stdout)
     bold = _bold()
     width = _columns() if terminal else PIPE_WIDTH
     header, *others = table_lines(columns, [[str(cell) for cell in row] for row in rows], right, width)
@@ -107,29 +104,9 @@ def _columns() -> int:
         return 80
 
 
-def _is_terminal(stream: Any) -> bool:
-    return stream is not None and bool(stream.isatty())  # None where the shell closed it
-
-
-@contextmanager
-def progress() -> Iterator[Progress | None]:
-    """A progress callable that draws bars on standard error; None where that is no terminal."""
-    if not _is_terminal(sys.stderr):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
-        tasks: dict[str, Any] = {}
-
-        def update(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield update
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody looks at a stream; nobody where the shell closed it."""
+    return stream is not None and bool(stream.isatty())
 
 
 def size(count: int) -> str:

@@ -2,35 +2,49 @@
 
 import argparse
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.cli import source
+from refemu.cli.output import print_json, print_table
+from refemu.cli.progress import progress
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the perplexity of a text under a scheme; returns 0."""
+    """Print the perplexity of a text under a scheme, with its spread over the windows; returns 0."""
     from refemu import models
-    from refemu.models import text
     from refemu.models.measure import perplexity
+    from refemu.models.measure import spread as spreads
+    from refemu.models.measure.setting import label, seeded
 
     model = models.load(arguments.model)
-    ids = model.tokenizer.encode(text.read(arguments.text) if arguments.text else text.default())[: arguments.tokens]
-    with progress() as bar:
-        prepared = models.prepare(model, arguments.scheme, progress=bar)
-        measured = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=bar)
+    ids = source.ids(model, arguments)[: arguments.tokens]
+    if arguments.windows:
+        ids = ids[: arguments.windows * arguments.win]
+    perplexity.windows(model.config.context, ids, arguments.win, arguments.prefill)  # refuses before it prepares
+    with progress() as report:
+        prepared = models.prepare(model, arguments.scheme, progress=report)
+        measured = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=report)
+    loss = spreads.spread(measured.windows).error
+    spread = None if loss is None else measured.perplexity * loss
     row = {
         "model": model.name,
+        "seeded": seeded(model),
         "scheme": arguments.scheme,
         "tokens": len(ids),
         "scored": measured.scored,
         "win": arguments.win,
+        "windows": list(measured.of_windows),
         "perplexity": measured.perplexity,
+        "error": spread,
     }
     if arguments.json:
         print_json(row)
-    else:
-        print_table(
-            "perplexity",
-            list(row),
-            [[*list(row.values())[:-1], f"{measured.perplexity:.4f}"]],
-            ["tokens", "scored", "win", "perplexity"],
-        )
+        return 0
+    columns = ["model", "scheme", "tokens", "scored", "win", "windows", "perplexity", "±"]
+    error = "" if spread is None else f"{spread:.4f}"
+    cells = [label(model), arguments.scheme, len(ids), measured.scored, arguments.win, len(measured.windows)]
+    print_table(
+        "perplexity, ± standard error over the windows",
+        columns,
+        [[*cells, f"{measured.perplexity:.4f}", error]],
+        columns[2:],
+    )
     return 0

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from refemu.cli.output import print_lines, print_table, progress
+from refemu.cli.output import print_lines, print_table
+from refemu.cli.progress import progress
 
 NAMES = {"junit": "report.xml", "json": "report.json", "html": "report.html"}
 

@@ -1,303 +1,239 @@
-"""`refemu study`: a paper's own experiments on a model."""
+"""`refemu study`: a paper's own experiments on a model, as tables, JSON, CSV and plots."""
 
 import argparse
-import dataclasses
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from refemu.cli.output import print_json, print_table, progress
+from refemu.arith.checks import Refused
+from refemu.cli import source
+from refemu.cli.output import print_json, print_table, table_lines
+from refemu.cli.progress import duration, progress
+
+PAPERS = {
+    "olive": "refemu.models.schemes.olive",
+    "kllm": "refemu.models.schemes.kllm",
+    "harmonia": "refemu.models.schemes.harmonia",
+    "leankv": "refemu.models.schemes.leankv",
+    "mix": "refemu.models.schemes.mix",
+}  #: folder of each, with `experiments` and `figures`
+WIDTH = 200  #: columns of a table in a file
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one study of a model; returns 0."""
+    """Measure one study of a model and show it; returns 0."""
+    if arguments.plot:
+        from refemu.models.measure.show import plot
+
+        plot.require(arguments.plot)
     from refemu import models
 
-    make, show = _STUDIES[arguments.name]
-    results = make(models.load(arguments.model), arguments)
+    model = models.load(arguments.model)
+    tables, drawn, setting, counts = (
+        _accuracy(model, arguments) if arguments.name == "accuracy" else _paper(model, arguments)
+    )
+    from refemu.models.measure.show.document import document
+
+    whole = document(arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts)
     if arguments.json:
-        print_json(results)
+        print_json(whole)
     else:
-        show(results)
+        for table in tables:
+            print_table(table.title, table.headings, table.cells(), table.numeric)
+        if arguments.name == "accuracy":
+            print(_MEANING)
+    _keep(arguments, whole, tables, drawn)
     return 0
 
 
-def _words(arguments: argparse.Namespace) -> str:
-    """The text of a study."""
-    from refemu.models import text
+def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
+    """Tables, figures, setting, and steps that were measured and kept."""
+    from refemu.models.backend import Jit
+    from refemu.models.measure import steps
+    from refemu.models.measure.kept import Kept
 
-    return text.read(arguments.text) if arguments.text else text.default()
-
-
-def _ids(model: Any, arguments: argparse.Namespace) -> list[int]:
-    """The tokens that a study of perplexity is about."""
-    tokens: list[int] = model.tokenizer.encode(_words(arguments))[: arguments.tokens]
-    return tokens
-
-
-def _about(model: Any, arguments: argparse.Namespace, tokens: int) -> dict[str, Any]:
-    """What every study of a text says of itself."""
-    return {"study": arguments.name, "model": model.name, "tokens": tokens, "win": arguments.win}
-
-
-def _show_olive(results: dict[str, Any]) -> None:
-    print_table(
-        f"pairs of {results['model']}, percent", list(_PAIRS), _rows(results["pairs"], _PAIRS), list(_PAIRS)[1:]
-    )
-    title = "mean error of the largest weights by outlier format, in sigma"
-    print_table(title, list(_ERRORS), _rows(results["rounding_errors"], _ERRORS), ["error"])
-    if results["losses"]:
-        title = f"what a run of {results['tokens']} tokens loses"
-        print_table(title, list(_LOSSES), _rows(results["losses"], _LOSSES), ["value"])
+    folder = PAPERS[arguments.name]
+    experiments = importlib.import_module(f"{folder}.experiments")
+    figures = importlib.import_module(f"{folder}.figures")
+    setting = _setting(model, arguments)
+    parts, names = _parts(setting, arguments, experiments, figures)
+    options = _options(arguments)
+    bench = steps.Bench(model, Jit(), Kept(arguments.name, notice=_notice))
+    listed = experiments.steps(setting, parts, **options)
+    outcome = _measured(listed, bench, arguments.name)
+    shown = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
+    tables = figures.tables(setting, outcome.results, parts, **shown)
+    if not (arguments.plot or arguments.out):
+        names = []
+    shown.pop("listed", None)
+    drawn = figures.figures(setting, outcome.results, names, **shown)
+    return tables, drawn, setting, (outcome.measured, outcome.found)
 
 
-def olive(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Everything of [olive Fig. 2, Tbl. 2, Fig. 5], and with tokens also the inputs and [olive Fig. 3]."""
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What only some studies take."""
+    options: dict[str, Any] = {}
+    if "schemes" in arguments:
+        options["schemes_"] = tuple(arguments.schemes or ())
+    if "calibration_tokens" in arguments:
+        options["tokens"] = arguments.calibration_tokens
+    return options
+
+
+def _setting(model: Any, arguments: argparse.Namespace) -> Any:
+    """The model and the windows of the text."""
+    from refemu.models.measure.setting import Setting
+
+    prefill = getattr(arguments, "prefill", 0)
+    limit = arguments.windows * arguments.win if arguments.tokens is None else arguments.tokens
+    setting = Setting(model, (), arguments.win, prefill)
+    if setting.is_encoder:
+        texts = _texts(model, arguments, limit)
+        return Setting(model, tuple(token for ids in texts for token in ids), arguments.win, prefill, texts)
+    setting = Setting(model, tuple(source.ids(model, arguments)[:limit]), arguments.win, prefill)
+    if limit:
+        _ = setting.windows  # refuses what leaves none
+    return setting
+
+
+def _texts(model: Any, arguments: argparse.Namespace, limit: int) -> tuple[tuple[int, ...], ...]:
+    """What an encoder reads: paragraphs of a text, or token ids cut into windows."""
     from refemu.models.schemes.olive import outlier_study
-    from refemu.models.schemes.scheme import silent
 
-    read = outlier_study.texts(model, _words(arguments), arguments.tokens, arguments.win)
-    with progress() as bar:
-        watch = bar or silent
-        weights = outlier_study.weights(model, watch)
-        pairs = outlier_study.summaries(weights, "all weights")
-        if read:
-            pairs += outlier_study.summaries(outlier_study.inputs(model, read, watch), "all inputs")
-        losses = list(outlier_study.losses(model, read, arguments.win, watch)) if read else []
-    return {
-        **_about(model, arguments, len([token for part in read for token in part])),
-        "pairs": [dataclasses.asdict(row) for row in pairs],
-        "rounding_errors": outlier_study.rounding_errors(weights),
-        "losses": losses,
-    }
+    listed = source.listed_ids(model, arguments)
+    if listed is None:
+        return tuple(map(tuple, outlier_study.texts(model, source.words(arguments), limit, arguments.win)))
+    size = min(arguments.win, model.config.context)
+    return tuple(tuple(listed[at : at + size]) for at in range(0, min(limit, len(listed)), size))
 
 
-def accuracy(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """A probe on the embeddings of rated sentences under every scheme of `accuracy.SCHEMES` [olive Tbl. 6-9]."""
+def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figures: Any) -> tuple[list[str], list[str]]:
+    """Parts to measure, and figures to draw."""
+    known = list(getattr(experiments, "ENCODER_PARTS", ()) if setting.is_encoder else ()) or list(experiments.PARTS)
+    if getattr(arguments, "schemes", None):
+        if arguments.only or arguments.figure or arguments.plot:
+            raise Refused("study: --schemes prints a table of these: leave out --only, --figure and --plot")
+        return [], []
+    if not setting.ids:
+        known = [part for part in known if part == "weights"]
+    also: Mapping[str, Sequence[str]] = getattr(figures, "ALSO", {})
+    needs = {name: (part, *also.get(name, ())) for name, part in figures.FIGURES.items()}
+    needs = {name: parts for name, parts in needs.items() if set(parts) <= set(known)}
+    names = _chosen(arguments.figure, list(needs), "figure") or list(needs)
+    if arguments.figure:
+        known = [part for part in known if any(part in needs[name] for name in names)]
+    parts = _chosen(arguments.only, known, "only") or known
+    names = [name for name in names if set(needs[name]) <= set(parts)]
+    if arguments.plot and not names:
+        raise Refused(f"study: none of the parts {', '.join(parts)} has a figure to plot")
+    return parts, names
+
+
+def _chosen(text: str | None, known: list[str], option: str) -> list[str]:
+    """The words of an option, each one of `known`, in the order of `known`."""
+    from refemu.arith.checks import require_choice
+
+    asked = [] if text is None else text.split(",")
+    for word in asked:
+        require_choice(word, known, "study", option)
+    return [word for word in known if word in asked]
+
+
+def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
+    """The results of the steps, after an estimate of the time; an interrupted study goes on where it was stopped."""
+    from refemu.models.measure import steps
+
+    _announce(listed, bench, name)
+    try:
+        with progress() as report:
+            return steps.run(listed, bench, report, f"study {name}")
+    except KeyboardInterrupt:
+        _notice("what was measured is kept; the same command goes on from there")
+        raise
+
+
+def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
+    """Say how long it will take, before it begins."""
+    from refemu.models.measure import setting, steps
+
+    todo, count = steps.missing(listed, bench), len({step.name for step in listed})
+    kept = f"{count - len(todo)} of {count} results are kept from earlier runs" if len(todo) < count else ""
+    about = f"study {name} of {setting.label(bench.model)}"
+    if not todo:
+        _notice(f"{about}: all {count} results are kept from earlier runs")
+        return
+    seconds = steps.seconds(steps.estimate(list(todo.values()), bench.model), bench.model, bench.backend)
+    _notice(f"{about}: {len(todo)} measurements, about {duration(seconds)}{f'; {kept}' if kept else ''}")
+
+
+def _notice(text: str) -> None:
+    print(f"refemu: {text}", file=sys.stderr)
+
+
+def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
+    """A probe on the embeddings of rated sentences under every scheme [olive Tbl. 6-9]."""
     from refemu.models.backend import Jit
     from refemu.models.fetch import store
-    from refemu.models.measure import accuracy
-    from refemu.models.schemes.scheme import silent
+    from refemu.models.measure import accuracy, steps
+    from refemu.models.measure.kept import Kept
+    from refemu.models.measure.setting import Setting
+    from refemu.models.measure.show import probe
 
     path = arguments.data or store.require("film-reviews")
-    rated = accuracy.read(path)
-    with progress() as bar:
-        watch = bar or silent
-        rows = accuracy.study(model, rated, arguments.sentences, Jit(), watch)
-    return {
-        "study": "accuracy",
-        "model": model.name,
-        "data": str(arguments.data or "film-reviews"),
-        "test": arguments.sentences,
-        "training": accuracy.TRAINING * arguments.sentences,
-        "ridge": accuracy.RIDGE,
-        "rows": [dataclasses.asdict(row) for row in rows],
-    }
+    listed = accuracy.steps(model, accuracy.read(path), arguments.sentences)
+    bench = steps.Bench(model, Jit(), Kept("olive", notice=_notice))
+    outcome = _measured(listed, bench, "accuracy")
+    rows = [accuracy.Row(**outcome.results[step.name]) for step in listed]
+    table = probe.table(model, rows, arguments.sentences, str(arguments.data or "film-reviews"))
+    return [table], [], Setting(model, (), 0), (outcome.measured, outcome.found)
 
 
-def _show_accuracy(results: dict[str, Any]) -> None:
-    title = f"a probe on embeddings of {results['model']}: {results['test']} sentences of {results['data']}"
-    print_table(title, list(_ACCURACY), _rows(results["rows"], _ACCURACY), list(_ACCURACY)[2:])
-    print(_MEANING.format(**results))
+def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
+    """Write what --csv, --plot and -o ask for, each file whole or not at all."""
+    if arguments.csv:
+        for table in tables:
+            _write(Path(arguments.csv) / f"{table.name}.csv", table.csv().encode())
+    if arguments.plot:
+        from refemu.models.measure.show import plot
+
+        _write(Path(arguments.plot), plot.draw(drawn, Path(arguments.plot).suffix[1:]))
+    if arguments.out:
+        _keep_all(Path(arguments.out), whole, tables, drawn)
 
 
-def kllm(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Perplexity rung by rung: the ladder of [kllm Table II] and the shares of outliers of [kllm Table IV]."""
-    from refemu.models.schemes.kllm import study as kllm_study
-    from refemu.models.schemes.scheme import silent
+def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
+    import json
 
-    ids = _ids(model, arguments)
-    with progress() as bar:
-        options: dict[str, Any] = {"calibration_tokens": arguments.calibration_tokens, "progress": bar or silent}
-        rows = list(kllm_study.study(model, ids, arguments.win, arguments.schemes, **options))
-    return {
-        **_about(model, arguments, len(ids)),
-        "rungs": [dataclasses.asdict(row) for row in rows],
-    }
+    _write(folder / "study.json", (json.dumps(whole, indent=1, sort_keys=True) + "\n").encode())
+    lines = [whole["command"], ""]
+    for table in tables:
+        lines += [table.title, *table_lines(table.headings, table.cells(), table.numeric, WIDTH), ""]
+        _write(folder / f"{table.name}.csv", table.csv().encode())
+    _write(folder / "tables.txt", ("\n".join(lines) + "\n").encode())
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        _notice(f"{folder}: no plots, which need matplotlib; run: pip install 'refemu[plot]'")
+        return
+    from refemu.models.measure.show import plot
 
-
-def _show_kllm(results: dict[str, Any]) -> None:
-    title = f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']}"
-    print_table(title, list(_RUNGS), _rows(results["rungs"], _RUNGS), ["perplexity"])
-
-
-def leankv(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Memory share and perplexity through the cache [leankv Table 1, Fig. 7, Fig. 8], sparsity [leankv Fig. 2, 3]."""
-    from refemu.models.backend import Jit
-    from refemu.models.schemes.leankv import sparsity
-    from refemu.models.schemes.leankv import study as leankv_study
-    from refemu.models.schemes.scheme import silent
-
-    ids = _ids(model, arguments)
-    with progress() as bar:
-        show = bar or silent
-        rows = list(leankv_study.study(model, ids, arguments.win, arguments.prefill, arguments.schemes, Jit(), show))
-        layers = sparsity.sparsity(model, ids, arguments.win, arguments.prefill, Jit(), show)
-    return {
-        **_about(model, arguments, len(ids)),
-        "prefill": arguments.prefill,
-        "rows": [dataclasses.asdict(row) for row in rows],
-        "sparsity": [dataclasses.asdict(row) for row in layers],
-    }
+    for figure in drawn:
+        for form in ("svg", "png"):
+            _write(folder / f"{figure.name}.{form}", plot.draw([figure], form))
 
 
-def _show_leankv(results: dict[str, Any]) -> None:
-    title = (
-        f"KV cache of {results['model']} on {results['tokens']} tokens, windows of {results['win']} with a prompt of "
-        f"{results['prefill']}: percent of fp16, perplexity, its change over the first row; standard errors by window"
-    )
-    print_table(title, list(_PAGED), _rows(results["rows"], _PAGED), list(_PAGED)[1:])
-    title = "percent of the tokens a query sees that carry 95 % of its attention: the last 64 queries of the prompts"
-    print_table(title, list(_SPARSE), _rows(results["sparsity"], _SPARSE), list(_SPARSE)[1:])
+def _write(path: Path, data: bytes) -> None:
+    from refemu.models.schemes import offline
 
+    path.parent.mkdir(parents=True, exist_ok=True)
+    offline.save(path, data)
 
-def harmonia(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Perplexity by mantissa bits, by bits of the cache, by smoothing: [harmonia Fig. 4, 5, 8, 10; Tables I, II]."""
-    from refemu.models.schemes.harmonia import study as harmonia_study
-    from refemu.models.schemes.scheme import silent
-
-    ids = _ids(model, arguments)
-    with progress() as bar:
-        options: dict[str, Any] = {"calibration_tokens": arguments.calibration_tokens, "progress": bar or silent}
-        rows = list(harmonia_study.study(model, ids, arguments.win, arguments.schemes, arguments.prefill, **options))
-    return {
-        **_about(model, arguments, len(ids)),
-        "prefill": arguments.prefill,
-        "points": [dataclasses.asdict(row) for row in rows],
-    }
-
-
-def _show_harmonia(results: dict[str, Any]) -> None:
-    title = f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']}"
-    print_table(title, list(_POINTS), _rows(results["points"], _POINTS), ["perplexity", "error", "of windows"])
-    changes = [{**change, "of": row["scheme"]} for row in results["points"] for change in row["changes"]]
-    if changes:
-        title = "change of the perplexity in percent, window by window: mean with its standard error"
-        print_table(title, list(_CHANGES), _rows(changes, _CHANGES), list(_CHANGES)[2:])
-
-
-def mix(model: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Perplexity and bits of the KV cache of mixes, by windows."""
-    from refemu.models.schemes.mix import study as mix_study
-    from refemu.models.schemes.scheme import silent
-
-    ids = _ids(model, arguments)
-    with progress() as bar:
-        options: dict[str, Any] = {"names": arguments.schemes, "progress": bar or silent}
-        rows = list(mix_study.study(model, ids, arguments.win, arguments.prefill, **options))
-    return {
-        **_about(model, arguments, len(ids)),
-        "prefill": arguments.prefill,
-        "rows": [dataclasses.asdict(row) for row in rows],
-    }
-
-
-def _show_mix(results: dict[str, Any]) -> None:
-    title = (
-        f"perplexity of {results['model']} on {results['tokens']} tokens, windows of {results['win']} with a prompt of "
-        f"{results['prefill']}; its change over the first row by window; bits of a value in the KV cache"
-    )
-    print_table(title, list(_MIXED), _rows(results["rows"], _MIXED), list(_MIXED)[1:])
-
-
-def _rows(results: list[dict[str, Any]], columns: dict[str, tuple[str, Any]]) -> list[list[str]]:
-    return [[show(row[field]) for field, show in columns.values()] for row in results]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4f}"
-
-
-def _with_error(change: dict[str, Any]) -> str:
-    error = "" if change["error"] is None else f" ± {change['error']:.2f}"
-    return f"{change['percent']:+.2f}{error}"
-
-
-_STUDIES = {
-    "olive": (olive, _show_olive),
-    "accuracy": (accuracy, _show_accuracy),
-    "kllm": (kllm, _show_kllm),
-    "harmonia": (harmonia, _show_harmonia),
-    "leankv": (leankv, _show_leankv),
-    "mix": (mix, _show_mix),
-}
 
 _MEANING = """\
-probe      percent of the sentences that it calls good or bad as people do. It is a ridge regression (penalty {ridge})
-           on the fp32 embeddings of {training} other sentences, applied unchanged to the embeddings of every scheme
+probe      percent of the sentences that it calls good or bad as people do. It is a ridge regression on the fp32
+           embeddings of twice as many other sentences, applied unchanged to the embeddings of every scheme
 as fp32    percent of the sentences of which it says what it says of their fp32 embeddings
 error      mean over the sentences of |embedding - fp32 embedding| / |fp32 embedding|, L2 norms
 fp32       plain float32 NumPy; all other rows are refemu's exact arithmetic. Rows without outliers saturate"""
-
-#: heading -> field, and how it is written
-_PAIRS = {
-    "tensors": ("kind", str),
-    "n": ("tensors", str),
-    "> 3 sigma": ("beyond_three", _percent),
-    "> 6 sigma": ("beyond_six", _percent),
-    "N-N": ("normal_normal", _percent),
-    "O-N": ("outlier_normal", _percent),
-    "O-O": ("outlier_outlier", _percent),
-    "O-O if independent": ("independent", _percent),
-    "max sigma, median": ("max_sigma_median", "{:.1f}".format),
-    "largest": ("max_sigma_largest", "{:.1f}".format),
-}
-_ERRORS = {
-    "normal": ("normal", str),
-    "outlier": ("outlier", str),
-    "error": ("error", "{:.3f}".format),
-    "least": ("least", lambda least: "least" if least else ""),
-}
-_LOSSES = {"scheme": ("scheme", str), "measure": ("measure", str), "value": ("value", "{:.4f}".format)}
-_RUNGS = {
-    "scheme": ("scheme", str),
-    "activations": ("quantizer", str),
-    "bits": ("bits", str),
-    "outliers, percent": ("outliers", str),
-    "perplexity": ("perplexity", "{:.2f}".format),
-}
-_PAGED = {
-    "scheme": ("scheme", str),
-    "tokens kept": ("kept", lambda share: f"{100 * share:.1f}"),
-    "low": ("low", lambda share: f"{100 * share:.1f}"),
-    "codes": ("payload", lambda share: f"{100 * share:.2f}"),
-    "error": ("payload_error", lambda error: "" if error is None else f"{100 * error:.2f}"),
-    "with metadata": ("tokens", lambda share: f"{100 * share:.2f}"),
-    "pages": ("pages", lambda share: f"{100 * share:.2f}"),
-    "read": ("read", lambda share: f"{100 * share:.2f}"),
-    "perplexity": ("perplexity", "{:.3f}".format),
-    "change, percent": ("change", lambda change: "" if change is None else _with_error(change)),
-}
-_MIXED = {
-    "scheme": ("scheme", str),
-    "perplexity": ("perplexity", "{:.2f}".format),
-    "error": ("error", lambda error: "" if error is None else f"{error:.2f}"),
-    "change, percent": ("change", lambda change: "" if change is None else _with_error(change)),
-    "KV bits": ("kv_bits", "{:.2f}".format),
-}
-_SPARSE = {
-    "layer": ("layer", str),
-    "percent": ("mean", lambda share: f"{100 * share:.1f}"),
-    "least of the prompts": ("least", lambda share: f"{100 * share:.1f}"),
-    "most": ("most", lambda share: f"{100 * share:.1f}"),
-}
-_POINTS = {
-    "": ("meaning", str),
-    "scheme": ("scheme", str),
-    "perplexity": ("perplexity", "{:.2f}".format),
-    "error": ("error", lambda error: "" if error is None else f"{error:.2f}"),
-    "of windows": ("windows", lambda every: f"{min(every):.2f} to {max(every):.2f}"),
-}
-_CHANGES = {
-    "scheme": ("of", str),
-    "over": ("scheme", str),
-    "change": ("percent", "{:+.2f}".format),
-    "error": ("error", lambda error: "" if error is None else f"{error:.2f}"),
-    "least": ("least", "{:+.2f}".format),
-    "most": ("most", "{:+.2f}".format),
-}
-_ACCURACY = {
-    "": ("name", str),
-    "scheme": ("scheme", str),
-    "probe": ("accuracy", lambda share: f"{100 * share:.1f}"),
-    "as fp32": ("agreement", lambda share: f"{100 * share:.1f}"),
-    "error": ("error", "{:.4f}".format),
-}

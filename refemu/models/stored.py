@@ -24,10 +24,22 @@ def load(name: str | Path) -> Model:
     path = user_path(name)
     if path.is_dir():
         path = path / (WHOLE if (path / WHOLE).is_file() or not (path / shards.INDEX).is_file() else shards.INDEX)
-    if not path.is_file() and path == Path(path.name) and not path.suffix:
-        catalog.find(str(name))  # refuses, with the nearest name
+    if not path.is_file() and not user_path(name).is_dir():
+        raise _unknown(str(name), path)
     with reading(str(path), "a model that can be run"):
         return _open(path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else path.stem, path)
+
+
+def _unknown(name: str, path: Path) -> Refused:
+    """What is neither a name nor a file: a word is taken for a name, with the nearest one, all else for a path."""
+    kinds = "a .gguf or .safetensors file, or a folder with config.json"
+    if path != Path(path.name) or path.suffix or name.startswith("."):
+        return Refused(f"model {name}: no such file or folder; give a name of `refemu models list`, {kinds}")
+    try:
+        catalog.find(name)
+    except Refused as unknown:
+        return Refused(f"{unknown}; or give the path of {kinds}, such as ./{name}")
+    raise AssertionError("a name of the catalogue was answered before")
 
 
 def _known(entry: catalog.Entry) -> Model:

@@ -99,7 +99,7 @@ def from_gguf(file: "GgufFile") -> LibraryTokenizer:
     if (kind, splitting) != ("gpt2", "smollm"):
         raise Refused(
             f"{file.path}: tokenizer {kind!r} with splitting {splitting!r} is not known, only 'gpt2' with "
-            "'smollm'; give token ids instead of text"
+            "'smollm'; give token ids instead of text, on the command line with --ids"
         )
     tokenizers = need("tokenizers", "the tokenizer of this model")
     with reading(str(file.path), "a file with a readable tokenizer", Exception):
@@ -125,7 +125,10 @@ def from_json(path: Path) -> LibraryTokenizer:
     """The tokenizer in a `tokenizer.json`, as lies beside safetensors weights."""
     tokenizers = need("tokenizers", "the tokenizer of this model")
     if not path.is_file():
-        raise Refused(f"{path}: no tokenizer lies beside the weights; give token ids instead of text")
+        raise Refused(
+            f"{path}: no tokenizer lies beside the weights; give token ids instead of text, on the command line with "
+            "--ids"
+        )
     with reading(str(path), "a readable tokenizer", Exception):  # the library raises bare Exception
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
         tokenizer.no_truncation()  # lengths are the caller's: the file of all-MiniLM-L6-v2 cuts and pads to 128

@@ -29,18 +29,11 @@ def test_table_in_a_pipe_has_no_colour_and_keeps_brackets(capsys: pytest.Capture
     assert "\x1b" not in text
 
 
-def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.progress() as bar:
-        assert bar is None
-
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(("environment", "bold"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_table_on_a_terminal_is_as_wide_as_it(
     environment: dict[str, str], bold: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "_is_terminal", lambda stream: True)
+    monkeypatch.setattr(output, "is_terminal", lambda stream: True)
     for name, value in {"COLUMNS": "40", **environment}.items():
         monkeypatch.setenv(name, value)
     output.print_table("a table", ["name", "what"], [["one", "many words " * 9]])

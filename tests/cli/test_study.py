@@ -1,62 +1,167 @@
-"""`refemu study olive` prints three tables, the other studies one, and the same in JSON."""
+"""`refemu study`: tables, typed JSON, CSV and plots of one run; real models by default; kept results."""
 
+import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refemu.cli import main
+from refemu.models.measure.show import document
 
-WORDS = ["study", "olive", "--tokens", "24", "--win", "12"]
+OLIVE = ["study", "olive", "--model", "tiny", "--windows", "2", "--win", "12"]
+KLLM = [
+    *("study", "kllm", "--model", "tiny", "--windows", "2", "--win", "12", "--calibration-tokens", "32"),
+    *("--schemes", "fp16", "kllm-a4:quantizer=rtn"),
+]
+HARMONIA = [
+    *("study", "harmonia", "--model", "tiny", "--windows", "2", "--win", "24", "--prefill", "20"),
+    *("--schemes", "fp16", "harmonia-kv8", "harmonia-kv4:act_mantissa=6,offline=false"),
+]
+LEANKV = [
+    *("study", "leankv", "--model", "tiny", "--windows", "2", "--win", "12", "--prefill", "8"),
+    *("--schemes", "fp16", "leankv:k_vec=1,v_group=2,window=4,t_low=0.05,t_high=0.2"),
+]
+MIX = [
+    *("study", "mix", "--model", "tiny", "--windows", "2", "--win", "12", "--prefill", "8"),
+    *("--schemes", "fp16+fp16", "olive-4:calibration_tokens=64+leankv-k8v4", "harmonia-kv8"),
+]
 
 
-def test_tables_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*WORDS, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert main(WORDS) == 0
-    tables = capsys.readouterr().out
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own for what is kept."""
+    monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
 
-    assert (found["study"], found["model"], found["tokens"], found["win"]) == ("olive", "tiny", 24, 12)
-    assert [row["kind"] for row in found["pairs"]] == [
-        "q",
-        "k",
-        "v",
-        "o",
-        "gate",
-        "up",
-        "down",
-        "all weights",
-        "q.input",
-        "o.input",
-        "gate.input",
-        "down.input",
-        "all inputs",
-    ]
-    assert all(f"{100 * row['normal_normal']:.4f}" in tables for row in found["pairs"])
-    assert all(f"{row['error']:.3f}" in tables for row in found["rounding_errors"])
-    assert all(f"{row['value']:.4f}" in tables for row in found["losses"])
+
+def found(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main([*words, "--json"]) == 0
+    whole: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return whole
+
+
+def rows(whole: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    (table,) = (table for table in whole["tables"] if table["name"] == name)
+    listed: list[dict[str, Any]] = table["rows"]
+    return listed
+
+
+@pytest.mark.parametrize("words", [OLIVE, KLLM, HARMONIA, LEANKV, MIX], ids=lambda words: words[1])
+def test_tables_and_json_agree_and_name_the_seeded_net(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    whole = found(words, capsys)
+    assert main(words) == 0
+    text = capsys.readouterr().out
+
+    assert (whole["study"], whole["schema"], whole["model"]["seeded"]) == (words[1], "refemu.study/1", True)
+    assert whole["command"] == " ".join(["refemu", *words, "--json"])
+    assert whole["text"]["windows"] == 2 and whole["text"]["tokens"] == 2 * whole["text"]["win"]
+    document.check(whole)
+    for table in whole["tables"]:
+        assert table["title"] in text and table["rows"]
+        for row in table["rows"]:
+            if "perplexity" in row:
+                assert f"{row['perplexity']:,.2f}" in text and f"{row['error']:,.2f}" in text
+    assert all(
+        "seeded net, not trained" in table["title"] for table in whole["tables"] if "perplexity" in table["title"]
+    )
+
+
+def test_a_second_run_measures_nothing_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = found(OLIVE, capsys), found(OLIVE, capsys)
+
+    assert (first["kept"], second["measured"]) == (0, 0) and first["measured"] == second["kept"] > 0
+    assert first["tables"] == second["tables"]
+
+
+def test_more_windows_take_up_those_that_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    found([*OLIVE, "--only", "losses"], capsys)
+    more = found([*OLIVE, "--only", "losses", "--windows", "3"], capsys)
+
+    assert (more["measured"], more["kept"]) == (4, 8)  # one window of four schemes
+    assert {row["windows"] for row in rows(more, "losses")} == {3}
+
+
+def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*OLIVE, "--only", "weights"]) == 0
+    assert "study olive of tiny (seeded net, not trained): 1 measurements, about " in capsys.readouterr().err
+    assert main([*OLIVE, "--only", "weights"]) == 0
+    assert "all 1 results are kept from earlier runs" in capsys.readouterr().err
+
+
+def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from refemu.models.measure import perplexity
+
+    compute, count = perplexity.window_losses, [0]
+
+    def stopped(*words: Any) -> Any:
+        count[0] += 1
+        if count[0] == 4:
+            raise KeyboardInterrupt
+        return compute(*words)
+
+    monkeypatch.setattr(perplexity, "window_losses", stopped)
+    assert main([*OLIVE, "--only", "losses"]) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+    whole = found([*OLIVE, "--only", "losses"], capsys)
+    assert (whole["kept"], whole["measured"]) == (3, 5)
+
+
+def test_csv_has_the_rows_of_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = found([*OLIVE, "--csv", str(tmp_path / "csv")], capsys)
+
+    assert sorted(path.stem for path in (tmp_path / "csv").iterdir()) == sorted(t["name"] for t in whole["tables"])
+    with (tmp_path / "csv" / "losses.csv").open() as file:
+        read = list(csv.DictReader(file))
+    assert [float(row["perplexity"]) for row in read] == [row["perplexity"] for row in rows(whole, "losses")]
+
+
+def test_a_folder_keeps_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*OLIVE, "-o", str(tmp_path / "kept")]
+    assert main(words) == 0
+    whole = json.loads((tmp_path / "kept" / "study.json").read_text())
+    document.check(whole)
+
+    figures = [figure["name"] for figure in whole["figures"]]
+    names = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert names == {
+        *("study.json", "tables.txt"),
+        *(f"{table['name']}.csv" for table in whole["tables"]),
+        *(f"{figure}.{form}" for figure in figures for form in ("svg", "png")),
+    }
+    assert figures == ["fig2", "table2", "fig3", "fig5", "table9"]
+    assert whole["command"] == " ".join(["refemu", *words]) and whole["versions"]["numpy"]
+    text = (tmp_path / "kept" / "tables.txt").read_text()
+    assert whole["command"] in text and capsys.readouterr().out.splitlines()[0] in text
+
+
+def test_a_plot_of_one_figure_measures_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = found([*OLIVE, "--figure", "fig3", "--plot", str(tmp_path / "a.svg")], capsys)
+    assert [figure["name"] for figure in whole["figures"]] == ["fig3"]
+    assert [table["name"] for table in whole["tables"]] == ["losses"]
+    again = found([*OLIVE, "--figure", "fig3", "--plot", str(tmp_path / "b.svg")], capsys)
+
+    assert again["measured"] == 0
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_an_encoder_is_studied_on_paragraphs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "olive", "--model", "tiny-encoder", "--tokens", "60", "--win", "20", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    words = ["study", "olive", "--model", "tiny-encoder", "--tokens", "60", "--win", "20"]
+    whole = found(words, capsys)
 
-    assert 40 < found["tokens"] <= 60
-    assert [row["kind"] for row in found["pairs"]][-5:] == [
-        "q.input",
-        "o.input",
-        "up.input",
-        "down.input",
-        "all inputs",
+    assert 40 < whole["text"]["tokens"] <= 60 and whole["text"]["windows"] > 1
+    assert [row["kind"] for row in rows(whole, "pairs")][-5:] == [
+        *("q.input", "o.input", "up.input", "down.input", "all inputs"),
     ]
-    assert [row["measure"] for row in found["losses"]] == ["1 - cosine"] * 4
+    assert all(row["texts"] == whole["text"]["windows"] for row in rows(whole, "losses"))
 
 
 def test_without_tokens_only_weights_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "olive", "--tokens", "0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    whole = found(["study", "olive", "--model", "tiny", "--tokens", "0"], capsys)
 
-    assert (found["losses"], len(found["pairs"]), len(found["rounding_errors"])) == ([], 8, 8)
+    assert [table["name"] for table in whole["tables"]] == ["pairs", "rounding_errors"]
+    assert len(rows(whole, "pairs")) == 8
 
 
 @pytest.fixture
@@ -69,31 +174,32 @@ def rated(tmp_path: Path) -> str:
 
 def test_accuracy_is_one_table_with_its_columns_explained(rated: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["study", "accuracy", "--model", "tiny-encoder", "--data", rated, "--sentences", "4"]
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    whole = found(words, capsys)
     assert main(words) == 0
     table = capsys.readouterr().out
 
-    assert (found["study"], found["model"], found["data"]) == ("accuracy", "tiny-encoder", rated)
-    assert (found["test"], found["training"], found["ridge"]) == (4, 8, 1.0)
-    assert [row["name"] for row in found["rows"]][:4] == ["fp32", "fp16", "olive-8", "int8 without outliers"]
-    for row in found["rows"]:
-        shown = next(line.split() for line in table.splitlines() if line.startswith(f"{row['name']} "))
-        assert shown[-3:] == [f"{100 * row['accuracy']:.1f}", f"{100 * row['agreement']:.1f}", f"{row['error']:.4f}"]
+    assert [row["name"] for row in rows(whole, "accuracy")][:3] == ["fp32", "fp16", "olive-8"]
+    assert "seeded net, not trained" in whole["tables"][0]["title"] and rated in whole["tables"][0]["title"]
+    for row in rows(whole, "accuracy"):
+        assert f"{row['accuracy']:.1f}" in table and f"{row['error']:.4f}" in table
     assert "applied unchanged to the embeddings of every scheme" in table
-    assert all(f"\n{column} " in table for column in ("probe", "as fp32", "error"))
+    assert found(words, capsys)["measured"] == 0
 
 
 def test_json_may_stand_before_the_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "--json", "olive", "--tokens", "0"]) == 0
+    assert main(["study", "--json", "olive", "--model", "tiny", "--tokens", "0"]) == 0
     assert json.loads(capsys.readouterr().out)["study"] == "olive"
 
 
-def test_accuracy_without_the_reviews_says_what_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["olive", "kllm", "harmonia", "leankv", "mix", "ppl"])
+def test_the_default_is_a_real_model_or_the_command_that_fetches_it(
+    name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("REFEMU_HOME", str(tmp_path))
+    assert main(["ppl"] if name == "ppl" else ["study", name]) == 2
+    assert "smollm2-135m are not here; run: refemu models fetch smollm2-135m" in capsys.readouterr().err
 
+
+def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "accuracy", "--model", "tiny-encoder"]) == 2
     assert "is not here; run: refemu models fetch film-reviews" in capsys.readouterr().err
     assert main(["study", "accuracy"]) == 2
@@ -105,9 +211,20 @@ def test_accuracy_without_the_reviews_says_what_to_run(
     [
         pytest.param(["study", "harmony"], "invalid choice: 'harmony'", id="study"),
         pytest.param(["study", "olive", "--model", "tinny"], "did you mean 'tiny'", id="model"),
-        pytest.param(["study", "olive", "--tokens", "1"], "at least 2 tokens are needed, got 1", id="one token"),
-        pytest.param(["study", "olive", "--tokens", "-1"], "must be at least 0, got -1", id="tokens"),
-        pytest.param(["study", "olive", "--text", "nowhere.txt"], "nowhere.txt", id="text"),
+        pytest.param([*OLIVE, "--tokens", "1"], "at least 2 tokens are needed, got 1", id="one token"),
+        pytest.param([*OLIVE, "--tokens", "-1"], "must be at least 0, got -1", id="tokens"),
+        pytest.param([*OLIVE, "--windows", "0"], "must be at least 1, got 0", id="windows"),
+        pytest.param([*OLIVE, "--text", "nowhere.txt"], "nowhere.txt", id="text"),
+        pytest.param([*OLIVE, "--only", "weigths"], "only must be one of 'weights'", id="part"),
+        pytest.param([*OLIVE, "--figure", "fig4"], "figure must be", id="figure"),
+        pytest.param([*OLIVE, "--plot", "a.pdf"], "must end in .svg or .png, got '.pdf'", id="plot"),
+        pytest.param([*OLIVE, "--only", "inputs", "--plot", "a.svg"], "none of the parts", id="no figure"),
+        pytest.param([*KLLM, "--plot", "a.svg"], "leave out --only, --figure and --plot", id="schemes"),
+        pytest.param(["study", "kllm", "--model", "tiny-encoder"], "tiny-encoder is an encoder", id="encoder"),
+        pytest.param(["study", "mix", "--model", "tiny-encoder"], "tiny-encoder is an encoder", id="mix, encoder"),
+        pytest.param([*MIX, "--prefill", "0"], "must be at least 1, got 0", id="mix, no prompt"),
+        pytest.param([*MIX, "fp16+oliv-4"], "did you mean", id="mix, misspelt"),
+        pytest.param([*LEANKV, "olive-4+fp16"], "a mix needs their attention", id="mix without pages"),
         pytest.param(["study", "acuracy"], "did you mean 'accuracy'", id="misspelt"),
         pytest.param(["study", "accuracy", "--tokens", "9"], "unrecognized arguments: --tokens", id="other option"),
         pytest.param(["study", "accuracy", "--model", "tiny", "--data", __file__], "line 1: number, rating", id="data"),
@@ -119,95 +236,29 @@ def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[s
     assert message in capsys.readouterr().err
 
 
-def test_kllm_is_a_ladder_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
-        "study",
-        "kllm",
-        "--tokens",
-        "24",
-        "--win",
-        "12",
-        "--calibration-tokens",
-        "32",
-        "--schemes",
-        "fp16",
-        "kllm-a4:quantizer=rtn",
-        "kllm-a3",
-    ]
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert main(words) == 0
-    table = capsys.readouterr().out
-
-    assert (found["study"], found["model"], found["tokens"], found["win"]) == ("kllm", "tiny", 24, 12)
-    assert [row["scheme"] for row in found["rungs"]] == ["fp16", "kllm-a4:quantizer=rtn", "kllm-a3"]
-    assert all(f"{row['perplexity']:.2f}" in table for row in found["rungs"])
+def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = rows(found(LEANKV, capsys), "rows")
+    assert (first["codes"], first["change"]) == (100, None) and second["codes"] < 100
+    assert second["change_error"] >= 0 and second["windows"] == 2
+    points = rows(found(HARMONIA, capsys), "schemes")
+    assert [row["over"] for row in points] == [None, "fp16", "fp16"]
 
 
-def test_leankv_is_a_table_of_memory_and_perplexity(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
-        "study",
-        "leankv",
-        "--model",
-        "tiny",
-        "--tokens",
-        "24",
-        "--win",
-        "12",
-        "--prefill",
-        "8",
-        "--schemes",
-        "fp16",
-        "leankv:k_vec=1,v_group=2,window=4,t_low=0.05,t_high=0.2",
-    ]
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert main(words) == 0
-    table = capsys.readouterr().out
+def test_mixes_have_bits_of_the_cache_and_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = found([*MIX, "-o", str(tmp_path / "kept"), "--csv", str(tmp_path / "csv")], capsys)
+    listed = rows(whole, "schemes")
 
-    assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("leankv", 24, 12, 8)
-    assert [row["scheme"].partition(":")[0] for row in found["rows"]] == ["fp16", "leankv"]
-    assert all(f"{100 * row['payload']:.2f}" in table and f"{row['perplexity']:.3f}" in table for row in found["rows"])
-    assert [len(row["windows"]) for row in found["rows"]] == [len(row["payloads"]) for row in found["rows"]] == [2, 2]
-    assert found["rows"][0]["change"] is None
-    change = found["rows"][1]["change"]
-    assert change["scheme"] == "fp16" and f"{change['percent']:+.2f} ± {change['error']:.2f}" in table
-    assert f"{100 * found['rows'][1]['payload_error']:.2f}" in table
-    assert [row["layer"] for row in found["sparsity"]] == [0, 1, 2]
-    assert all(
-        0 < row["least"] <= row["mean"] <= row["most"] <= 1 and f"{100 * row['mean']:.1f}" in table
-        for row in found["sparsity"]
-    )
+    assert [row["kv_bits"] for row in listed[:2]] == [16, 10] and 9 < listed[2]["kv_bits"] < 10
+    assert [row["over"] for row in listed] == [None, "fp16+fp16", "fp16+fp16"]
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"study.json", "tables.txt", "schemes.csv"}
+    with (tmp_path / "csv" / "schemes.csv").open() as file:
+        assert [float(row["kv_bits"]) for row in csv.DictReader(file)] == [row["kv_bits"] for row in listed]
+    assert found(MIX, capsys)["measured"] == 0
 
 
-def test_harmonia_is_a_table_of_perplexities(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
-        "study",
-        "harmonia",
-        "--tokens",
-        "48",
-        "--win",
-        "24",
-        "--prefill",
-        "20",
-        "--schemes",
-        "fp16",
-        "harmonia-kv8",
-        "harmonia-kv4:act_mantissa=6,offline=false",
-    ]
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert main(words) == 0
-    table = capsys.readouterr().out
+@pytest.mark.parametrize("words", [KLLM, HARMONIA], ids=lambda words: words[1])
+def test_other_studies_take_mixes(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    whole = found([*words, "fp16+fp16"], capsys)
 
-    assert (found["study"], found["tokens"], found["win"], found["prefill"]) == ("harmonia", 48, 24, 20)
-    assert [row["scheme"] for row in found["points"]] == words[words.index("fp16") :]
-    assert all(f"{row['perplexity']:.2f}" in table for row in found["points"])
-    assert all(
-        f"{min(row['windows']):.2f} to {max(row['windows']):.2f}" in table and len(row["windows"]) == 2
-        for row in found["points"]
-    )
-    assert all(f"{row['error']:.2f}" in table for row in found["points"])
-    changes = [change for row in found["points"] for change in row["changes"]]
-    assert [change["scheme"] for change in changes] == ["fp16", "fp16", "harmonia-kv8"]
-    assert all(f"{change['percent']:+.2f}" in table and f"{change['error']:.2f}" in table for change in changes)
+    first, *_, last = rows(whole, "schemes")
+    assert (last["scheme"], last["perplexity"], last["change"]) == ("fp16+fp16", first["perplexity"], 0)

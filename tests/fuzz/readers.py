@@ -3,6 +3,7 @@
 A job is words of the command line with what comes through standard input, or a call of the library.
 """
 
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -11,9 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz
-from refemu.models import load, schemes, text
+from refemu.models import load, schemes, text, token_ids
 from refemu.models.measure import accuracy
 from tests.fuzz import archives, commands, plausible
 from tests.fuzz.mutate import damaged, dumped, retold, swapped
@@ -170,6 +173,22 @@ def texts(rng: Random, samples: Samples, folder: Path) -> Job:
     return Job(call=lambda: (accuracy.read if rng.random() < 0.7 else text.read)(path))
 
 
+def ids(rng: Random, samples: Samples, folder: Path) -> Job:
+    """Token ids in text or in an .npy, damaged or of another form."""
+    listed = np.array([rng.randrange(256) for _ in range(12)], rng.choice((np.int64, np.uint8, np.float64)))
+    path = folder / rng.choice(("ids.txt", "ids.npy"))
+    if path.suffix == ".npy":
+        container = io.BytesIO()
+        np.save(container, listed)
+        path.write_bytes(damaged(rng, container.getvalue()))
+    else:
+        text_ = " ".join(str(token) for token in listed.tolist())
+        path.write_bytes(_encoded(retold(rng, text_, "\t\n -.")))
+    if rng.random() < 0.1:
+        return Job(["cost", "--tokens", "4", "--ids", str(path)])
+    return Job(call=lambda: token_ids.read(path, 256))
+
+
 def campaign(rng: Random, samples: Samples, folder: Path) -> Job:
     """A folder with another request, or with damaged sets, to go on in."""
     place = Path(shutil.copytree(samples.campaign, folder / "c"))
@@ -231,6 +250,7 @@ READERS: dict[str, Reader] = {
         tokenizer_json,
         index_json,
         texts,
+        ids,
         campaign,
         regression,
         stepping,

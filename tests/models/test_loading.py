@@ -35,7 +35,7 @@ def test_tiny_encoder_is_always_here() -> None:
     ("name", "message"),
     [
         pytest.param("tini", "unknown model 'tini'; did you mean 'tiny'", id="misspelt"),
-        pytest.param("no/such.gguf", r"no/such\.gguf: No such file", id="no file"),
+        pytest.param("no/such.gguf", r"no/such\.gguf: no such file", id="no file"),
         pytest.param(".", r"model\.safetensors: No such file", id="folder without weights"),
     ],
 )

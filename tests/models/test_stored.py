@@ -86,3 +86,22 @@ def test_minilm_has_its_sizes_and_its_hash(minilm: Any) -> None:
     assert (c.blocks, c.width, c.ffn, c.heads, c.head_dim) == (6, 384, 1536, 12, 32)
     assert (c.vocab, c.context, c.token_types, c.norm_eps) == (30_522, 512, 2, 1e-12)
     assert minilm.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@pytest.mark.parametrize(
+    "name", ["./nothing", "HuggingFaceTB/SmolLM2-135M", "nothing.gguf", "../nothing", "a/model.safetensors"]
+)
+def test_a_path_that_is_missing_is_no_such_file_and_says_what_may_be_given(name: str) -> None:
+    with pytest.raises(
+        Refused, match=f"model {name}: no such file or folder; give a name of `refemu models list`"
+    ) as no:
+        load(name)
+
+    assert "a .gguf or .safetensors file, or a folder with config.json" in str(no.value)
+
+
+def test_a_word_that_is_no_name_may_be_a_path() -> None:
+    with pytest.raises(
+        Refused, match=r"unknown model 'gpt2'; did you mean 'tiny-gpt2'\?.* or give the path of .*\./gpt2"
+    ):
+        load("gpt2")

@@ -161,12 +161,13 @@ def model_request(
     layers: Sequence[int] | None = None,
     window: int = WINDOW,
     units_: Sequence[str] | None = None,
+    token_ids: Sequence[int] | None = None,
 ) -> ModelRequest:
     """A campaign of what units meet while `model` reads the first `tokens` tokens of `text`, `window` at a time.
 
     schemes: by default olive-4. text: by default the shipped one. layers: blocks, by default all. units_: by default
-    all that the schemes tap. Refused: an encoder, blocks that the model has not, a text that is too short, a window
-    beyond the context, a unit that no scheme taps.
+    all that the schemes tap. token_ids: instead of a text. Refused: an encoder, blocks that the model has not, a text
+    that is too short, a window beyond the context, a unit that no scheme taps.
     """
     from refemu.models.encoder.config import EncoderConfig
 
@@ -176,7 +177,8 @@ def model_request(
     if isinstance(loaded.config, EncoderConfig):
         raise Refused(f"campaign: {loaded.name} is an encoder; a campaign runs decoders")
     require_int(window, 1, loaded.config.context, "campaign", "window")
-    runs = tuple(_whole_run(weights, scheme, text, tokens) for scheme in schemes or [model_cases.DEFAULT_SCHEME])
+    names_ = schemes or [model_cases.DEFAULT_SCHEME]
+    runs = tuple(_whole_run(weights, scheme, text, tokens, token_ids) for scheme in names_)
     if len({slug(run.scheme) for run in runs}) < len(runs):
         raise Refused(f"campaign: a scheme is there twice: {', '.join(run.scheme for run in runs)}")
     chosen = range(loaded.config.blocks) if layers is None else sorted(set(layers))
@@ -203,8 +205,10 @@ def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) ->
     return names
 
 
-def _whole_run(weights: str, scheme: str, text: str | None, tokens: int) -> model_cases.Source:
-    run = model_cases.source(weights, scheme, text, tokens, whole=True)
+def _whole_run(
+    weights: str, scheme: str, text: str | None, tokens: int, token_ids: Sequence[int] | None
+) -> model_cases.Source:
+    run = model_cases.source(weights, scheme, text, tokens, whole=True, token_ids=token_ids)
     if run.tokens < tokens:
         raise Refused(f"campaign: the text has {run.tokens} tokens, {tokens} are asked for")
     return run

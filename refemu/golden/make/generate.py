@@ -56,6 +56,7 @@ def generate(
     hex: bool = False,
     bin: bool = False,
     progress: Progress | None = None,
+    token_ids: Sequence[int] | None = None,
 ) -> list[Summary]:
     """Write one set per unit and configuration into `out`/<unit>-<configuration>/.
 
@@ -84,6 +85,8 @@ def generate(
         Export `hex/` or `bin/` too, with headers.
     progress : callable, optional
         Called as progress(what, done, total).
+    token_ids : sequence of int, optional
+        Token ids that the model reads instead of a text.
 
     Returns
     -------
@@ -109,7 +112,7 @@ def generate(
     store.sweep(Path(out))
     schemes = [scheme] if scheme is None or isinstance(scheme, str) else list(scheme)
     runs = (
-        [model_cases.source(model, chosen_scheme, text, tokens) for chosen_scheme in schemes]
+        [model_cases.source(model, chosen_scheme, text, tokens, token_ids=token_ids) for chosen_scheme in schemes]
         if "model" in wanted
         else []
     )

@@ -42,16 +42,23 @@ class Source:
     weights_sha256: str
     scheme: str  #: as `schemes.parse` takes it
     scheme_config: Mapping[str, Any]  #: every parameter
-    text_sha256: str
+    text_sha256: str  #: of the text, or of token ids that took its place, as little-endian int64
     first_token: int
     tokens: int
     token_ids: tuple[int, ...]
 
 
-def source(model: str | None, scheme: str | None, text: str | None, tokens: int | None, whole: bool = False) -> Source:
+def source(
+    model: str | None,
+    scheme: str | None,
+    text: str | None,
+    tokens: int | None,
+    whole: bool = False,
+    token_ids: Sequence[int] | None = None,
+) -> Source:
     """What to run: names with their defaults filled in, and the first tokens of `text` (the shipped one if None).
 
-    whole: also more tokens than the context holds, for a run in windows.
+    whole: also more tokens than the context holds, for a run in windows. token_ids: instead of a text, as they are.
     """
     from refemu.models import schemes
     from refemu.models import text as texts
@@ -61,11 +68,14 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
         raise Refused(f"generate: tokens must be at least 1, got {tokens}")
     loaded = load(model or DEFAULT_MODEL)
     config = schemes.parse(scheme or DEFAULT_SCHEME)
-    read = texts.default() if text is None else text
+    read = texts.default() if text is None and token_ids is None else text or ""
     count = tokens or DEFAULT_TOKENS
     count = count if whole else min(count, loaded.config.context)
     encodes = isinstance(loaded.config, EncoderConfig)  # an encoder reads a text in its frame
-    chosen = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
+    if token_ids is not None:
+        chosen = _listed(loaded, token_ids)[:count]
+    else:
+        chosen = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
     ids = tuple(int(token) for token in chosen)
     if not ids:
         raise Refused("generate: the text holds no token")
@@ -74,11 +84,19 @@ def source(model: str | None, scheme: str | None, text: str | None, tokens: int 
         loaded.sha256,
         schemes.text(config),
         manifest.plain(schemes.parameters(config)),
-        manifest.sha256(read.encode()),
+        manifest.sha256(read.encode() if token_ids is None else np.array(token_ids, "<i8").tobytes()),
         0,
         len(ids),
         ids,
     )
+
+
+def _listed(loaded: Any, token_ids: Sequence[int]) -> list[int]:
+    """Token ids of the vocabulary. Refused: others, with the index."""
+    for index, token in enumerate(token_ids):
+        if not 0 <= token < loaded.config.vocab:
+            raise Refused(f"generate: token_ids must be in [0, {loaded.config.vocab}), got {token} at index {index}")
+    return list(token_ids)
 
 
 def load(model: str) -> Any:

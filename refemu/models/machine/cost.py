@@ -5,16 +5,16 @@ Where a machine runs the same operations, its units count the same.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from refemu import models
 from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.models import schemes, text
+from refemu.models import schemes
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import PHASES, Call, Phase, observed
+from refemu.models.machine.runner import PHASES, Call, Phase, observed, prompt
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.registry import costs as costs_of
@@ -113,6 +113,7 @@ def run(
     phase: Phase = "prompt",
     backend: str = "jit",
     progress: Progress | None = None,
+    token_ids: Sequence[int] | None = None,
 ) -> CostReport:
     """Run a model under a scheme, and add up what its machine would do.
 
@@ -123,13 +124,15 @@ def run(
     scheme : str
         `name:parameter=value,...` of a scheme with a machine.
     tokens : int
-        Tokens of the prompt, from the start of the text that refemu ships.
+        Tokens of the prompt, from the start of the text that refemu ships, or of `token_ids`.
     phase : {"prompt", "decode"}
         The cost of the prompt, or of the token behind it.
     backend : str
         Backend of the scheme.
     progress : callable, optional
         Called as progress(what, done, total).
+    token_ids : sequence of int, optional
+        Token ids instead of the text.
 
     Returns
     -------
@@ -152,8 +155,9 @@ def run(
     if isinstance(loaded.config, EncoderConfig):
         raise Refused(f"cost: {loaded.name} is an encoder; decoders have machines")
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "cost", "tokens")
+    ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "cost")
     meter = Meter(models.prepare(loaded, config, backend, progress=progress))
-    ids, session = loaded.tokenizer.encode(text.default()), Session(meter.watched())
+    session = Session(meter.watched())
     session.append(ids[:tokens], last=True)
     if phase == "decode":
         meter.clear()

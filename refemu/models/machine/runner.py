@@ -48,6 +48,7 @@ def run(
     phase: Phase = "prompt",
     backend: str = "jit",
     progress: Progress | None = None,
+    token_ids: Sequence[int] | None = None,
 ) -> Report:
     """Run every operation of a block through the ports of the scheme's machine, and compare with the scheme.
 
@@ -60,13 +61,15 @@ def run(
     layer : int
         Block, from 0.
     tokens : int
-        Tokens of the prompt, from the start of the text that refemu ships.
+        Tokens of the prompt, from the start of the text that refemu ships, or of `token_ids`.
     phase : {"prompt", "decode"}
         Look at the prompt, or at the token behind it.
     backend : str
         Backend of the scheme; no bit depends on it.
     progress : callable, optional
         Called as progress(what, done, total).
+    token_ids : sequence of int, optional
+        Token ids instead of the text.
 
     Returns
     -------
@@ -90,13 +93,28 @@ def run(
         raise Refused(f"machine: {loaded.name} is an encoder; decoders have machines")
     require_int(layer, 0, loaded.config.blocks - 1, "machine", "layer")
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "machine", "tokens")
+    ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "machine")
     begun = time.perf_counter()
     prepared = models.prepare(shortened(loaded, config, layer), config, backend, progress=progress)
     seconds = time.perf_counter() - begun
-    ids = loaded.tokenizer.encode(text.default())
     operations, absent = machine(prepared, layer, recorded(prepared, layer, ids, tokens, phase))
     spec = schemes.text(config)
     return Report(loaded.name, spec, layer, phase, tokens, seconds, tuple(operations), tuple(absent))
+
+
+def prompt(model: Model, token_ids: Sequence[int] | None, count: int, thing: str) -> Sequence[int]:
+    """The ids to run: `token_ids`, or those of the text that refemu ships. thing: what refusals start with.
+
+    Refuses fewer than `count` ids, and with its index an id outside the vocabulary.
+    """
+    if token_ids is None:
+        return model.tokenizer.encode(text.default())
+    if len(token_ids) < count:
+        raise Refused(f"{thing}: token_ids must be at least {count}, got {len(token_ids)}")
+    for index, token in enumerate(token_ids):
+        if not 0 <= token < model.config.vocab:
+            raise Refused(f"{thing}: token_ids must be in [0, {model.config.vocab}), got {token} at index {index}")
+    return token_ids
 
 
 def shortened(model: Model, config: Any, layer: int) -> Model:

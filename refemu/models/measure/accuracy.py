@@ -5,8 +5,10 @@ a ridge regression on float32 embeddings, fitted once; every scheme is then judg
 figure for people, like `float_encoder`: last digits may differ between machines.
 """
 
+import dataclasses
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from refemu.models.backend import Backend
 from refemu.models.encoder import runtime
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.encoder.plain_float import FloatEncoder
+from refemu.models.measure.steps import Bench, Step, factors
+from refemu.models.measure.steps import weights as weights_of
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, silent
 
@@ -95,21 +99,62 @@ def study(
 
     Schemes calibrate as they do by default, on the shipped text. Refuses a decoder.
     """
-    if not isinstance(model.config, EncoderConfig):
-        raise Refused(f"accuracy: {model.name} is a decoder; name an encoder of `refemu models list`")
-    test, train = split(rated, sentences)
-    good = np.array([sentence.rating > 0 for sentence in test])
-    plain = FloatEncoder(model)
-    weights = fit(
-        embeddings(plain, model, train, "fp32, training", progress),
-        np.array([sentence.rating > 0 for sentence in train]),
-    )
-    exact = embeddings(plain, model, test, "fp32", progress)
-    rows = [_row("fp32", "", weights, exact, exact, good)]
-    for name, scheme in SCHEMES.items():
-        prepared = models.prepare(model, scheme, backend=backend, progress=progress)
-        rows.append(_row(name, scheme, weights, embeddings(prepared, model, test, name, progress), exact, good))
-    return rows
+    probe = Probe(model, rated, sentences)
+    rows = [probe.row("fp32", "", backend, progress)]
+    return [*rows, *(probe.row(name, scheme, backend, progress) for name, scheme in SCHEMES.items())]
+
+
+def steps(model: Model, rated: Sequence[Rated], sentences: int) -> list[Step]:
+    """The rows of `study` as steps, whose results are the fields of a Row."""
+    probe = Probe(model, rated, sentences)
+    lines = "\n".join(f"{each.rating}\t{each.text}" for each in rated)
+    data = hashlib.sha256(lines.encode()).hexdigest()
+
+    def compute(name: str, scheme: str) -> Callable[[Bench, Progress], Any]:
+        return lambda bench, progress: dataclasses.asdict(probe.row(name, scheme, bench.backend, progress))
+
+    macs = 30.0 * sentences * weights_of(model)  # a sentence has some 25 tokens
+    return [
+        Step(
+            name,
+            {"what": "accuracy", "scheme": scheme, "data": data, "sentences": sentences},
+            macs * (factors(scheme)[0] if scheme else 3),
+            compute(name, scheme),
+            scheme,
+        )
+        for name, scheme in {"fp32": "", **SCHEMES}.items()
+    ]
+
+
+class Probe:
+    """A probe on float32 embeddings, fitted when the first scheme is judged by it."""
+
+    def __init__(self, model: Model, rated: Sequence[Rated], sentences: int) -> None:
+        if not isinstance(model.config, EncoderConfig):
+            raise Refused(f"accuracy: {model.name} is a decoder; name an encoder of `refemu models list`")
+        self._model = model
+        self._test, self._train = split(rated, sentences)
+        self._fitted: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __repr__(self) -> str:
+        return f"Probe({self._model.name!r}, {len(self._test)} sentences)"
+
+    def row(self, name: str, scheme: str, backend: str | Backend, progress: Progress) -> Row:
+        """The row of a scheme; of plain float32 where `scheme` is ""."""
+        weights, exact = self._fit(progress)
+        vectors = exact
+        if scheme:
+            prepared = models.prepare(self._model, scheme, backend=backend, progress=progress)
+            vectors = embeddings(prepared, self._model, self._test, name, progress)
+        return _row(name, scheme, weights, vectors, exact, np.array([each.rating > 0 for each in self._test]))
+
+    def _fit(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the probe, and the float32 embeddings of the test sentences."""
+        if self._fitted is None:
+            plain, good = FloatEncoder(self._model), np.array([each.rating > 0 for each in self._train])
+            weights = fit(embeddings(plain, self._model, self._train, "fp32, training", progress), good)
+            self._fitted = weights, embeddings(plain, self._model, self._test, "fp32", progress)
+        return self._fitted
 
 
 def embeddings(

@@ -50,7 +50,7 @@ def perplexity(
     losses = []
     for index, window in enumerate(cut):
         (progress or silent)("perplexity", index, len(cut))
-        losses.append(_window(prepared, window, prefill))
+        losses.append(window_losses(prepared, window, prefill))
     (progress or silent)("perplexity", len(cut), len(cut))
     return summary(losses)
 
@@ -69,8 +69,8 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
     return kept
 
 
-def _window(prepared: Prepared, ids: np.ndarray, prefill: int) -> np.ndarray:
-    """Negative log-likelihood of every scored token, float64."""
+def window_losses(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> np.ndarray:
+    """Negative log-likelihood of every scored token of one window, float64; ids, prefill: as for `perplexity`."""
     tokens = require_tokens(ids, prepared)
     session = Session(prepared)
     if prefill == 0:

@@ -17,6 +17,7 @@ from refemu.arith.checks import Refused
 from refemu.models.runtime import decoder, require_tokens
 from refemu.models.schemes.leankv.cache import Held, Pools
 from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.models.schemes.leankv.pool import Prompt
 from refemu.models.taps import Tap, Watch
 from refemu.units.leankv.page_manager import Memory
 
@@ -167,13 +168,16 @@ class Engine:
         rows, prompts = {}, {}
         self.pools.admit({name: len(self.requests[name].prompt) for name in names})
         for name in names:
-            held = Held(self.prepared.model.blocks, self.pools, (name,), engine=True)
-            self._watch.first_token = 0
-            x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
-            rows[name] = self.prepared.head(x[-1:], self._watch)[0]
-            prompts[name] = held.current.prompt
+            rows[name], prompts[name] = self._prompt(name)
         self.paged.compress(self.pools, prompts, self._watch)
         return rows
+
+    def _prompt(self, name: int) -> tuple[np.ndarray, Prompt]:
+        """The logits behind a prompt, and what its layers leave for the compressor."""
+        held = Held(self.prepared.model.blocks, self.pools, (name,), engine=True)
+        self._watch.first_token = 0
+        x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
+        return self.prepared.head(x[-1:], self._watch)[0], held.current.prompt
 
     def _generate(self) -> dict[int, np.ndarray]:
         """One token of every running request."""

@@ -34,12 +34,15 @@ class Sparsity:
     mean: float  #: over queries, query heads and prompts
     least: float  #: of the prompts
     most: float
+    prompts: tuple[float, ...] = ()  #: mean of every prompt
+    heads: tuple[tuple[float, ...], ...] = ()  #: mean of every KV head in every prompt
 
 
 class Probe(LeanKv):
     """A decoder whose prompts also count the critical tokens of their last queries."""
 
     means: list[list[float]]  #: layer -> mean of every prompt
+    heads: list[list[tuple[float, ...]]]  #: layer -> means of the KV heads of every prompt
 
     def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: Watch) -> np.ndarray:
         """As the scheme computes it, after a look at the probabilities."""
@@ -47,6 +50,7 @@ class Probe(LeanKv):
         p = self.units.probabilities(q, cache.key, self._scale, first, len(q))
         count = critical_tokens(p, SHARE) / np.arange(first + 1, len(q) + 1)[:, None]
         self.means[layer].append(fmean(count.ravel().tolist()))
+        self.heads[layer].append(tuple(fmean(head.ravel().tolist()) for head in count))
         return super().prompted(layer, prompt, cache, q, watch)
 
 
@@ -70,8 +74,12 @@ def sparsity(
     config = schemes.parse("leankv-k16v16")
     probe = Probe(model, config, find(backend), progress)  # type: ignore[arg-type]
     probe.means = [[] for _ in range(model.config.blocks)]
+    probe.heads = [[] for _ in range(model.config.blocks)]
     for done, prompt in enumerate(prompts):
         progress("prompts", done, len(prompts))
         Session(probe).append(prompt, last=True)
     progress("prompts", len(prompts), len(prompts))
-    return [Sparsity(layer, fmean(means), min(means), max(means)) for layer, means in enumerate(probe.means)]
+    return [
+        Sparsity(layer, fmean(means), min(means), max(means), tuple(means), tuple(heads))
+        for layer, (means, heads) in enumerate(zip(probe.means, probe.heads, strict=True))
+    ]

@@ -7,7 +7,7 @@ enter as its prompt, the others one by one, whatever the model would have chosen
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from refemu.models.measure.perplexity import Perplexity, summary, surprise, wind
 from refemu.models.measure.spread import Change
 from refemu.models.model import Model
 from refemu.models.runtime import Session
+from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.engine import Engine
 from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.models.schemes.leankv.pool import Prompt
 from refemu.models.schemes.mix.config import Mix
 from refemu.models.schemes.scheme import Prepared, Progress, silent
 from refemu.units.leankv.page_manager import Memory
@@ -92,14 +94,15 @@ def study(
         raise Refused(f"study leankv: {model.name} is an encoder; name a decoder of `refemu models list`")
     engine, first, kept, reference = find(backend), None, 1.0, None
     for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
-        config = _matched(name, kept)
-        if isinstance(config, Mix) and isinstance(config.attention.scheme, LeanKvConfig):
+        config = matched(name, kept)
+        require_row(name, config)
+        if paged_mix(config):
             mixed = models.prepare(model, config, engine, progress=progress)
             row = measure(schemes.text(config), mixed, ids, win, prefill, progress)
             kept = row.kept
         elif not isinstance(config, LeanKvConfig):
             parts = models.prepare(model, config, engine, progress=progress)
-            row = _plain(name, parts, ids, win, prefill)
+            row = plain_row(name, parts, ids, win, prefill)
         else:
             first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
             row = measure(schemes.text(config), first, ids, win, prefill, progress)
@@ -112,17 +115,27 @@ def study(
         yield row
 
 
-def _matched(name: str, kept: float) -> Any:
+def matched(name: str, kept: float) -> Any:
+    """The configuration of a scheme; that of MATCHED keeps a share of the tokens, 0 to 1."""
     config: Any = schemes.parse(name)
     return dataclasses.replace(config, keep_percent=round(100 * kept)) if name == MATCHED else config
 
 
-def _plain(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
-    """Scheme `fp16`: a prompt gives the bits of the steps."""
-    if name.partition(":")[0] != "fp16" or isinstance(parts.config, Mix):
+def paged_mix(config: Any) -> bool:
+    """Whether a configuration is a mix whose attention is that of a LeanKV scheme."""
+    return isinstance(config, Mix) and isinstance(config.attention.scheme, LeanKvConfig)
+
+
+def require_row(name: str, config: Any) -> None:
+    """Refuse a scheme without pages, but for `fp16`."""
+    if not (isinstance(config, Fp16Config | LeanKvConfig) or paged_mix(config)):
         raise Refused(
             f"study leankv: fp16 and the schemes leankv are compared, got {name!r}; a mix needs their attention"
         )
+
+
+def plain_row(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
+    """Scheme `fp16`: a prompt gives the bits of the steps."""
     losses = []
     for window in windows(parts.model.context, ids, win, prefill):
         logits = Session(parts).append(window[:-1])
@@ -151,9 +164,17 @@ def _row(name: str, score: Perplexity, shares: tuple[float, ...], payloads: Sequ
     )
 
 
-def measure(name: str, parts: Any, ids: Sequence[int], win: int, prefill: int, progress: Progress = silent) -> Row:
-    """The row of a LeanKV scheme, or of a mix with the attention of one."""
-    run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress)
+def measure(
+    name: str,
+    parts: Any,
+    ids: Sequence[int],
+    win: int,
+    prefill: int,
+    progress: Progress = silent,
+    prompts: "Prompts | None" = None,
+) -> Row:
+    """The row of a LeanKV scheme, or of a mix with the attention of one. prompts: computed for other rows."""
+    run = evaluate(parts, windows(parts.model.context, ids, win, prefill), prefill, progress, prompts)
     memory, counters = run.memory, run.counters
     stored = memory.high_tokens + memory.low_tokens
     payload, tokens, pages = (
@@ -175,11 +196,48 @@ class Evaluated:
     counters: dict[str, int]
 
 
-def evaluate(parts: Any, cut: Sequence[np.ndarray], prefill: int, progress: Progress = silent) -> Evaluated:
-    """Run windows together, each a request of one engine."""
+Prompts: TypeAlias = dict[tuple[Any, ...], tuple[np.ndarray, Prompt]]  #: last logits and arrays of a prompt
+#: fields of a configuration that the compressor reads, not the attention and the scores of a prompt
+STORED = {
+    *("high", "low", "policy", "rule", "window", "t_low", "t_high", "alpha_prune", "alpha_quant", "keep_percent"),
+    *("sort", "low_cumsum", "score_rule", "k_vec", "k_group", "v_vec", "v_group", "align", "page_bytes"),
+}
+
+
+class Recalling(Engine):
+    """An engine that takes up the prompts that another one computed on the same weights.
+
+    A prompt attends to its keys and values as they are [leankv §6.1], so it does not depend on how they are stored.
+    """
+
+    prompts: Prompts
+
+    def _prompt(self, name: int) -> tuple[np.ndarray, Prompt]:
+        key = (self.prepared.sha256, *self._decides(), self.requests[name].prompt.tobytes())
+        if key not in self.prompts:
+            self.prompts[key] = super()._prompt(name)
+        return self.prompts[key]
+
+    def _decides(self) -> tuple[Any, ...]:
+        """All of the configuration that a prompt depends on; of a mix the whole, for its linear parts calibrate."""
+        if isinstance(self.prepared.config, Mix):
+            return (self.prepared.config.text,)
+        settings = {field.name: getattr(self.paged.lean, field.name) for field in dataclasses.fields(LeanKvConfig)}
+        return tuple(sorted((field, str(value)) for field, value in settings.items() if field not in STORED))
+
+
+def evaluate(
+    parts: Any,
+    cut: Sequence[np.ndarray],
+    prefill: int,
+    progress: Progress = silent,
+    prompts: Prompts | None = None,
+) -> Evaluated:
+    """Run windows together, each a request of one engine. prompts: that were computed before; new ones are added."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
-    engine = Engine(parts, slots=len(cut))
+    engine = Recalling(parts, slots=len(cut))
+    engine.prompts = {} if prompts is None else prompts
     names = [engine.submit(window[:prefill], following=window[prefill:].tolist()) for window in cut]
     losses: dict[int, list[np.ndarray]] = {name: [] for name in names}
     memories: dict[int, Memory] = {}
@@ -233,7 +291,7 @@ def profile(
         raise Refused(f"profile: tolerance must be at least 0, got {tolerance}")
     parts = LeanKv(model, config, find(backend), progress)
     plain = models.prepare(model, "fp16", parts.backend, progress=progress)
-    reference = _plain("fp16", plain, ids, win, prefill)
+    reference = plain_row("fp16", plain, ids, win, prefill)
     rows = []
     for high in t_high:
         for low in (threshold for threshold in t_low if threshold <= high):

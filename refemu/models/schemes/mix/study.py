@@ -54,14 +54,19 @@ def study(
     """
     if isinstance(model.config, EncoderConfig):
         raise Refused(f"study mix: {model.name} is an encoder; name a decoder of `refemu models list`")
-    if prefill < 1:
-        raise Refused(f"study mix: prefill must be at least 1, got {prefill}")
+    require_prompt(prefill)
     cut = windows(model.config.context, ids, win, prefill)
     engine, first = find(backend), list[Row]()
     for name in PAIRS if names is None else names:
         row = _row(name, models.prepare(model, name, engine, progress=progress), cut, prefill, first, progress)
         first = first or [row]
         yield row
+
+
+def require_prompt(prefill: int) -> None:
+    """Refuse windows without a prompt."""
+    if prefill < 1:
+        raise Refused(f"study mix: prefill must be at least 1, got {prefill}")
 
 
 def _row(
@@ -71,11 +76,9 @@ def _row(
     losses, bits = list[np.ndarray](), list[float]()
     for index, window in enumerate(cut):
         progress(name, index, len(cut))
-        session = Session(prepared)
-        rows = [session.append(window[:prefill], last=True)]
-        rows += [session.append([token]) for token in window[prefill:-1].tolist()]
-        losses.append(surprise(np.concatenate(rows), window[prefill:]))
-        bits.append(session.storage_bits / values(prepared, len(session)))
+        lost, held = measure(prepared, window, prefill)
+        losses.append(lost)
+        bits.append(held)
     progress(name, len(cut), len(cut))
     score = summary(losses)
     error = spread.spread(score.windows).error
@@ -88,6 +91,14 @@ def _row(
         spread.spread(bits).mean,
         spread.change(first[0].scheme, score.windows, first[0].losses) if first else None,
     )
+
+
+def measure(prepared: Prepared, window: np.ndarray, prefill: int) -> tuple[np.ndarray, float]:
+    """Negative log-likelihoods of the tokens behind a prompt, float64, and bits of a value in the cache at the end."""
+    session = Session(prepared)
+    rows = [session.append(window[:prefill], last=True)]
+    rows += [session.append([token]) for token in window[prefill:-1].tolist()]
+    return surprise(np.concatenate(rows), window[prefill:]), session.storage_bits / values(prepared, len(session))
 
 
 def values(prepared: Prepared, tokens: int) -> int:

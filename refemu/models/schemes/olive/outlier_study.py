@@ -175,9 +175,14 @@ def losses(
 
 
 def _distance(vectors: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> float:
-    """Mean of 1 - cosine of vectors of length 1: half the square of their difference."""
-    off = [vector - other for vector, other in zip(vectors, reference, strict=True)]
-    return _mean(float(dot.total64(part * part, order=Sequential())) / 2 for part in off)
+    """Mean of 1 - cosine of vectors of length 1."""
+    return _mean(distance(vector, other) for vector, other in zip(vectors, reference, strict=True))
+
+
+def distance(vector: np.ndarray, other: np.ndarray) -> float:
+    """1 - cosine of two vectors of length 1: half the square of their difference."""
+    off = vector - other
+    return float(dot.total64(off * off, order=Sequential())) / 2
 
 
 def _summary(kind: str, measured: Sequence[Measured]) -> Summary:

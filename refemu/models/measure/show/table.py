@@ -1,0 +1,101 @@
+"""Tables of a study: typed columns and rows, as text, CSV and JSON."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from refemu.arith.checks import Refused
+
+Kind: TypeAlias = Literal["text", "integer", "number"]
+TYPES: Mapping[Kind, tuple[type, ...]] = {"text": (str,), "integer": (int,), "number": (int, float)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name in JSON and CSV, the type of its values, and what people read."""
+
+    name: str
+    kind: Kind
+    heading: str  #: in tables
+    meaning: str  #: one phrase
+    unit: str = ""  #: "%", "sigma"; "" for none
+    digits: int = 2  #: of a number, in tables
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values in the order of the columns; None where a column does not apply."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise Refused(f"table {self.name}: {len(self.columns)} values a row are needed, got {len(row)}")
+            for column, value in zip(self.columns, row, strict=True):
+                if value is not None and (isinstance(value, bool) or not isinstance(value, TYPES[column.kind])):
+                    raise Refused(f"table {self.name}: {column.name} must be of type {column.kind}, got {value!r:.60}")
+
+    def document(self) -> dict[str, Any]:
+        """The table as JSON values; a row is an object."""
+        names = [column.name for column in self.columns]
+        return {
+            "name": self.name,
+            "title": self.title,
+            "columns": [
+                {"name": column.name, "type": column.kind, "unit": column.unit, "meaning": column.meaning}
+                for column in self.columns
+            ],
+            "rows": [dict(zip(names, row, strict=True)) for row in self.rows],
+        }
+
+    def csv(self) -> str:
+        """The table as CSV: a header, then a line for each row; numbers in full, nothing where there is none."""
+        target = io.StringIO()
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow([column.name for column in self.columns])
+        writer.writerows([["" if value is None else value for value in row] for row in self.rows])
+        return target.getvalue()
+
+    def cells(self) -> list[list[str]]:
+        """The rows as people read them."""
+        return [[_cell(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    @property
+    def headings(self) -> list[str]:
+        """Headings with units."""
+        return [f"{column.heading}, {column.unit}" if column.unit else column.heading for column in self.columns]
+
+    @property
+    def numeric(self) -> list[str]:
+        """Headings of the columns of numbers."""
+        pairs = zip(self.columns, self.headings, strict=True)
+        return [heading for column, heading in pairs if column.kind != "text"]
+
+
+def _cell(column: Column, value: Any) -> str:
+    if value is None:
+        return ""
+    if column.kind == "number":
+        return f"{value:,.{column.digits}f}" if abs(value) >= 1000 else f"{value:.{column.digits}f}"
+    return str(value)
+
+
+def rows(items: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> tuple[tuple[Any, ...], ...]:
+    """Rows of mappings by the names of the columns."""
+    return tuple(tuple(item[column.name] for column in columns) for item in items)
+
+
+#: columns of every table that holds perplexities
+PERPLEXITY = Column("perplexity", "number", "perplexity", "exp of the mean negative log-likelihood of the windows")
+ERROR = Column("error", "number", "±", "standard error of the perplexity over the windows; empty for one window")
+LEAST = Column("least", "number", "least window", "perplexity of the easiest window")
+MOST = Column("most", "number", "hardest window", "perplexity of the hardest window")
+WINDOWS = Column("windows", "integer", "windows", "windows that were scored")
+CHANGE = Column("change", "number", "change", "change of the perplexity over the reference, paired by window", "%")
+CHANGE_ERROR = Column("change_error", "number", "±", "its standard error over the windows", "%")

@@ -1,0 +1,65 @@
+"""Token ids from a file of the user's, in place of a text: decimal numbers in text, or a NumPy array."""
+
+import io
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.arith.reading import integer, reading
+
+LONGEST = 1 << 28  #: bytes of a file
+
+
+def read(path: str | Path, vocab: int) -> list[int]:
+    """Token ids of a file: integers between white space, or where it ends in .npy an array of integers of one axis.
+
+    vocab: ids are below it. Refuses a missing or empty file, what is no integer, and an id outside the vocabulary, with
+    its index and value; nothing is unpickled.
+    """
+    thing = f"ids {path}"
+    try:
+        with reading(thing, "token ids"):
+            raw = Path(path).read_bytes()
+    except OSError as error:
+        raise Refused(f"{thing}: {error.strerror or error}") from None
+    if len(raw) > LONGEST:
+        raise Refused(f"{thing}: must be at most {LONGEST} bytes, got {len(raw)}")
+    ids = _from_array(raw, thing) if Path(path).suffix == ".npy" else _from_text(raw, thing)
+    if not ids:
+        raise Refused(f"{thing}: at least one token id is needed, got none")
+    for index, token in enumerate(ids):
+        if not 0 <= token < vocab:
+            raise Refused(f"{thing}: a token id must be in [0, {vocab}), got {token} at index {index}")
+    return ids
+
+
+def _from_text(raw: bytes, thing: str) -> list[int]:
+    ids = []
+    for index, word in enumerate(raw.split()):
+        try:
+            ids.append(integer(word.decode("ascii"), 10))
+        except ValueError:
+            shown = word[:40].decode("ascii", "backslashreplace")
+            raise Refused(f"{thing}: a token id must be an integer, got {shown!r} at index {index}") from None
+    return ids
+
+
+def _from_array(raw: bytes, thing: str) -> list[int]:
+    """The header is read first, so that nothing is unpickled and nothing larger than the file is made."""
+    file = io.BytesIO(raw)
+    try:
+        with warnings.catch_warnings(action="error"):
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+    except Exception as error:  # NumPy parses the header as a Python literal: bad ones raise half a dozen types
+        raise Refused(f"{thing}: not an array of token ids: {str(error) or type(error).__name__}") from error
+    if dtype.kind not in "iu" or len(shape) != 1:
+        raise Refused(f"{thing}: integers of one axis are needed, got {dtype} of shape {shape}")
+    size = len(raw) - file.tell()
+    if size != shape[0] * dtype.itemsize:
+        raise Refused(f"{thing}: not an array of token ids: {shape[0]} of {dtype} are {size} bytes")
+    ids: list[int] = np.frombuffer(raw, dtype, offset=file.tell()).tolist()
+    return ids

@@ -1,0 +1,78 @@
+"""Progress without a terminal: a line every ten seconds, with rate and remaining time; bars on one."""
+
+import io
+
+import pytest
+
+from refemu.cli import progress as module
+from refemu.cli.progress import Lines, duration, progress, remaining
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_line_every_ten_seconds_with_rate_and_rest() -> None:
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock)
+    for second in range(0, 41, 4):
+        clock.now = float(second)
+        lines("weights", second, 100)
+
+    assert stream.getvalue().splitlines() == [
+        "refemu: 12 s, weights 12 of 100, 1 a second, about 88 s left",
+        "refemu: 24 s, weights 24 of 100, 1 a second, about 76 s left",
+        "refemu: 36 s, weights 36 of 100, 1 a second, about 64 s left",
+    ]
+
+
+def test_a_task_that_begins_again_counts_from_there() -> None:
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock)
+    for second, done in ((0, 0), (5, 90), (6, 10), (16, 20)):
+        clock.now = float(second)
+        lines("steps", done, 100)
+
+    assert stream.getvalue() == "refemu: 16 s, steps 20 of 100, 1 a second, about 80 s left\n"
+
+
+def test_a_short_run_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress() as report:
+        report("weights", 0, 2)
+        report("weights", 2, 2)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_nobody_looks_where_the_shell_closed_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.sys, "stderr", None)
+    with progress() as report:
+        report("weights", 1, 2)
+
+
+def test_a_terminal_has_bars_with_rate_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(module.sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with progress() as report:
+        report("weights", 0, 8)
+        report("weights", 4, 8)
+        report("weights", 2, 8)  # begins again
+
+    assert all(word in screen.getvalue() for word in ("weights", "2/8", "left"))
+
+
+@pytest.mark.parametrize(("seconds", "done", "left"), [(1.0, 0, 5), (1.0, 5, 0), (0.0, 5, 5)])
+def test_no_rate_without_progress_and_none_at_the_end(seconds: float, done: int, left: int) -> None:
+    assert remaining(seconds, done, left) == ""
+
+
+def test_durations() -> None:
+    assert [duration(seconds) for seconds in (0.2, 89, 91, 600)] == ["1 s", "89 s", "2 minutes", "10 minutes"]
