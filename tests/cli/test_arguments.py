@@ -14,7 +14,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def test_the_commands_are_those_of_the_architecture() -> None:
-    known = "list show generate check diff explain grade report export serve step machine cost ppl study models"
+    known = "list show generate check diff explain grade report export serve step view machine cost ppl study models"
 
     assert set(commands()) == set(known.split())
 
