@@ -57,7 +57,7 @@ def taps() -> dict[tuple[str, str], list[Cases]]:
 @pytest.fixture
 def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cases of kind "model" without a model."""
-    monkeypatch.setattr(model_cases, "source", lambda *arguments: RUN)
+    monkeypatch.setattr(model_cases, "source", lambda *arguments, **options: RUN)
     monkeypatch.setattr(
         model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
     )

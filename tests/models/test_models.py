@@ -79,10 +79,11 @@ def test_import_leaves_numba_and_scipy_alone() -> None:
     [("import refemu.models", set()), ("from refemu.models import schemes; schemes.find('kllm-a4')", {"kllm"})],
 )
 def test_import_loads_nothing_that_runs_a_scheme(code: str, configured: set[str]) -> None:
-    """Neither a unit of a paper nor a module of a scheme, but the configuration of one that is named."""
+    """Neither a unit of a paper nor a module of a scheme: the grammar of mixes, and the configuration of one named."""
     modules = loaded(code)
     blocks = {name for name in modules if name.startswith("refemu.units.") and name.split(".")[2] in PAPERS}
     parts = {name for name in modules if re.fullmatch(r"refemu\.models\.schemes\.\w+\.\w+", name)}
 
     assert blocks == set()
-    assert parts == {f"refemu.models.schemes.{scheme}.config" for scheme in configured}
+    grammar = {f"refemu.models.schemes.mix.{name}" for name in ("config", "grammar", "rules")}
+    assert parts == grammar | {f"refemu.models.schemes.{scheme}.config" for scheme in configured}

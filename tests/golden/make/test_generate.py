@@ -238,7 +238,7 @@ def test_every_unit_is_tapped_under_the_scheme_that_has_it(
 ) -> None:
     """Two schemes in one call: each set's manifest names its own."""
 
-    def source(model: str | None, scheme: str | None, *rest: object) -> model_cases.Source:
+    def source(model: str | None, scheme: str | None, *rest: object, **options: object) -> model_cases.Source:
         return dataclasses.replace(RUN, scheme=scheme or "")
 
     def tapped(run: model_cases.Source, progress: object = None, units_: object = None) -> object:

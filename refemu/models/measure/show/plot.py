@@ -190,6 +190,8 @@ def bar_range(panel: Panel) -> tuple[float, float]:
         errors = [error or 0.0 for error in series.error] or [0.0] * len(series.y)
         for value, error in zip(series.y, errors, strict=True):
             ends += [value + error, max(value - error, value / 2) if panel.log_x else value - error]
+    if panel.log_x:
+        ends = [end for end in ends if end > 0]  # a bar of 0 has no place on the axis
     low, high = min(ends), max(ends)
     if panel.log_x:
         room = max(high / low, 1.1) ** 0.16

@@ -18,7 +18,7 @@ from tests.models.schemes.olive.test_linear import BACK, BEYOND, overflowing
 
 @pytest.mark.parametrize(("groups", "count"), [(GROUPS, 7), (LINEARS, 6)], ids=["decoder", "encoder"])
 def test_every_linear_layer_has_the_width_of_the_scheme(groups: tuple[tuple[str, ...], ...], count: int) -> None:
-    found = widths(2, OliveConfig(), (), groups)
+    found = widths(range(2), OliveConfig(), (), groups)
 
     assert found.pop("lm_head") is None
     assert [4] * 2 * count == list(found.values())
@@ -26,7 +26,7 @@ def test_every_linear_layer_has_the_width_of_the_scheme(groups: tuple[tuple[str,
 
 def test_a_kind_or_a_layer_can_be_named() -> None:
     config = OliveConfig(eight_bit=("down", "blk.0.q"), skip=("blk.1.o", "lm_head"))
-    found = widths(2, config, ("blk.1.up",), LINEARS)
+    found = widths(range(2), config, ("blk.1.up",), LINEARS)
 
     assert {name for name, bits in found.items() if bits == 8} == {"blk.0.down", "blk.1.down", "blk.0.q", "blk.1.up"}
     assert {name for name, bits in found.items() if bits is None} == {"blk.1.o", "lm_head"}
@@ -46,14 +46,14 @@ def test_a_layer_at_eight_bits_and_left_out_is_refused(
 ) -> None:
     message = rf"olive: eight_bit names {layer}, which skip={'[+]'.join(skip)} leaves .* \(skip=none leaves"
     with pytest.raises(Refused, match=message):
-        widths(2, OliveConfig(eight_bit=eight_bit, skip=skip), (), LINEARS)
-    assert widths(2, OliveConfig(eight_bit=eight_bit, skip=()), (), LINEARS)[layer] == 8
-    assert widths(2, OliveConfig(skip=skip), (), LINEARS)[layer] is None
+        widths(range(2), OliveConfig(eight_bit=eight_bit, skip=skip), (), LINEARS)
+    assert widths(range(2), OliveConfig(eight_bit=eight_bit, skip=()), (), LINEARS)[layer] == 8
+    assert widths(range(2), OliveConfig(skip=skip), (), LINEARS)[layer] is None
 
 
 def test_an_encoder_has_no_gate() -> None:
     with pytest.raises(Refused, match="unknown linear layer 'gate'"):
-        widths(2, OliveConfig(eight_bit=("gate",)), (), LINEARS)
+        widths(range(2), OliveConfig(eight_bit=("gate",)), (), LINEARS)
 
 
 def test_the_output_matrix_has_a_name_of_its_own() -> None:
