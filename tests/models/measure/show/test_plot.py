@@ -108,3 +108,10 @@ def test_bars_on_either_side_of_the_base_are_within_the_axis(log: bool) -> None:
     assert low < 0.7 and high > 45
     above = Panel("", "", "", (Series("a", ("x",), (3.0,)),), log_x=log, base=1.0)
     assert plot.bar_range(above)[0] == 1.0
+
+
+def test_a_bar_of_zero_leaves_a_logarithmic_axis_as_it_is() -> None:
+    """Two texts of which a quantizer learns the same are at a distance of 0."""
+    series = Series("a", ("x", "y"), (0.0, 3.0))
+
+    assert plot.bar_range(Panel("", "", "", (series,), log_x=True, base=1.0))[0] == 1.0
