@@ -19,7 +19,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 
 COMMON: dict[str, Any] = {"blocks": 2, "width": 64, "vocab": 256, "context": 512}
-LAYERS: dict[str, Any] = {"norm": "layer", "positions": "learned", "bias": True}
+LAYERS: dict[str, Any] = {"norm": "layer", "positions": "learned", "bias": True, "gated": False}
 GPT2 = ModelConfig(ffn=128, heads=4, kv_heads=4, head_dim=16, activation="gelu_tanh", **COMMON, **LAYERS)
 OPT = ModelConfig(ffn=160, heads=2, kv_heads=2, head_dim=32, activation="relu", **COMMON, **LAYERS)
 CONFIGS = {"tiny-gpt2": GPT2, "tiny-opt": OPT}

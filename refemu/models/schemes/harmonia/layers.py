@@ -16,6 +16,7 @@ from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import attention as harmonia_attention
+from refemu.models.schemes.harmonia.attention import Scoring
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, HarmoniaCaches
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
@@ -54,7 +55,7 @@ class Harmonia(Fp16):
 
     def taps(self, layer: int, watch: Watch) -> Taps | None:
         """The taps of a block; None if nobody listens."""
-        return None if watch.taps is None else Taps(self.units, layer, watch)
+        return None if watch.taps is None else Taps(self.units, layer, watch, self.scoring(layer))
 
     def cache(self, layer: int) -> HarmoniaCache:
         """Keys and values as codes."""
@@ -74,7 +75,30 @@ class Harmonia(Fp16):
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """See `harmonia.attention`."""
-        return harmonia_attention.attention(self.units, q, cache, watch, self.taps(layer, watch))
+        return harmonia_attention.attention(
+            self.units, q, cache, self.scoring(layer), watch, self.taps(layer, watch)
+        )
+
+    def scoring(self, layer: int) -> Scoring:
+        """What a block does to its logits."""
+        return Scoring(self._scale, self.model.score_rule(layer))
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        """As scheme `fp16`; the norms of q and k have gains of their own for each head (D-harmonia-57)."""
+        part = name.rpartition(".")[2]
+        if part not in ("q_norm", "k_norm"):
+            return super().norm(name, x)
+        gains = self._head_gains(int(name.split(".")[1]), part[0])
+        heads = [self.backend.rmsnorm(x[:, h], gain, self._eps) for h, gain in enumerate(gains)]
+        return np.stack(heads, axis=1)
+
+    def _head_gains(self, layer: int, name: str) -> np.ndarray:
+        """Gains of the norm of q or k by head, smoothed, fp16 values (heads, head_dim)."""
+        gain, factor = self._vectors[f"blk.{layer}.{name}_norm"], self.smoothing.s[layer]
+        if name == "k":
+            return self.backend.round16(gain * factor)
+        scaled = gain / spread(factor, self.model.heads)
+        return self.backend.round16(scaled * self._scale if self.harmonia.score_scale == "fold" else scaled)
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
         full = [f"blk.{layer}.{name}" for name in names]
@@ -82,15 +106,18 @@ class Harmonia(Fp16):
             [
                 self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name)
                 for name in names
-                if self.model.bias or not end
+                if f"blk.{layer}.{name}{end}" in self.model.shapes
             ]
             for end in ("", BIAS)
         )
         return Linear(full, rows, biases, self.units)
 
     def _smoothed(self, rows: np.ndarray, layer: int, name: str) -> np.ndarray:
-        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32."""
-        if name not in ("q", "k"):
+        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32.
+
+        Where q and k have norms, their gains are smoothed instead (D-harmonia-57).
+        """
+        if name not in ("q", "k") or self.model.qk_norm:
             return rows
         factor = self.smoothing.s[layer]
         per_row = (factor if name == "k" else spread(factor, self.model.heads)).reshape(-1, *[1] * (rows.ndim - 1))

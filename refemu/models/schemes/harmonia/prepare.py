@@ -20,5 +20,10 @@ def prepare(config: HarmoniaConfig, model: Model, backend: Backend, calibration:
     """
     if isinstance(model.config, EncoderConfig):
         raise Refused(f"harmonia: {model.name} is an encoder; the paper's caches need a decoder")
+    if config.online and model.config.attention_cap:
+        raise Refused(
+            f"harmonia: offsets of K shift all logits of a query, which the soft cap of {model.name} does not leave "
+            "without effect; use online=false (D-harmonia-56)"
+        )
     smoothing = search.obtain(model, config, backend, calibration, progress)
     return Harmonia(model, config, backend, progress, smoothing)

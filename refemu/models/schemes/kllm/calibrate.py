@@ -67,7 +67,7 @@ def calibrate(
     windows = cut(model, configs[0], tokens)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
     runner = Observer(model, backend)
-    states = [runner.embed(runtime.require_tokens(window, runner)) for window in windows]
+    states = [runtime.embeddings(runner, runtime.require_tokens(window, runner), 0) for window in windows]
     trainers = [Trainer(model, config) for config in configs]
     for layer in range(model.config.blocks):
         progress("calibration", layer, model.config.blocks)
@@ -117,7 +117,9 @@ class Observer(Fp16):
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
         """As scheme `fp16`; kept are x, x * gain and the quotient without the gain."""
-        tensor = BEHIND[name.rpartition(".")[2]]
+        tensor = BEHIND.get(name.rpartition(".")[2])
+        if tensor is None:  # of embeddings, of q and k, behind a block half
+            return super().norm(name, x)
         gain = self._vectors[name]
         self._keep(f"raw.{tensor}", x)
         ones = np.ones_like(gain)
