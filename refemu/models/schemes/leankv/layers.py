@@ -133,13 +133,13 @@ def require_plain_scores(model: Model) -> None:
     """Refuse what the attention over pages does not have: a soft cap, ALiBi, another scale (D-leankv-67)."""
     sizes: Any = model.config
     absent = {
-        "a soft cap of the logits": sizes.attention_cap != 0,
+        "soft cap of the logits": sizes.attention_cap != 0,
         "ALiBi": sizes.positions == "alibi",
-        f"a scale of 1 / sqrt({sizes.scale_dim})": sizes.scale_dim not in (None, sizes.head_dim),
+        f"scale of 1 / sqrt({sizes.scale_dim})": sizes.scale_dim not in (None, sizes.head_dim),
     }
     more = [name for name, there in absent.items() if there]
     if more:
-        raise Refused(f"leankv: the attention over pages has no {' and no '.join(more)}, as {model.name} needs")
+        raise Refused(f"leankv: the attention over pages has no {', no '.join(more)}, as {model.name} needs")
 
 
 def require_within_window(sizes: ModelConfig, tokens: int) -> None:
