@@ -1,16 +1,21 @@
 """GGUF files of every architecture: sizes, places of weights; whatever is not modelled is refused."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from refemu import models
 from refemu.arith.checks import Refused
+from refemu.arith.rope_scaling import FactorScaling, LinearScaling, YarnScaling, yarn_gain
 from refemu.models.config import ModelConfig
+from refemu.models.model import Model
 from refemu.models.weights.files import GgufFile
 from refemu.models.weights.gguf_decoders import gguf_config, open_decoder, raw_name
-from tests.models import toy_files
+from tests.models import toy_families, toy_files
+from tests.models.held import Held
 from tests.models.toy_files import CONFIG
 
 
@@ -78,3 +83,64 @@ def test_a_missing_a_misshapen_and_a_foreign_tensor_are_refused(tmp_path: Path) 
         file = GgufFile(toy_files.write_gguf(tmp_path / name, tensors, extra=extra))
         with pytest.raises(Refused, match=message):
             open_decoder(file)
+
+
+IDS = [3, 0, 16, 7, 7, 12, 1, 9, 4, 15, 2]
+
+
+@pytest.mark.parametrize("kind", toy_families.CONFIGS)
+def test_a_file_of_every_architecture_is_the_model_whose_weights_it_holds(kind: str, tmp_path: Path) -> None:
+    """Llama's rotary pairs lie beside each other there, so its sums have another order; the others are equal bit for bit."""
+    config, given = toy_families.CONFIGS[kind], toy_families.values(kind)
+    model = models.load(toy_families.write_gguf(tmp_path / "toy.gguf", kind, given))
+    held = Model("toy", config, Held(given), "")
+
+    assert model.config == (dataclasses.replace(config, rope_interleaved=True) if kind == "llama" else config)
+    for name, weight in given.items():
+        if kind != "llama" or name.rpartition(".")[2] not in ("q", "k"):
+            assert np.array_equal(model.tensor(name), weight), name
+    found, wanted = models.run(model, IDS).logits, models.run(held, IDS).logits
+    assert np.allclose(found, wanted, rtol=0, atol=2e-2) if kind == "llama" else found.tobytes() == wanted.tobytes()
+
+
+def test_llama3_frequencies_are_a_tensor(tmp_path: Path) -> None:
+    factors = {"rope_freqs.weight": np.array([1, 1, 1.5, 2, 3, 5, 8, 8], np.float32)}
+    file = gguf(tmp_path, extra=factors)
+    config, weights = open_decoder(file)
+
+    assert config.rope_scaling == FactorScaling((1, 1, 1.5, 2, 3, 5, 8, 8)) and "embed" in weights.names
+    with pytest.raises(Refused, match="must stand beside rope.scaling.type 'none', got 'linear'"):
+        (tmp_path / "b").mkdir()
+        gguf_config(gguf(tmp_path / "b", extra=factors, settings={"llama.rope.scaling.type": "linear"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "scaling"),
+    [
+        ({"type": "linear", "factor": 4.0}, LinearScaling(4.0)),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 32},
+            YarnScaling(4.0, 32, gain=yarn_gain(4.0)),
+        ),
+    ],
+)
+def test_scalings_are_read(settings: dict[str, Any], scaling: Any, tmp_path: Path) -> None:
+    named = {f"llama.rope.scaling.{key}": value for key, value in settings.items()}
+
+    assert gguf_config(gguf(tmp_path, settings=named)).rope_scaling == scaling
+
+
+def test_one_list_of_factors_alone_is_refused(tmp_path: Path) -> None:
+    extra = {"rope_factors_long.weight": np.ones(8, np.float32)}
+
+    with pytest.raises(Refused, match=r"tensor rope_factors_short\.weight is missing"):
+        gguf_config(gguf(tmp_path, extra=extra))
+
+
+def test_another_architecture_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "toy.gguf"
+    toy_families.write_gguf(path, "qwen2", toy_families.values("qwen2"))
+    path.write_bytes(path.read_bytes().replace(b"qwen2", b"mamba"))
+
+    with pytest.raises(Refused, match="architecture must be one of llama, qwen2, .*, got 'mamba'"):
+        models.load(path)
