@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import exact, fp16, integers
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp32 import fma32, softmax32
 from refemu.arith.integers import Overflow
@@ -32,7 +33,6 @@ from refemu.arith.operands import (
     require_roundings,
 )
 from refemu.arith.orders import Chunks, Exact, Halves, Lanes, Order, Sequential, Tree, require_order
-from refemu.arith.scores import PLAIN, ScoreRule
 from refemu.arith.sums import reduce, total32, total64
 
 __all__ = [

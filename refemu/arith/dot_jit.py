@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import dot as readable
 from refemu.arith import exact, float_jit, fp16, integers
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import Refused, RefusedType, require_integers
 from refemu.arith.fp16_jit import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
@@ -21,7 +22,6 @@ from refemu.arith.jit import FUSES
 from refemu.arith.operands import Accumulator, Precision, Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
-from refemu.arith.scores import PLAIN, ScoreRule
 from refemu.arith.sums_jit import rows, total32, total64
 from refemu.arith.threads import share_out
 

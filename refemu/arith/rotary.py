@@ -44,7 +44,9 @@ def rotary(
     return _cos_sin(fraction)
 
 
-def rotary_of(positions: ArrayLike, frequencies: tuple[Decimal, ...], gain: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def rotary_of(
+    positions: ArrayLike, frequencies: tuple[Decimal, ...], gain: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """(gain * cos, gain * sin), float64 (..., n), of the exact angles position * frequency (D-arith-30).
 
     positions: as for `rotary`. frequencies: n radians a position, at least 0 and below 6; `rope_scaling` makes them.

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from refemu.arith import dot, fp16, fp32, integers, scores, tables
+from refemu.arith import dot, fp16, fp32, integers, tables
+from refemu.arith.attention import scores
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import lookup, require_int
 from refemu.arith.dot import Sequential
 from refemu.arith.operands import Accumulator
-from refemu.arith.scores import PLAIN, ScoreRule
 from refemu.arith.tables import FunctionName
 from refemu.arith.threads import MOST, using_threads
 from refemu.models.integer_panels import IntegerPanels, digits
@@ -123,13 +124,12 @@ class Jit:
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: None for the number of the process, `refemu.arith.threads`."""
-        from refemu.arith import dot_jit, fp16_jit, fp32_jit, scores_jit, tables_jit
+        from refemu.arith import dot_jit, fp16_jit, fp32_jit, tables_jit
 
         if threads is not None:
             require_int(threads, 1, MOST, "Jit", "threads")
         self.threads = threads
         self._dot, self._fp16, self._fp32, self._tables = dot_jit, fp16_jit, fp32_jit, tables_jit
-        self._scores = scores_jit
 
     def __repr__(self) -> str:
         return "Jit()" if self.threads is None else f"Jit(threads={self.threads})"
@@ -181,7 +181,7 @@ class Jit:
 
     def softcap(self, x: np.ndarray, cap: float) -> np.ndarray:
         """See `Backend`."""
-        return self._scores.softcap(x, cap)
+        return self._fp32.softcap(x, cap)
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""

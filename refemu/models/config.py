@@ -1,17 +1,18 @@
 """Sizes of a decoder, kinds of its layers, and the names and shapes of its weights that follow.
 
 Canonical names: `embed`, `position`, `embed_norm`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.q_norm`, `.k_norm`, `.o`,
-`.attn_post_norm`, `.ffn_norm`, `.gate`, `.up`, `.down`, `.ffn_post_norm`; `norm`; `head`. A linear layer is (out, in), row-major. What has a bias has it under its own name: `blk.3.q.bias`.
+`.attn_post_norm`, `.ffn_norm`, `.gate`, `.up`, `.down`, `.ffn_post_norm`; `norm`; `head`. A linear layer is (out, in),
+row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from refemu.arith.attention.rope_scaling import RopeScaling
+from refemu.arith.attention.scores import ScoreRule, alibi_slopes
 from refemu.arith.checks import Refused
 from refemu.arith.records import parameters, plain_fields, require_options
-from refemu.arith.rope_scaling import RopeScaling
-from refemu.arith.scores import ScoreRule, alibi_slopes
 from refemu.models.encoder.config import LINEARS, with_bias
 
 GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input
@@ -25,7 +26,8 @@ class ModelConfig:
     """A decoder of pre-norm blocks with grouped-query attention.
 
     By default Llama-like: RMSNorm, rotary positions, SwiGLU, no biases. GPT-2-like and OPT-like ones have LayerNorm,
-    learned positions, biases, and a feed-forward half without a gate. docs/models.md lists what the other families have.
+    learned positions, biases, and a feed-forward half without a gate.
+    docs/models.md lists the parts of the other families.
     """
 
     blocks: int
@@ -153,10 +155,8 @@ class ModelConfig:
 
     def _named(self, name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         part = name.rpartition(".")[2]
-        if len(shape) == 2:
-            biased = self.bias or (self.qkv_bias and part in GATED[0])
-        else:
-            biased = self.norm == "layer"
+        linear = self.bias or (self.qkv_bias and part in GATED[0])
+        biased = linear if len(shape) == 2 else self.norm == "layer"
         return with_bias(name, shape) if biased else {name: shape}
 
     def _block(self) -> dict[str, tuple[int, ...]]:

@@ -6,7 +6,8 @@ computed with one of them from its first token on (D-arith-31).
 
 import numpy as np
 
-from refemu.arith import rope_scaling, rotary
+from refemu.arith import rotary
+from refemu.arith.attention import rope_scaling
 from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
@@ -47,7 +48,7 @@ class Rotation:
         return cos.astype(np.float32), sin.astype(np.float32)
 
     def _is_long(self, start: int, end: int) -> bool:
-        """Whether a call belongs to a long text. Refuses a text that becomes long behind its first call (D-arith-31)."""
+        """Whether a call belongs to a long text. Refuses one that becomes long behind its first call (D-arith-31)."""
         most = rope_scaling.longer(self.sizes.rope_scaling)
         if not most or end <= most:
             return False

@@ -28,7 +28,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "opt": toy_decoder.SETTINGS["opt"],
     "bloom": BLOOM,
     "phi3": {**COMMON, "num_attention_heads": 3, "num_key_value_heads": 1},  # heads of 4: it has no head_dim
-    "bart": {**BART, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "encoder_attention_heads": 3, "decoder_attention_heads": 3},
+    "bart": {
+        **BART,
+        "encoder_ffn_dim": 20,
+        "decoder_ffn_dim": 20,
+        "encoder_attention_heads": 3,
+        "decoder_attention_heads": 3,
+    },
 }
 CLASSES = {
     "gpt2": ("GPT2LMHeadModel", "GPT2Config"),

@@ -1,4 +1,4 @@
-"""Every family of decoders against Hugging Face transformers: seeded models that it made and saved, loaded from folders.
+"""Every family of decoders against Hugging Face transformers: seeded models that it made, loaded from folders.
 
 As in test_transformers.py, transformers in float64 and the tests' own forward in float64 agree, and scheme `fp16` stays
 as near to both as the bounds on its roundings allow. Texts are longer than windows and the contexts before a scaling,
@@ -30,7 +30,13 @@ LLAMA3 = {
     "original_max_position_embeddings": 64,
     "rope_theta": 50.0,
 }
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 2.0, "rope_theta": 50.0}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "beta_fast": 2.0,
+    "rope_theta": 50.0,
+}
 LONG = {
     "rope_type": "longrope",
     "short_factor": [1.0, 1.5],

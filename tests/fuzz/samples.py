@@ -16,8 +16,8 @@ from refemu.golden.campaign import plan
 from refemu.golden.files import exchange
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.weights.decoder_checkpoint import gpt2_source, opt_source
-from refemu.models.weights.hf_decoders import FAMILIES
 from refemu.models.weights.encoder_checkpoint import raw_name
+from refemu.models.weights.hf_decoders import FAMILIES
 from tests.models import toy_files
 
 UNITS = {"concat": "a4", "orizuru": "n8", "sub_pe": "paper"}  #: a table, a device of lanes with registers, a float one

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from refemu import models
+from refemu.arith.attention.rope_scaling import FactorScaling, LinearScaling
 from refemu.arith.checks import Refused
-from refemu.arith.rope_scaling import FactorScaling, LinearScaling
 from refemu.models.backend import NUMPY, Jit
 from refemu.models.builtin.tiny_decoders import PHI3
 from refemu.models.config import ModelConfig
@@ -48,7 +48,7 @@ def test_a_text_keeps_the_factors_that_it_began_with() -> None:
     assert rotated(sizes, x[:4], 0).tobytes() == rotated(short, x[:4], 0).tobytes()
     assert rotated(sizes, x, 0).tobytes() == rotated(long, x, 0).tobytes()
     assert rotated(sizes, x[:1], 9).tobytes() == rotated(long, x[:1], 9).tobytes()
-    with pytest.raises(Refused, match="a text beyond 4 tokens .* in one call, got 3 tokens before and 2 more"):
+    with pytest.raises(Refused, match=r"a text beyond 4 tokens .* in one call, got 3 tokens before and 2 more"):
         Rotation(sizes).rotate(x[:2], 3, NUMPY)
 
 

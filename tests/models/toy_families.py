@@ -1,7 +1,7 @@
 """Small decoders of every family as Hugging Face lays them out and as GGUF converters do, for tests.
 
-`tensors` writes canonical weights under Hugging Face's names; `write_gguf` converts these as llama.cpp's converter does:
-names by the gguf package's maps, q and k of Llama permuted, gains of Gemma 2 plus one, fused rows of BLOOM sorted.
+`tensors` writes canonical weights under Hugging Face's names; `write_gguf` converts these as llama.cpp does:
+names by the gguf package's maps, q and k of Llama permuted, gains of Gemma 2 plus one, rows of BLOOM sorted.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from refemu.arith.rope_scaling import FactorScaling
+from refemu.arith.attention.rope_scaling import FactorScaling
 from refemu.models.builtin import tiny_decoders
 from refemu.models.config import ModelConfig
 from tests.models import toy_decoder
@@ -35,7 +35,9 @@ CONFIGS = {
         logit_cap=1.5,
         scale_dim=None,
     ),
-    "bloom": dataclasses.replace(tiny_decoders.BLOOM, **{**COMMON, "ffn": 48, "kv_heads": 6, "head_dim": 2}, context=24),
+    "bloom": dataclasses.replace(
+        tiny_decoders.BLOOM, **{**COMMON, "ffn": 48, "kv_heads": 6, "head_dim": 2}, context=24
+    ),
     "gpt2": toy_decoder.GPT2,
 }
 ARCHITECTURES = {name: getattr(gguf.MODEL_ARCH, name.upper()) for name in CONFIGS}

@@ -42,7 +42,7 @@ def attention_heads(q, k, v, scale, start, out, paid, counting, window, cap, slo
             block_fp32(queries, np.int64(0), keys, logits[:rows], most)
             for i in range(rows):
                 reach = start + (r0 + i) // heads + 1
-                low = max(0, reach - window) if window > 0 else 0
+                low = max(0, reach - window)
                 for j in range(low, reach):
                     logits[i, j] = logits[i, j] * scale
                 if cap > 0:

@@ -5,7 +5,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from refemu.arith import fp32, scores
+from refemu.arith import fp32
+from refemu.arith.attention import scores
 from refemu.arith.jit import ROUND16, jit_is_off, kernel
 
 U = np.uint32

@@ -1,4 +1,4 @@
-"""Models `tiny-gpt2`, `tiny-opt`, `tiny-qwen2`, ...: small decoders of every family beside Llama's, seeded; no download.
+"""Models `tiny-gpt2`, `tiny-opt`, `tiny-qwen2`, ...: seeded decoders of every family beside Llama's; no download.
 
 They read bytes and have learned nothing. Every weight is a small integer times a power of two, made of random words by
 integer operations, and an fp16 value: the same everywhere. Planted, as seen in models of these kinds:
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.attention.rope_scaling import FactorScaling, Llama3Scaling
 from refemu.arith.checks import lookup
-from refemu.arith.rope_scaling import FactorScaling, Llama3Scaling
 from refemu.models.builtin import seeded
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model

@@ -172,8 +172,7 @@ FILM_REVIEWS = Entry(
 )
 
 MODELS = {
-    entry.name: entry
-    for entry in (TINY, TINY_ENCODER, *TINY_DECODERS, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)
+    entry.name: entry for entry in (TINY, TINY_ENCODER, *TINY_DECODERS, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)
 }
 
 

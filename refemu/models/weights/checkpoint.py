@@ -136,7 +136,9 @@ class Settings:
         """Refuse a key that nobody read and that is not known to leave results as they are."""
         for key in keys:
             if key not in self._read and key not in harmless:
-                raise Refused(f"{self._where}{key} is a setting that is not modelled here, got {self._get(key, None)!r}")
+                raise Refused(
+                    f"{self._where}{key} is a setting that is not modelled here, got {self._get(key, None)!r}"
+                )
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refemu.arith.checks import Refused
 from refemu.models.config import Activation, ModelConfig
-from refemu.models.weights.checkpoint import Settings, float32, require_blocks
+from refemu.models.weights.checkpoint import float32, require_blocks
 from refemu.models.weights.files import WeightFile
 from refemu.models.weights.hf_settings import hf_settings
 from refemu.models.weights.sources import Converted, Source, raw_name

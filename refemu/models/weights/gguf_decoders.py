@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from refemu.arith.attention.rope_scaling import FactorScaling, LinearScaling, RopeScaling, YarnScaling, yarn_gain
 from refemu.arith.checks import Refused
-from refemu.arith.rope_scaling import FactorScaling, LinearScaling, RopeScaling, YarnScaling, yarn_gain
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.extras import need

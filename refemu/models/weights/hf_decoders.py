@@ -4,6 +4,7 @@ GPT-2 and OPT are in `decoder_checkpoint`. Whatever is not modelled is refused b
 """
 
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,7 +86,9 @@ def mistral_config(folder: Path) -> ModelConfig:
     """Sizes of Mistral: Llama with a sliding window in every block, or none."""
     read = _read(folder, "mistral", {"attention_bias": False, "mlp_bias": False})
     sizes = _sizes(read)
-    return read.finished(ModelConfig(**sizes, windows=_windows(read, sizes["blocks"], read.cap("sliding_window", 4096))))
+    return read.finished(
+        ModelConfig(**sizes, windows=_windows(read, sizes["blocks"], read.cap("sliding_window", 4096)))
+    )
 
 
 def qwen2_config(folder: Path) -> ModelConfig:
@@ -111,7 +114,9 @@ def phi3_config(folder: Path) -> ModelConfig:
 
 def gemma2_config(folder: Path) -> ModelConfig:
     """Sizes of Gemma 2."""
-    read = _read(folder, "gemma2", {"attention_bias": False, "use_bidirectional_attention": False}, act="hidden_activation")
+    read = _read(
+        folder, "gemma2", {"attention_bias": False, "use_bidirectional_attention": False}, act="hidden_activation"
+    )
     read.expect("hidden_act", "gelu_pytorch_tanh", "the function of hidden_activation")
     sizes = _sizes(read, head_dim=256, tied=True, eps=1e-6)
     window, blocks = int(read.cap("sliding_window", 4096)), sizes["blocks"]
@@ -206,8 +211,8 @@ def fused(source: Source, name: str, part: str, config: ModelConfig) -> Source:
         return source
     rows = [config.shapes[name.replace(f".{part}", f".{other}")][0] for other in group]
     place = group.index(part)
-    total, first = sum(rows), sum(rows[:place])
-    return Source(source.raw, (total, *source.shape[1:]), first=first, count=rows[place])
+    ends = list(accumulate(rows, initial=0))
+    return Source(source.raw, (ends[-1], *source.shape[1:]), first=ends[place], count=rows[place])
 
 
 def gemma2_source(name: str, config: ModelConfig) -> Source:

@@ -6,8 +6,7 @@ A key with the value null is one that is not there. `finished` refuses every oth
 from pathlib import Path
 from typing import Any
 
-from refemu.arith.checks import Refused
-from refemu.arith.rope_scaling import (
+from refemu.arith.attention.rope_scaling import (
     FactorScaling,
     LinearScaling,
     Llama3Scaling,
@@ -16,29 +15,98 @@ from refemu.arith.rope_scaling import (
     longrope_gain,
     yarn_gain,
 )
+from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
 from refemu.models.weights.checkpoint import Settings, read_json
 
 #: keys that no logit depends on: training, generation, token ids, types and names
 HARMLESS = frozenset(
-    """
-    _name_or_path architectures auto_map transformers_version transformers.js_config torch_dtype dtype use_cache
-    _attn_implementation attn_implementation cache_implementation bos_token_id eos_token_id pad_token_id sep_token_id
-    unk_token_id decoder_start_token_id initializer_range initializer_factor attention_dropout
-    attn_pdrop embd_pdrop resid_pdrop hidden_dropout hidden_dropout_prob attention_probs_dropout_prob dropout
-    activation_dropout layerdrop classifier_dropout init_std pretraining_tp slow_but_exact gradient_checkpointing
-    n_ctx task_specific_params summary_type summary_use_proj summary_activation summary_proj_to_labels
-    summary_first_dropout reorder_and_upcast_attn prefix id2label label2id problem_type finetuning_task num_labels
-    output_attentions output_hidden_states return_dict torchscript chunk_size_feed_forward tokenizer_class
-    max_length min_length max_new_tokens do_sample early_stopping num_beams num_beam_groups diversity_penalty
-    temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size
-    encoder_no_repeat_ngram_size num_return_sequences output_scores return_dict_in_generate remove_invalid_values
-    is_llama_config masked_softmax_fusion attention_softmax_in_fp32 bias_dropout_fusion offset_alibi
-    skip_bias_add skip_bias_add_qkv
-    """.split()
+    [
+        "_name_or_path",
+        "architectures",
+        "auto_map",
+        "transformers_version",
+        "transformers.js_config",
+        "torch_dtype",
+        "dtype",
+        "use_cache",
+        "_attn_implementation",
+        "attn_implementation",
+        "cache_implementation",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+        "sep_token_id",
+        "unk_token_id",
+        "decoder_start_token_id",
+        "initializer_range",
+        "initializer_factor",
+        "attention_dropout",
+        "attn_pdrop",
+        "embd_pdrop",
+        "resid_pdrop",
+        "hidden_dropout",
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "dropout",
+        "activation_dropout",
+        "layerdrop",
+        "classifier_dropout",
+        "init_std",
+        "pretraining_tp",
+        "slow_but_exact",
+        "gradient_checkpointing",
+        "n_ctx",
+        "task_specific_params",
+        "summary_type",
+        "summary_use_proj",
+        "summary_activation",
+        "summary_proj_to_labels",
+        "summary_first_dropout",
+        "reorder_and_upcast_attn",
+        "prefix",
+        "id2label",
+        "label2id",
+        "problem_type",
+        "finetuning_task",
+        "num_labels",
+        "output_attentions",
+        "output_hidden_states",
+        "return_dict",
+        "torchscript",
+        "chunk_size_feed_forward",
+        "tokenizer_class",
+        "max_length",
+        "min_length",
+        "max_new_tokens",
+        "do_sample",
+        "early_stopping",
+        "num_beams",
+        "num_beam_groups",
+        "diversity_penalty",
+        "temperature",
+        "top_k",
+        "top_p",
+        "typical_p",
+        "repetition_penalty",
+        "length_penalty",
+        "no_repeat_ngram_size",
+        "encoder_no_repeat_ngram_size",
+        "num_return_sequences",
+        "output_scores",
+        "return_dict_in_generate",
+        "remove_invalid_values",
+        "is_llama_config",
+        "masked_softmax_fusion",
+        "attention_softmax_in_fp32",
+        "bias_dropout_fusion",
+        "offset_alibi",
+        "skip_bias_add",
+        "skip_bias_add_qkv",
+    ]
 )
 #: what the keys of decoders in general must be, where they are there
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "is_encoder_decoder": False,
     "is_decoder": False,
     "add_cross_attention": False,

@@ -53,7 +53,7 @@ def test_a_setting_that_nobody_read_is_refused() -> None:
     read.whole("width")
     read.require_all_read(["width", "use_cache"], {"use_cache"})
 
-    with pytest.raises(Refused, match="config.json: new_norm is a setting that is not modelled here, got 'triple'"):
+    with pytest.raises(Refused, match=r"config.json: new_norm is a setting that is not modelled here, got 'triple'"):
         read.require_all_read(content, {"use_cache"})
 
 
@@ -62,5 +62,5 @@ def test_a_list_of_numbers_is_one(given: Any) -> None:
     read = Settings("config.json: ", {"factor": given, "good": [1, 2.5]}.get)
 
     assert read.reals("good") == (1.0, 2.5)
-    with pytest.raises(Refused, match="config.json: factor must be a list of numbers, got"):
+    with pytest.raises(Refused, match=r"config.json: factor must be a list of numbers, got"):
         read.reals("factor")

@@ -148,7 +148,10 @@ BAD = [
     pytest.param("gpt2", {"n_inner": 24}, r"c_fc\.weight must have shape \(12, 24\), got \(12, 20\)", id="shape"),
     pytest.param("opt", {"max_position_embeddings": 26}, r"must have shape \(28, 12\), got \(26, 12\)", id="positions"),
     pytest.param(
-        "opt", {"model_type": "gptj"}, "model_type must be one of llama, .*gpt2, opt, bert, got 'gptj'", id="other model"
+        "opt",
+        {"model_type": "gptj"},
+        "model_type must be one of llama, .*gpt2, opt, bert, got 'gptj'",
+        id="other model",
     ),
 ]
 

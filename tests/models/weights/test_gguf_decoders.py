@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from refemu import models
+from refemu.arith.attention.rope_scaling import FactorScaling, LinearScaling, YarnScaling, yarn_gain
 from refemu.arith.checks import Refused
-from refemu.arith.rope_scaling import FactorScaling, LinearScaling, YarnScaling, yarn_gain
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.weights.files import GgufFile
@@ -46,9 +46,7 @@ def test_names_are_those_of_the_gguf_package() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        pytest.param(
-            {"llama.rope.dimension_count": 5}, r"rotary_dim must be even, got 5", id="partial rotary"
-        ),
+        pytest.param({"llama.rope.dimension_count": 5}, r"rotary_dim must be even, got 5", id="partial rotary"),
         pytest.param(
             {"llama.rope.scaling.type": "dynamic"},
             r"rope\.scaling\.type must be one of none, linear, yarn, longrope, got 'dynamic'",
@@ -90,7 +88,7 @@ IDS = [3, 0, 16, 7, 7, 12, 1, 9, 4, 15, 2]
 
 @pytest.mark.parametrize("kind", toy_families.CONFIGS)
 def test_a_file_of_every_architecture_is_the_model_whose_weights_it_holds(kind: str, tmp_path: Path) -> None:
-    """Llama's rotary pairs lie beside each other there, so its sums have another order; the others are equal bit for bit."""
+    """Llama's rotary pairs lie beside each other there, so its sums have another order; the others are equal."""
     config, given = toy_families.CONFIGS[kind], toy_families.values(kind)
     model = models.load(toy_families.write_gguf(tmp_path / "toy.gguf", kind, given))
     held = Model("toy", config, Held(given), "")
@@ -109,7 +107,7 @@ def test_llama3_frequencies_are_a_tensor(tmp_path: Path) -> None:
     config, weights = open_decoder(file)
 
     assert config.rope_scaling == FactorScaling((1, 1, 1.5, 2, 3, 5, 8, 8)) and "embed" in weights.names
-    with pytest.raises(Refused, match="must stand beside rope.scaling.type 'none', got 'linear'"):
+    with pytest.raises(Refused, match=r"must stand beside rope.scaling.type 'none', got 'linear'"):
         (tmp_path / "b").mkdir()
         gguf_config(gguf(tmp_path / "b", extra=factors, settings={"llama.rope.scaling.type": "linear"}))
 
@@ -142,5 +140,5 @@ def test_another_architecture_is_refused_by_name(tmp_path: Path) -> None:
     toy_families.write_gguf(path, "qwen2", toy_families.values("qwen2"))
     path.write_bytes(path.read_bytes().replace(b"qwen2", b"mamba"))
 
-    with pytest.raises(Refused, match="architecture must be one of llama, qwen2, .*, got 'mamba'"):
+    with pytest.raises(Refused, match=r"architecture must be one of llama, qwen2, .*, got 'mamba'"):
         models.load(path)

@@ -32,9 +32,13 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
     [
         pytest.param({"model_type": "bert"}, "model_type must be 'llama'", id="bert"),
         pytest.param({"attention_bias": True}, "attention_bias must be False", id="bias"),
-        pytest.param({"rope_scaling": {"factor": 8}}, r"rope_scaling\.factor is a setting that is not modelled", id="scaling"),
         pytest.param(
-            {"rope_parameters": {"rope_type": "llama3"}}, r"rope_parameters\.low_freq_factor must be a number", id="llama3"
+            {"rope_scaling": {"factor": 8}}, r"rope_scaling\.factor is a setting that is not modelled", id="scaling"
+        ),
+        pytest.param(
+            {"rope_parameters": {"rope_type": "llama3"}},
+            r"rope_parameters\.low_freq_factor must be a number",
+            id="llama3",
         ),
         pytest.param(
             {"rope_parameters": {"rope_type": "spiral"}}, "rope_type must be one of default, .*'spiral'", id="spiral"
@@ -72,5 +76,3 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
 def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hf_config(toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings))
-
-

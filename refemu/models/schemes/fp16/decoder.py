@@ -37,7 +37,7 @@ class Fp16(Fp16Layers):
             self._position = fp16.to_f16(model.tensor("position"))
 
     def embed(self, ids: np.ndarray) -> np.ndarray:
-        """Rows of the embedding, each rounded once to fp16; times float32(sqrt(width)) where it is scaled (D-arith-32)."""
+        """Rows of the embedding, rounded once to fp16; times float32(sqrt(width)) where scaled (D-arith-32)."""
         x = super().embed(ids)
         return self.settle(x * np.sqrt(np.float32(self.model.width))) if self.model.scaled_embed else x
 

@@ -6,22 +6,15 @@ scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28
 of a model come behind the scale, in float32 (D-harmonia-56).
 """
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from refemu.arith.scores import PLAIN, ScoreRule
+from refemu.arith.attention.scores import ScoreRule
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.schemes.harmonia.cache import Falling, HarmoniaCache, Held
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.taps import Watch
-
-
-class Scoring(NamedTuple):
-    """What a block does to its logits."""
-
-    scale: np.float32  #: 1 / sqrt(head_dim), or as the model says
-    rule: ScoreRule = PLAIN
 
 
 class Taps(Protocol):
@@ -60,9 +53,7 @@ def attention(
     return context.reshape(len(q), -1)
 
 
-def attend(
-    units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, name: str = ""
-) -> np.ndarray:
+def attend(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, name: str = "") -> np.ndarray:
     """Queries q (T, heads, head_dim), fp16 values, query t seeing keys 0 to start + t of `held`; the shape of q.
 
     Values may stand beyond the last key that is seen, in its group. Returns fp16 values. name: of the layer.
@@ -76,9 +67,7 @@ def attend(
     return by_heads(units, q, held, start, scoring, name)
 
 
-def attend_falling(
-    units: Units, q: np.ndarray, falling: Falling, scoring: Scoring, name: str = ""
-) -> np.ndarray:
+def attend_falling(units: Units, q: np.ndarray, falling: Falling, scoring: Scoring, name: str = "") -> np.ndarray:
     """`attend` of a whole prompt q (T, heads, head_dim), whose queries see their keys in bits of their own."""
     if units.compiled:
         from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
@@ -90,9 +79,7 @@ def attend_falling(
     return np.concatenate([by_heads(units, q[t : t + 1], held, t, scoring, name) for t, held in queries])
 
 
-def by_heads(
-    units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, name: str = ""
-) -> np.ndarray:
+def by_heads(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, name: str = "") -> np.ndarray:
     """`attend` step by step."""
     out = np.empty(q.shape, np.float32)
     group = q.shape[1] // held.heads

@@ -16,12 +16,11 @@ from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import attention as harmonia_attention
-from refemu.models.schemes.harmonia.attention import Scoring
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, HarmoniaCaches
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.smoothing import Smoothing, spread
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.taps import Taps
 from refemu.models.schemes.scheme import Progress
 from refemu.models.taps import Watch
@@ -75,9 +74,7 @@ class Harmonia(Fp16):
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """See `harmonia.attention`."""
-        return harmonia_attention.attention(
-            self.units, q, cache, self.scoring(layer), watch, self.taps(layer, watch)
-        )
+        return harmonia_attention.attention(self.units, q, cache, self.scoring(layer), watch, self.taps(layer, watch))
 
     def scoring(self, layer: int) -> Scoring:
         """What a block does to its logits."""

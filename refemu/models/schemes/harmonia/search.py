@@ -21,12 +21,12 @@ from refemu.models.model import Model
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import smoothing
-from refemu.models.schemes.harmonia.attention import Scoring, attend
+from refemu.models.schemes.harmonia.attention import attend
 from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.layers import Harmonia
 from refemu.models.schemes.harmonia.smoothing import Smoothing, pairs
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.scheme import Progress, silent
 from refemu.models.taps import Watch
 

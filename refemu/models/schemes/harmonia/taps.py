@@ -29,7 +29,7 @@ from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.operands import along, codes, left, operand, signed, stacked, weight
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.taps import Later, Watch, model_case, sized
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4
@@ -76,7 +76,7 @@ def tapped(config: HarmoniaConfig) -> tuple[str, ...]:
 class Taps:
     """The taps of one scheme in one block."""
 
-    def __init__(self, steps: Units, layer: int, watch: Watch, scoring: attention.Scoring) -> None:
+    def __init__(self, steps: Units, layer: int, watch: Watch, scoring: Scoring) -> None:
         self._scoring = scoring
         self._steps, self._config, self._layer, self._watch = steps, steps.config, layer, watch
         self._parameters = parameters(self._config)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.scores import PLAIN, ScoreRule
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.operands import Operands
@@ -64,9 +64,7 @@ def kv_head(
     return logits, rows, operands.units.mix(rows, operands.units.prepare(values, integer=True), seen)
 
 
-def shaped(
-    operands: Operands, logits: np.ndarray, rule: ScoreRule, slopes: np.ndarray, seen: np.ndarray
-) -> np.ndarray:
+def shaped(operands: Operands, logits: np.ndarray, rule: ScoreRule, slopes: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """float16 logits (queries, keys) under a soft cap, or with slope times distance, every step FP16 (D-kllm-65).
 
     slopes: float32 of each query, or none. seen: (queries,), the keys up to a query's own.

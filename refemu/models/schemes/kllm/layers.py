@@ -61,7 +61,7 @@ class Kllm(Fp16):
         return self._token_blocks if self._token_blocks is not None and len(x) == 1 else self._blocks
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """x itself where the norm is delayed: see `linear`. Elsewhere as scheme `fp16`; q's with the scale (D-kllm-64)."""
+        """x itself where the norm is delayed: see `linear`; else as scheme `fp16`, q's with the scale (D-kllm-64)."""
         part = name.rpartition(".")[2]
         if part == "q_norm":
             return self.backend.rmsnorm(x, self.backend.round16(self._vectors[name] * self._scale), self._eps)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import float_jit, integers, threads
+from refemu.arith.attention.scores import PLAIN
 from refemu.arith.fp16_jit import plain, ready
-from refemu.arith.scores import PLAIN
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.significance import (
     UNIT,
@@ -93,9 +93,7 @@ def attended(
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.attention_heads(
-                query, key, value, scale, 0, out, sums, counting[first], *fields, first, last
-            )
+            float_jit.attention_heads(query, key, value, scale, 0, out, sums, counting[first], *fields, first, last)
 
     threads.share_out(run, heads)
     return None if counting[:, 2].any() or np.isnan(out).any() else (out, sums)

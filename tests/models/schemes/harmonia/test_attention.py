@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from refemu.arith import scores
+from refemu.arith.attention import scores
+from refemu.arith.attention.scores import ScoreRule
 from refemu.arith.checks import Refused
-from refemu.arith.scores import ScoreRule
 from refemu.models import backend
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.config import KV4, HarmoniaConfig
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
 from tests.arith.strategies import codes, numbers, repeating
 
@@ -56,9 +56,9 @@ def problem(config: HarmoniaConfig, tokens: int, seed: int) -> tuple[Units, np.n
     return Units(backend.Jit(), config), *seeded(tokens, seed)
 
 
-def scoring(q: np.ndarray, **rule: Any) -> attention.Scoring:
+def scoring(q: np.ndarray, **rule: Any) -> Scoring:
     """Logits times 1 / sqrt(head_dim)."""
-    return attention.Scoring(np.float32(1 / np.sqrt(np.float64(q.shape[2]))), ScoreRule(**rule))
+    return Scoring(np.float32(1 / np.sqrt(np.float64(q.shape[2]))), ScoreRule(**rule))
 
 
 def filled(units: Units, k: np.ndarray, v: np.ndarray) -> HarmoniaCache:
@@ -128,7 +128,9 @@ def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], qkv:
     falling = filled(units, k, v).falling()
     found = harmonia_attention_jit.attend(units, q, falling.high, 0, scoring(q), falling)
     try:
-        wanted = [attention.by_heads(units, q[t : t + 1], held, t, scoring(q)) for t, held in enumerate(falling.by_query())]
+        wanted = [
+            attention.by_heads(units, q[t : t + 1], held, t, scoring(q)) for t, held in enumerate(falling.by_query())
+        ]
     except Refused:
         assert found is None
     else:

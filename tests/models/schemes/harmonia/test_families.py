@@ -23,7 +23,7 @@ def harmonia(name: str, factors: np.ndarray | None = None) -> Harmonia:
 
 
 def test_gains_of_q_and_k_are_smoothed() -> None:
-    """D-harmonia-57: by head, q divided and k multiplied, each rounded to fp16; W_Q and W_K are those of no smoothing."""
+    """D-harmonia-57: by head, q divided, k multiplied, each rounded to fp16; W_Q and W_K stay."""
     sizes = models.load("tiny-qwen3").config
     factors = np.exp2(np.random.default_rng(2).integers(-3, 4, (2, 2, 8))).astype(np.float32)
     factors = np.concatenate([factors, factors], axis=2)  # pairs are half a head apart
@@ -47,7 +47,7 @@ def test_a_channel_that_is_not_rotated_has_a_factor_of_its_own() -> None:
 
 
 def test_offsets_beside_a_soft_cap_are_refused() -> None:
-    with pytest.raises(Refused, match="offsets of K shift all logits of a query, .* use online=false"):
+    with pytest.raises(Refused, match=r"offsets of K shift all logits of a query, .* use online=false"):
         models.prepare("tiny-gemma2", "harmonia-kv4")
 
 

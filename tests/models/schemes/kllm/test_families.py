@@ -9,7 +9,7 @@ import pytest
 
 from refemu import models
 from refemu.arith import fp16, tables
-from refemu.arith.scores import ScoreRule
+from refemu.arith.attention.scores import ScoreRule
 from refemu.models.builtin.tiny_decoders import TinyDecoder
 from refemu.models.schemes.kllm import attention
 from refemu.models.schemes.kllm.weights import attention_scale
@@ -29,7 +29,9 @@ def test_the_gain_of_q_has_the_scale() -> None:
     found = parts.norm("blk.0.q_norm", x)
 
     assert np.array_equal(found, parts.backend.rmsnorm(x, gain, parts._eps))
-    assert np.array_equal(parts.norm("blk.0.k_norm", x), parts.backend.rmsnorm(x, parts._vectors["blk.0.k_norm"], parts._eps))
+    assert np.array_equal(
+        parts.norm("blk.0.k_norm", x), parts.backend.rmsnorm(x, parts._vectors["blk.0.k_norm"], parts._eps)
+    )
     weight, plain = (prepared(name).operands.weights["blk.0.wq"] for name in ("tiny-qwen3", "tiny-qwen2"))
     largest = [np.abs(fp16.to_f16(models.load(name).tensor("blk.0.q"))) for name in ("tiny-qwen3", "tiny-qwen2")]
     assert fp16.values(weight.scale).max() > 3 * fp16.values(plain.scale).max() and largest[0].shape == largest[1].shape

@@ -5,7 +5,7 @@ does not have, a model's soft cap, ALiBi or window among them, and what must be 
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,23 +13,25 @@ from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia.cache import Falling, Held
 from refemu.models.schemes.harmonia.codes import Codes
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.twins.linear import is_plain, operand
 from refemu.units.harmonia.kernels.attention import bfp_heads
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.harmonia.attention import Scoring
 
 NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
 
 
 def attend(
-    units: Units, q: np.ndarray, held: Held, start: int, scoring: "Scoring", falling: Falling | None = None
+    units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, falling: Falling | None = None
 ) -> np.ndarray | None:
     """`harmonia_attention.attend`, or `attend_falling`, or None where the readable form must do it."""
     config, depth = units.config, q.shape[2]
     within = replace(scoring.rule, window=0) if start + len(q) <= scoring.rule.window else scoring.rule
-    if not within.plain or config.saturate or not is_plain(config) or not exact(config.group, config.act_mantissa, config.high):
+    if (
+        not within.plain
+        or config.saturate
+        or not is_plain(config)
+        or not exact(config.group, config.act_mantissa, config.high)
+    ):
         return None
     converted = operand(np.ascontiguousarray(q).reshape(-1, depth), config.group, config.act_mantissa)
     if converted is None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.arith import rope_scaling, rotary
+from refemu.arith import rotary
+from refemu.arith.attention import rope_scaling
+from refemu.arith.attention.rope_scaling import FactorScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 from refemu.arith.checks import Refused
-from refemu.arith.rope_scaling import FactorScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 
 DIM, BASE = 16, 500.0
 PLAIN = np.array([BASE ** (-2 * i / DIM) for i in range(DIM // 2)])
@@ -64,7 +65,9 @@ def test_without_a_factor_tables_are_those_of_rotary() -> None:
     plain = rotary.rotary(positions, DIM, BASE, "exact")
     found = rotary.rotary_of(positions, LinearScaling(1.0).frequencies(DIM, BASE))
 
-    assert all(a.astype(np.float32).tobytes() == b.astype(np.float32).tobytes() for a, b in zip(plain, found, strict=True))
+    assert all(
+        a.astype(np.float32).tobytes() == b.astype(np.float32).tobytes() for a, b in zip(plain, found, strict=True)
+    )
 
 
 def test_far_positions_are_exact() -> None:
@@ -81,7 +84,11 @@ def test_long_texts_have_the_long_factors() -> None:
 
     assert np.allclose([float(f) for f in scaling.frequencies(DIM, BASE)], PLAIN)
     assert np.allclose([float(f) for f in scaling.frequencies(DIM, BASE, long=True)], PLAIN / 2)
-    assert (rope_scaling.longer(scaling), rope_scaling.longer(LinearScaling(2.0)), rope_scaling.longer(None)) == (32, 0, 0)
+    assert (rope_scaling.longer(scaling), rope_scaling.longer(LinearScaling(2.0)), rope_scaling.longer(None)) == (
+        32,
+        0,
+        0,
+    )
     assert (rope_scaling.gain(scaling), rope_scaling.gain(LinearScaling(2.0)), rope_scaling.gain(None)) == (1.5, 1, 1)
 
 

@@ -1,4 +1,4 @@
-"""What models do to attention logits between the scale and the softmax: soft cap, ALiBi, sliding window.
+"""Attention logits between the scale and the softmax: soft cap, ALiBi, sliding window.
 
 In this order, in float32, every step rounded: the logits of Gemma 2 go through cap * tanh(x / cap), those of BLOOM get
 slope * distance, and under a window a query sees its newest keys only. Decisions: D-arith-27 (tanh, soft cap),
@@ -16,6 +16,7 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp32 import exp64, require_f32
 
+NEVER = 1 << 40  #: a window that no text fills
 SERIES = 0.0625  #: below, tanh is a sum of powers
 TERMS = (
     21844 / 6081075,
@@ -136,7 +137,7 @@ class ScoreRule:
         """Window, cap and slopes as kernels take them. Refuses another number of slopes than of `heads`."""
         if self.slopes and len(self.slopes) != heads:
             raise Refused(f"ScoreRule: slopes for {heads} heads are needed, got {len(self.slopes)}")
-        return self.window, np.float32(self.cap), np.array(self.slopes, np.float32)
+        return self.window or NEVER, np.float32(self.cap), np.array(self.slopes, np.float32)
 
 
 PLAIN = ScoreRule()
