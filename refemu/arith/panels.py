@@ -1,5 +1,6 @@
 """Weights of a linear layer, prepared once for the compiled matmul: panels of columns, read in sequence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,22 @@ class Panels:
         count, terms, width = self.values.shape
         columns = self.values.transpose(1, 0, 2).reshape(terms, count * width)[:, : self.shape[0]]
         return columns.view(np.float16).astype(np.float32) if self.half else np.ascontiguousarray(columns)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `of_arrays` makes them of again, for a file."""
+        shape = np.array(self.shape, np.int64)
+        return {
+            "values": self.values,
+            "shape": shape,
+            "holds_fp16": np.array(self.holds_fp16),
+            "peak": np.array(self.peak),
+        }
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Panels":
+        """The panels whose `arrays` these are."""
+        shape = arrays["shape"].tolist()
+        return cls(arrays["values"], (shape[0], shape[1]), bool(arrays["holds_fp16"]), float(arrays["peak"]))
 
     def __repr__(self) -> str:
         return f"<Panels {self.shape} {'float16' if self.half else 'float32'} {self.nbytes} bytes>"

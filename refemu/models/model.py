@@ -47,9 +47,34 @@ class Model:
         Refused
             An unknown name.
         """
+        return self.weights.tensor(self._stored_name(name))
+
+    def half(self, name: str) -> np.ndarray:
+        """Read a weight rounded once to fp16.
+
+        Parameters
+        ----------
+        name : str
+            As for `tensor`.
+
+        Returns
+        -------
+        ndarray of float16
+            Weight; read-only and mapped where the file holds float16.
+
+        Raises
+        ------
+        Refused
+            An unknown name.
+        """
+        from refemu.models.weights import files
+
+        return files.half(self.weights, self._stored_name(name))
+
+    def _stored_name(self, name: str) -> str:
         tied = isinstance(self.config, ModelConfig) and self.config.tied_head
         lookup("tensor", name, dict.fromkeys([*self.config.shapes, *(["head"] if tied else [])]))
-        return self.weights.tensor("embed" if tied and name == "head" else name)
+        return "embed" if tied and name == "head" else name
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -15,7 +15,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.weights.files import GgufFile, WeightFile
+from refemu.models.weights.files import GgufFile, WeightFile, half
 
 GGUF_NAMES = {
     "embed": "token_embd",
@@ -140,6 +140,10 @@ class Renamed:
     def tensor(self, name: str) -> np.ndarray:
         """A weight as float32, decoded anew by every call."""
         return self.file.tensor(self._raw[name])
+
+    def half(self, name: str) -> np.ndarray:
+        """A weight rounded once to fp16."""
+        return half(self.file, self._raw[name])
 
 
 def raw_name_gguf(name: str) -> str:

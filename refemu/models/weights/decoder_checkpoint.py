@@ -15,7 +15,7 @@ from refemu.arith.checks import Refused
 from refemu.models.config import Activation, ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.weights.checkpoint import Settings, float32, read_json, require_blocks, require_same
-from refemu.models.weights.files import WeightFile
+from refemu.models.weights.files import WeightFile, half
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu_new": "gelu_tanh",
@@ -103,6 +103,11 @@ class Converted:
         """A weight as float32, decoded anew by every call."""
         source = self._sources[name]
         return source.cut(self.file.tensor(source.raw))
+
+    def half(self, name: str) -> np.ndarray:
+        """A weight rounded once to fp16."""
+        source = self._sources[name]
+        return source.cut(half(self.file, source.raw))
 
 
 def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted] | None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, rotary
+from refemu.arith import rotary
 from refemu.models.backend import Backend
 from refemu.models.cache import Cache, Caches, KVCache
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
+from refemu.models.kept import tensors
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme, require_layers
@@ -32,7 +33,7 @@ class Fp16(Fp16Layers):
         self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
         self._head = self._prepare_head(model)
         if self.model.positions == "learned":
-            self._position = fp16.to_f16(model.tensor("position"))
+            self._position = tensors.half(self._fp16, model, "position")
 
     def position(self, start: int, count: int) -> np.ndarray:
         """Rows of the position embedding, each rounded once to fp16."""
@@ -87,4 +88,4 @@ class Fp16(Fp16Layers):
         return self._cos, self._sin
 
     def _prepare_head(self, model: Model) -> Any:
-        return self.backend.weights(self._embed if self.model.tied_head else fp16.to_f16(model.tensor("head")))
+        return self._fp16_matrix(model, ["head"])[0]
