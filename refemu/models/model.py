@@ -47,7 +47,7 @@ class Model:
         Refused
             An unknown name.
         """
-        return self.weights.tensor(self._stored_name(name))
+        return self.weights.tensor(self.stored_name(name))
 
     def half(self, name: str) -> np.ndarray:
         """Read a weight rounded once to fp16.
@@ -69,9 +69,26 @@ class Model:
         """
         from refemu.models.weights import files
 
-        return files.half(self.weights, self._stored_name(name))
+        return files.half(self.weights, self.stored_name(name))
 
-    def _stored_name(self, name: str) -> str:
+    def stored_name(self, name: str) -> str:
+        """Find the name under which a weight is stored.
+
+        Parameters
+        ----------
+        name : str
+            As for `tensor`.
+
+        Returns
+        -------
+        str
+            `name`; of a tied head "embed".
+
+        Raises
+        ------
+        Refused
+            An unknown name.
+        """
         tied = isinstance(self.config, ModelConfig) and self.config.tied_head
         lookup("tensor", name, dict.fromkeys([*self.config.shapes, *(["head"] if tied else [])]))
         return "embed" if tied and name == "head" else name

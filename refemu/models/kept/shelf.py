@@ -31,7 +31,7 @@ DESCRIPTION = "prepared.json"
 LEAST = 1 << 24  #: weights of a model that is worth keeping; a smaller one is prepared in the time of a start
 PACKAGE = Path(__file__).resolve().parents[2]
 #: what every recipe computes with
-SHARED = ("arith", "models/backend.py", "models/integer_panels.py", "models/kept", "models/weights")
+SHARED = ("arith/**/*.py", "models/*.py", "models/kept/*.py", "models/weights/*.py")
 #: fields of the sizes that change no tensor
 OTHER_SIZES = ("blocks", "context")
 _LEFT = re.compile(re.escape(items.PARTIAL) + "[a-z0-9_]+")
@@ -42,7 +42,7 @@ class Recipe:
     """How tensors are prepared from weights."""
 
     name: str
-    sources: tuple[str, ...]  #: files and folders of the package, beside SHARED, that compute them
+    sources: tuple[str, ...]  #: patterns of files of the package, beside SHARED, that compute them
     settings: Mapping[str, Any] = field(default_factory=dict)  #: parameters that they depend on
     width: float = 2  #: bytes a weight, about
 
@@ -118,12 +118,15 @@ def key(model: Model, recipe: Recipe) -> dict[str, Any]:
 
 @functools.cache
 def sources_digest(names: tuple[str, ...]) -> str:
-    """Digest of source files of the package, folders with all that is in them."""
-    total = hashlib.sha256()
-    for name in sorted(names):
-        path = PACKAGE / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            total.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    """Digest of the source files of the package that match one of the patterns; each must match some."""
+    total, matched = hashlib.sha256(), set[Path]()
+    for name in names:
+        some = set(PACKAGE.glob(name))
+        if not some:
+            raise ValueError(f"recipe: no source matches {name}")
+        matched |= some
+    for file in sorted(matched):
+        total.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return total.hexdigest()
 
 

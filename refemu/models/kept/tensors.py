@@ -21,17 +21,18 @@ def matrix(shelf: Shelf, backend: Backend, name: str, rows: Callable[[], np.ndar
     """`backend.weights` of a matrix (outputs, inputs); rows: makes it, where it is not kept."""
     if shelf.folder is None:
         return backend.weights(rows())
-    return Panels.of_arrays(shelf.item(name, lambda: backend.weights(rows()).arrays()))
+    return Panels.of_arrays(shelf.item(f"{name}.matrix", lambda: backend.weights(rows()).arrays()))
 
 
 def half(shelf: Shelf, model: Model, name: str) -> np.ndarray:
     """A weight of the model rounded to fp16; that of an fp16 checkpoint is mapped itself and not kept again."""
-    if shelf.folder is None or not shelf.holds(name):
-        values = model.half(name)
-        if shelf.folder is None or not values.flags.writeable:
-            return values
-        return shelf.item(name, lambda: {"values": values})["values"]
-    return shelf.item(name, lambda: {"values": model.half(name)})["values"]
+    item = f"{name}.half"
+    if shelf.holds(item):
+        return shelf.item(item, dict)["values"]
+    values = model.half(name)
+    if shelf.folder is None or not values.flags.writeable:
+        return values
+    return shelf.item(item, lambda: {"values": values})["values"]
 
 
 def together(shelf: Shelf, make: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:

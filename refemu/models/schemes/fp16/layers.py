@@ -94,14 +94,9 @@ class Fp16Layers:
         def rows() -> np.ndarray:
             return np.concatenate([model.half(name) for name in names])
 
-        prepared = tensors.matrix(self._fp16, self.backend, "+".join(names), rows)
-        return prepared, slices([self._row_count(model, name) for name in names])
-
-    @staticmethod
-    def _row_count(model: Model, name: str) -> int:
-        """Outputs of a linear layer."""
-        shapes = model.config.shapes
-        return shapes[name if name in shapes else "embed"][0]
+        stored = [model.stored_name(name) for name in names]
+        prepared = tensors.matrix(self._fp16, self.backend, "+".join(stored), rows)
+        return prepared, slices([model.config.shapes[name][0] for name in stored])
 
 
 def columns(rows: Sequence[np.ndarray]) -> list[slice]:

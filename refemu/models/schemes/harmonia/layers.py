@@ -5,6 +5,7 @@ to block floating point along what is summed (D-harmonia-15, D-harmonia-16): cha
 queries and keys, keys for scores, tokens for values.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from refemu.formats.harmonia.bfp import Bfp
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
+from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import attention as harmonia_attention
@@ -38,6 +40,7 @@ class Harmonia(Fp16):
         self.smoothing: Smoothing = smoothing
         self.units: Units = Units(backend, config)
         self.activations: Bfp = config.format(config.act_mantissa)
+        self._shelf = shelf(model, backend, recipe(config, smoothing))
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
@@ -78,15 +81,13 @@ class Harmonia(Fp16):
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
         full = [f"blk.{layer}.{name}" for name in names]
-        rows, biases = (
-            [
-                self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name)
-                for name in names
-                if self.model.bias or not end
-            ]
-            for end in ("", BIAS)
-        )
-        return Linear(full, rows, biases, self.units)
+
+        def smoothed(end: str) -> list[np.ndarray]:
+            return [self._smoothed(model.tensor(f"blk.{layer}.{name}{end}"), layer, name) for name in names]
+
+        biases = smoothed(BIAS) if self.model.bias else []
+        outputs = [model.config.shapes[name][0] for name in full]
+        return Linear(full, outputs, lambda: np.concatenate(smoothed("")), biases, self.units, self._shelf)
 
     def _smoothed(self, rows: np.ndarray, layer: int, name: str) -> np.ndarray:
         """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32."""
@@ -96,3 +97,14 @@ class Harmonia(Fp16):
         per_row = (factor if name == "k" else spread(factor, self.model.heads)).reshape(-1, *[1] * (rows.ndim - 1))
         rows = rows * per_row if name == "k" else rows / per_row
         return rows * self._scale if name == "q" and self.harmonia.score_scale == "fold" else rows
+
+
+def recipe(config: HarmoniaConfig, smoothing: Smoothing) -> Recipe:
+    """What the quantized weights depend on: their format, the groups they meet, and what is smoothed into them."""
+    settings: dict[str, Any] = {
+        name: getattr(config, name) for name in ("weights", "zero_point", "group", "score_scale")
+    }
+    settings["factors"] = hashlib.sha256(np.ascontiguousarray(smoothing.s, "<f4").tobytes()).hexdigest()
+    sources = ("formats/*.py", "formats/twins/*.py", "formats/harmonia/**/*.py")
+    scheme = ("models/schemes/harmonia/l*.py", "models/schemes/harmonia/s*.py")
+    return Recipe("harmonia", (*sources, *scheme), settings, width=1.1 if config.weights == "int4" else 2)

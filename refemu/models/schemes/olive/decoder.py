@@ -54,8 +54,12 @@ class Olive(OliveLayers, Fp16):
     def calibrate(self, model: Model, ids: Sequence[int]) -> None:
         """Freeze the scale and type of every linear input, in model order, on one sequence of tokens."""
         if self.parts():
-            runner = self if self._olive.calibration == "sequential" else Observer(model, self)
-            Session(runner).append(ids, last=isinstance(self._head, Plain))
+
+            def run() -> None:
+                runner = self if self._olive.calibration == "sequential" else Observer(model, self)
+                Session(runner).append(ids, last=isinstance(self._head, Plain))
+
+            self.search_inputs([ids], run)
 
     def _prepare_head(self, model: Model) -> Part | Plain:
         return self._prepare_group(model, HEAD_LAYER, ("embed" if self.model.tied_head else "head",))[0]

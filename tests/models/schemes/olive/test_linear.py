@@ -85,7 +85,10 @@ def overflowing(overflow: str, backend: Any) -> Part:
     weight = Weight(
         "w",
         OVP_INT8,
-        OVP_INT8.encode(np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [-(1 << 15), 0]]), np.ones(1, np.float32)),
+        OVP_INT8.encode(
+            np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [-(1 << 15), 0]]), np.ones(1, np.float32)
+        ).pairs(),
+        10,
         np.ones(1, np.float32),
         0.0,
     )
