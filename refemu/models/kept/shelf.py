@@ -94,7 +94,11 @@ def shelf(model: Model, backend: Backend, recipe: Recipe) -> Shelf:
     wanted = key(model, recipe)
     name = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:24]
     folder = cache_folder() / FOLDER / f"{recipe.name}-{name}"
-    _open(folder, {"model": model.name, **wanted}, int(_count(model) * recipe.width))
+    _open(
+        folder,
+        {"model": model.name, "patterns": [*SHARED, *recipe.sources], **wanted},
+        int(_count(model) * recipe.width),
+    )
     return Shelf(folder, sources)
 
 

@@ -66,9 +66,9 @@ def test_the_second_start_reads_no_matrix_and_has_the_same_bits(
 
     assert fresh == first == second
     assert kept(home)[folder] == sorted(
-        ["embed", "head", *(f"blk.{n}.{part}" for n in (0, 1) for part in ("o", "down"))]
-        + [f"blk.{n}.q+blk.{n}.k+blk.{n}.v" for n in (0, 1)]
-        + [f"blk.{n}.gate+blk.{n}.up" for n in (0, 1)]
+        ["embed.half", "embed.matrix", *(f"blk.{n}.{part}.matrix" for n in (0, 1) for part in ("o", "down"))]
+        + [f"blk.{n}.q+blk.{n}.k+blk.{n}.v.matrix" for n in (0, 1)]
+        + [f"blk.{n}.gate+blk.{n}.up.matrix" for n in (0, 1)]
     )
 
 
@@ -86,13 +86,13 @@ def test_what_is_kept_is_what_is_computed_with(tmp_path: Path, home: Path) -> No
     """A kept tensor that differs changes the logits: nothing is prepared beside it."""
     first = logits(toy(tmp_path))
     (folder,) = (home / shelves.FOLDER).iterdir()
-    arrays = dict(items.read(folder / "head") or {})
+    arrays = dict(items.read(folder / "embed.matrix") or {})
     other = arrays["values"].copy()
     other[0, 0, 0] ^= 1 << 9
     import shutil
 
-    shutil.rmtree(folder / "head")
-    items.write(folder / "head", arrays | {"values": other})
+    shutil.rmtree(folder / "embed.matrix")
+    items.write(folder / "embed.matrix", arrays | {"values": other})
 
     assert logits(toy(tmp_path)) != first
 
