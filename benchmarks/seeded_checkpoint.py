@@ -2,7 +2,7 @@
 
     python -m benchmarks.seeded_checkpoint 7b FOLDER
 
-Weights are words of NumPy's PCG64 generator, seed by tensor, looked up in a table of 65,536 normal quantiles times 0.02,
+Weights are words of PCG64 of NumPy, seed by tensor, looked up in a table of 65,536 normal quantiles times 0.02,
 of which the last thousandth at either end is four times as far out. Equal calls write equal files.
 """
 
@@ -39,7 +39,9 @@ def write(shape: str, folder: Path) -> Path:
     needed = sum(2 * int(np.prod(size)) for size in sizes.shapes.values())
     folder.mkdir(parents=True)
     if shutil.disk_usage(folder).free < 1.1 * needed:
-        raise SystemExit(f"{folder}: {needed // 10**6} MB are needed, {shutil.disk_usage(folder).free // 10**6} are free")
+        raise SystemExit(
+            f"{folder}: {needed // 10**6} MB are needed, {shutil.disk_usage(folder).free // 10**6} are free"
+        )
     shards: list[dict[str, np.ndarray]] = [{}]
     where: dict[str, str] = {}
     held = 0
