@@ -40,6 +40,7 @@ from benchmarks.rows import (
     orizuru,
     rivals,
     serve,
+    sizes,
     threads,
     tools,
     units,
@@ -68,6 +69,7 @@ MODULES = (
     leankv_memory,
     leankv_steps,
     model,
+    sizes,
     vectors,
     tools,
     growth,
@@ -77,7 +79,7 @@ MODULES = (
 )
 THREADED = (threads, campaign, serve)  #: modules whose rows take several threads
 #: of commands, or of kernels that other rows compile
-WARM = (kllm, model, vectors, tools, growth, budgets, grades, explain, *THREADED)
+WARM = (kllm, model, sizes, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]

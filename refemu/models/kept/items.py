@@ -117,7 +117,7 @@ def _write_array(file: Path, array: np.ndarray) -> dict[str, Any]:
     with file.open("wb") as stream:
         stream.write(header.getvalue())
         if plain.size:
-            content = memoryview(plain.reshape(-1)).cast("B")
+            content = plain.reshape(-1).view(np.uint8).data
             for start in range(0, len(content), 1 << 24):
                 part = content[start : start + (1 << 24)]
                 total.update(part)

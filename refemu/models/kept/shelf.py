@@ -12,10 +12,9 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from refemu import scratch
 from refemu.arith.checks import Refused
@@ -137,7 +136,7 @@ def sources_digest(names: tuple[str, ...]) -> str:
 def _count(model: Model) -> int:
     total = 0
     for shape in model.config.shapes.values():
-        total += int(np.prod(shape, dtype=np.int64))
+        total += prod(shape)
     return total
 
 

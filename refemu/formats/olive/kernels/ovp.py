@@ -370,9 +370,10 @@ def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: n
 
 
 @kernel
-def likely(error: np.ndarray) -> int:
+def likely(error: np.ndarray) -> np.int64:
     """Where the LIKELY candidates around the one of least error begin."""
-    return min(max(np.argmin(error) - LIKELY // 2, 0), len(error) - LIKELY)
+    first = np.int64(np.argmin(error)) - LIKELY // 2
+    return min(max(first, np.int64(0)), np.int64(len(error) - LIKELY))
 
 
 @kernel

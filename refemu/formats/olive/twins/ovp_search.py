@@ -70,13 +70,13 @@ def _errors(problem: Problem, plan: ovp.Plan, threads: int, progress: Progress |
     run = ovp.errors_integer if isinstance(problem.format.normal, IntFormat) else ovp.errors_flint4
     special = ovp.special(problem.format)
     candidates = _usable(problem)
-    errors = np.zeros(problem.scales.shape, np.float64)
+    errors: np.ndarray = np.zeros(problem.scales.shape, np.float64)
 
     def task(part: tuple[slice, slice]) -> int:
         rows, scales = problem.rows[part[0]], candidates[part]
         spare = -scales.shape[1] % ovp.LIKELY  # the last candidate once more, so that registers are full
         scales = np.pad(scales, ((0, 0), (0, spare)), "edge")
-        sums = np.full(scales.shape, np.inf)
+        sums: np.ndarray = np.full(scales.shape, np.inf)
         with np.errstate(over="ignore"):  # a quotient beyond float32 saturates; only interpreted kernels would warn
             run(rows, scales, sums, plan, special)
         errors[part] = sums[:, : sums.shape[1] - spare]
@@ -96,8 +96,8 @@ def _usable(problem: Problem) -> np.ndarray:
 
     A row without a usable one keeps scale 1.
     """
-    first = np.take_along_axis(problem.scales, np.argmax(problem.usable, axis=1)[:, None], axis=1)
-    return np.where(problem.usable, problem.scales, first)
+    first = np.argmax(problem.usable, axis=1)
+    return np.where(problem.usable, problem.scales, problem.scales[np.arange(len(first)), first][:, None])
 
 
 def _parts(problem: Problem, threads: int) -> Iterator[tuple[slice, slice]]:
