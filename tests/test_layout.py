@@ -25,6 +25,7 @@ CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
 UNCITED = {
     "formats/__init__.py",
+    "formats/code_format.py",
     "formats/field.py",
     "formats/html.py",
     "formats/spelling.py",
@@ -32,6 +33,7 @@ UNCITED = {
     "units/alternative.py",
     "units/clocked.py",
     "units/config.py",
+    "units/consistent.py",
     "units/parameters.py",
     "units/unit.py",
     "units/ports.py",

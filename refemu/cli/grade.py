@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(result)
     if arguments.write_missing and not arguments.json:
-        target = f"{arguments.write_missing}/{result.unit}-{result.config}"
+        target = f"{arguments.write_missing}/{result.unit.replace('/', '.')}-{result.config}"
         print(f"{target}: convicts every hole" if holes else "there is no hole; nothing was written")
     undecided = any(counts.undecided for counts in result.classes.values())
     return int(not result.passes or (arguments.strict and (undecided or holes)))

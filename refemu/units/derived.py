@@ -60,6 +60,21 @@ def twin(unit: Any) -> Callable[[Body], Callable[..., Any]]:
     It gets contiguous, writable arrays in the ports' order, outputs followed by registers: (rows,) of a combinational
     unit, (devices, events) of a clocked one, then the axis of lanes where a port has several. It fills the outputs and
     returns the counters in the order of `unit.counters`; another number of them is refused.
+
+    Parameters
+    ----------
+    unit : Unit
+        Descriptor.
+
+    Returns
+    -------
+    callable
+        Decorator.
+
+    Raises
+    ------
+    Refused
+        At a call, what the readable form refuses too.
     """
 
     order = _order(unit)

@@ -55,7 +55,7 @@ class Grading:
             graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
         self.grade = Grade(
             name,
-            pool.unit.name,
+            pool.unit.key,
             pool.config,
             stimulus.rows,
             pool.rows,

@@ -5,9 +5,10 @@
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_type_hints
 
+from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.arith.reading import reading
 from refemu.formats import spelling
@@ -41,15 +42,45 @@ PAPERS = {
 }
 
 
+def _admitted(scheme: Any, known: str, origin: plugins.Origin) -> Scheme:
+    if isinstance(scheme, str):
+        raise RefusedType(f"scheme {known}: a configuration is needed, got {scheme!r}")
+    return find(scheme)
+
+
+_PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _admitted)  #: schemes of plug-ins, and those registered by call
+
+
+def register(name: str, scheme: Scheme) -> Scheme:
+    """Add a scheme in this process; `parse`, and `--scheme` of a program that does so, then know its name.
+
+    A distribution brings schemes by entry points `refemu.schemes`. Refuses a name of refemu's own, and what is no
+    configuration.
+    """
+    return _PLUGGED.register(scheme, name)
+
+
+def plugged() -> tuple[str, ...]:
+    """Names of the schemes that are not refemu's own."""
+    return _PLUGGED.names()
+
+
+def broken() -> tuple[plugins.Broken, ...]:
+    """Load every scheme of every installed distribution, and list those that fail."""
+    return _PLUGGED.working()[1]
+
+
 class Ready(Mapping[str, Scheme]):
     """The registered configurations by name; the module of a paper is imported when one of its schemes is read."""
 
     def __getitem__(self, name: str) -> Scheme:
+        if name not in PAPERS:
+            return _PLUGGED.find(name)
         config: Scheme = importlib.import_module(f"refemu.models.schemes.{PAPERS[name]}.config").READY[name]
         return config
 
     def __contains__(self, name: object) -> bool:
-        return name in PAPERS
+        return name in PAPERS or (isinstance(name, str) and _PLUGGED.knows(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(PAPERS)
@@ -68,7 +99,7 @@ def parse(spec: str) -> Scheme:
     Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
     """
     name, _, rest = spec.partition(":")
-    base = lookup("scheme", name, SCHEMES)
+    base = SCHEMES[name] if name in PAPERS else _PLUGGED.find(name)
     changes = {}
     for part in rest.split(","):  # a later value takes the place of an earlier one, so that a text can be extended
         for key, value in spelling.assignments(part, f"scheme {name}").items():
@@ -145,7 +176,8 @@ def name(scheme: Scheme) -> str:
     """The registered name with the fewest fields to change; the first of equals."""
     module = type(scheme).__module__
     there = [known for known, paper in PAPERS.items() if module == f"refemu.models.schemes.{paper}.config"]
-    same = [known for known in there if type(SCHEMES[known]) is type(scheme)]
+    others: Iterable[str] = () if module.startswith("refemu.") else _PLUGGED.working()[0]
+    same = [known for known in (*there, *others) if type(SCHEMES[known]) is type(scheme)]
     return min(same, key=lambda known: len(_differences(known, scheme)))
 
 
@@ -159,7 +191,7 @@ def text(scheme: Scheme) -> str:
 def describe() -> list[dict[str, Any]]:
     """One row per registered scheme: name, paper, and its parameters as `parse` takes them."""
     rows = []
-    for known, scheme in SCHEMES.items():
+    for known, scheme in (*SCHEMES.items(), *_PLUGGED.working()[0].items()):
         fields = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
         values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
         rows.append({"name": known, "paper": scheme.paper, "parameters": values})
