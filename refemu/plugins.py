@@ -86,21 +86,21 @@ class Registry(Generic[T]):
     """Things of one kind that are not refemu's own, by name."""
 
     def __init__(
-        self, kind: Kind, builtin: Callable[[], Collection[str]], admit: Callable[[Any, str, Origin], T]
+        self, kind: Kind, known: Callable[[], Collection[str]], admit: Callable[[Any, str, Origin], T]
     ) -> None:
         """Make a registry.
 
-        builtin: names of what refemu itself has. admit(thing, name, origin): the thing, checked; Refused: it breaks a rule.
+        known: names of refemu itself. admit(thing, name, origin): the thing; Refused: it breaks a rule.
         """
         self.kind: Kind = kind
-        self._builtin, self._admit = builtin, admit
+        self._known, self._admit = known, admit
         self._called: dict[str, T] = {}
         self._loaded: dict[str, T] = {}
         _registries.append(self)
 
     def register(self, thing: Any, name: str) -> T:
         """Add a thing by call: it takes the place of an earlier one of that name. Refused: a name of refemu's own."""
-        if name in self._builtin():
+        if name in self._known():
             raise Refused(f"{self.kind} {name}: refemu has one of that name; give yours another name")
         self._called[name] = self._admit(thing, name, Origin())
         return self._called[name]
@@ -144,13 +144,13 @@ class Registry(Generic[T]):
                 f"unknown {self.kind} {name!r}: it is of distribution {distribution}, which is not installed here or "
                 f"brings no {self.kind}; install it: pip install {distribution}"
             )
-        known = [*self._builtin(), *self.names()]
+        known = [*self._known(), *self.names()]
         return lookup(self.kind, bare if slash else name, dict.fromkeys(known))  # type: ignore[return-value]  # it refuses
 
     def names(self) -> tuple[str, ...]:
         """The shortest name that finds each thing, those of entry points first; nothing is loaded."""
         every = [plug.name for plug in plugs(self.kind)]
-        taken = {*self._builtin(), *self._called}
+        taken = {*self._known(), *self._called}
         short = [
             plug.key if plug.name in taken or every.count(plug.name) > 1 else plug.name for plug in plugs(self.kind)
         ]

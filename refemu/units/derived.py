@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import RefusedType
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described
 from refemu.units.ports import Port, Ports, collect
 from refemu.units.stepped import Clocked, Result, Stepped
@@ -179,6 +179,9 @@ def _signature(unit: Any) -> inspect.Signature:
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in inputs):
         inputs = _inputs(unit)
     config = _parameters(unit.unit_class).parameters.values()
+    twice = {each.name for each in inputs} & {each.name for each in config}
+    if twice:
+        raise Refused(f"{unit.name}: a parameter and an input port must have two names, got {min(twice)!r} for both")
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in config]
     return inspect.Signature([*inputs, *keywords], return_annotation=unit.result)
 

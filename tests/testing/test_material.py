@@ -22,7 +22,7 @@ def test_a_case_of_an_event_unit_is_a_sequence() -> None:
     stimulus = {"x": np.arange(12).reshape(3, 4)}
 
     assert material.one_case(units.find("olive_mac"), stimulus, 1)["x"].tolist() == [4, 5, 6, 7]
-    assert material.one_case(units.find("concat"), stimulus, 1)["x"].tolist() == [[4, 5, 6, 7]]
+    assert material.one_case(units.find("ovp_decoder"), stimulus, 1)["x"].tolist() == [[4, 5, 6, 7]]
     assert material.rows(units.find("olive_mac"), stimulus, 5)["x"].shape == (2, 4)
 
 

@@ -40,6 +40,7 @@ PIECES = {
     ("changes", "rule"),
     [
         ({"over": 'Port("value", 1)'}, "clipper: configuration b4: port name 'value' is there 2 times"),
+        ({"value": '(Port("bits", 8),)'}, "a parameter and an input port must have two names, got 'bits' for both"),
         ({"over": 'Port("Over", 1)'}, "a port name is a lower case word, got 'Over'"),
         ({"value": "()"}, "at least one input and one output are needed"),
         ({"first": '"b4": Config(bits=4, lanes=2)'}, "the constructor of Clipper has no parameter lanes"),
