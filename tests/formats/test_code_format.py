@@ -40,7 +40,8 @@ def test_a_format_of_a_distribution_is_found_listed_and_shown(
 ) -> None:
     write(tmp_path, "gray", {"formats GRAY2": "gray_codes:GRAY2"}, {"gray_codes.py": GRAY})
     with installed(tmp_path):
-        assert formats.find("gray2") is formats.find("gray/GRAY2") and formats.plugged() == ("GRAY2",)
+        assert formats.find("gray2") is formats.find("gray/GRAY2")
+        assert "GRAY2" in formats.plugged()
         assert main(["list", "formats"]) == 0 and "GRAY2" in capsys.readouterr().out
         assert main(["show", "gray2", "2"]) == 0 and capsys.readouterr().out == "10 gray = 3\n"
     with pytest.raises(Refused, match="distribution gray, which is not installed"):
