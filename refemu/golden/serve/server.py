@@ -7,7 +7,10 @@ packed answers behind OK, a sentence in UTF-8 behind ERROR. Whatever is refused 
 
 import json
 import os
+import select
 import struct
+import time
+from collections.abc import Callable
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.serve.hello import PROTOCOL
@@ -20,6 +23,8 @@ HEAD = struct.Struct("<II")
 HELLO = struct.Struct("<III")
 LONGEST = 1 << 26  #: bytes of a payload
 CHUNK = 1 << 18  #: bytes that are read at once
+#: that the next request is looked for before the process sleeps: to be woken takes longer than most transactions
+AWAKE_NS = 60_000
 
 
 def serve(predictor: Predictor, source: int, sink: int) -> None:
@@ -63,9 +68,11 @@ class _Requests:
 
     def __init__(self, source: int) -> None:
         self._source = source
+        self._ready = _ready(source)
 
     def next(self) -> tuple[int, int, bytes | bytearray] | None:
         """Kind, size and payload; None where the pipe was closed between two requests."""
+        self._wait_awake()
         data = os.read(self._source, CHUNK)
         if not data:
             return None
@@ -92,11 +99,26 @@ class _Requests:
                 data += part
         return kind, size, data
 
+    def _wait_awake(self) -> None:
+        """Look for a request for a while, and let every other process go first."""
+        end = time.perf_counter_ns() + AWAKE_NS
+        while not self._ready() and time.perf_counter_ns() < end:
+            os.sched_yield()
+
     def _more(self, most: int) -> bytes:
         part = os.read(self._source, most)
         if not part:
             raise Refused("serve: the pipe was closed in the middle of a request")
         return part
+
+
+def _ready(source: int) -> Callable[[], object]:
+    """Whether a read would not wait; where the system cannot tell it of a pipe, it is always said to be so."""
+    if not hasattr(select, "poll"):
+        return lambda: True
+    watch = select.poll()
+    watch.register(source, select.POLLIN)
+    return lambda: watch.poll(0)
 
 
 def _write(sink: int, data: bytes) -> None:
