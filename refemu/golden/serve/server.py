@@ -25,6 +25,7 @@ LONGEST = 1 << 26  #: bytes of a payload
 CHUNK = 1 << 18  #: bytes that are read at once
 #: that the next request is looked for before the process sleeps: to be woken takes longer than most transactions
 AWAKE_NS = 60_000
+ASLEEP = 32  #: requests that are waited for asleep behind a look in vain
 
 
 def serve(predictor: Predictor, source: int, sink: int) -> None:
@@ -69,6 +70,7 @@ class _Requests:
     def __init__(self, source: int) -> None:
         self._source = source
         self._ready = _ready(source)
+        self._asleep = 0  # how many of the next requests are waited for without a look
 
     def next(self) -> tuple[int, int, bytes | bytearray] | None:
         """Kind, size and payload; None where the pipe was closed between two requests."""
@@ -100,10 +102,15 @@ class _Requests:
         return kind, size, data
 
     def _wait_awake(self) -> None:
-        """Look for a request for a while, and let every other process go first."""
+        """Look for a request for a while; not where the last looks were in vain, as on a machine with no core to spare."""
+        if self._asleep:
+            self._asleep -= 1
+            return
         end = time.perf_counter_ns() + AWAKE_NS
-        while not self._ready() and time.perf_counter_ns() < end:
-            os.sched_yield()
+        while not self._ready():
+            if time.perf_counter_ns() >= end:
+                self._asleep = ASLEEP
+                return
 
     def _more(self, most: int) -> bytes:
         part = os.read(self._source, most)

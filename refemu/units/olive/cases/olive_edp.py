@@ -15,8 +15,8 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
-#: integers of outliers of A and of B in the first pairs, at the largest exponents: exact sums of their products that are
-#: powers of two, of 4-bit and of 8-bit pairs
+#: integers of outliers of A and of B in the first pairs, at the largest exponents, of 4-bit and of 8-bit pairs: sums of
+#: their products are powers of two
 POWERS = (
     (((2, 2), (2, 2)), ((2,) * 4, (2,) * 4), ((2,) * 8, (2,) * 8), ((3,) * 7 + (2,), (3,) * 6 + (2, 2))),
     (((8,), (8,)), ((8, 8), (8, 8)), ((8,) * 4, (8,) * 4), ((12, 12, 14, 14), (12, 12, 8, 8))),
