@@ -67,7 +67,8 @@ def make(kind: str, **changes: Any) -> Any:
     model_class, config_class = (getattr(hf, name) for name in CLASSES[kind])
     torch.manual_seed(1)
     config = config_class(**settings)
-    config._attn_implementation = "eager"  # the only one with soft caps
+    if kind == "gemma2":
+        config._attn_implementation = "eager"  # the only one with soft caps; that of OPT has a float32 softmax
     model = model_class(config).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():  # initial weights are tiny, biases 0: rows would hardly differ

@@ -62,7 +62,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]]]] = {
     ),
     "qwen3": ("qwen3", {}, [{"qk_norm": False}]),
     "qwen3-tied": ("qwen3", {"tie_word_embeddings": True, "head_dim": 6}, [{"qk_norm": False}]),
-    "phi3": ("phi3", {"sliding_window": 4}, [{"windows": ()}, {"rope_base": 500.0}]),
+    "phi3": ("phi3", {"sliding_window": 4}, [{"windows": ()}, {"rope_base": 2.0}]),
     "phi3-partial": ("phi3", {"partial_rotary_factor": 0.5}, [{"rotary_dim": None}]),
     "phi3-long": ("phi3", {"rope_parameters": LONG, "max_position_embeddings": 64}, [{"rope_scaling": None}]),
     "gemma2": (
