@@ -102,7 +102,7 @@ class _Requests:
         return kind, size, data
 
     def _wait_awake(self) -> None:
-        """Look for a request for a while; not where the last looks were in vain, as on a machine with no core to spare."""
+        """Look for a request for a while; not where the last look was in vain, as on a busy machine."""
         if self._asleep:
             self._asleep -= 1
             return
