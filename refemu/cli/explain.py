@@ -19,10 +19,10 @@ def run(arguments: argparse.Namespace) -> int:
         return decision(arguments.unit, arguments.set, arguments.json)
 
     unit, config = units.choose(arguments.unit, arguments.config)
-    listed = golden.alternatives(unit.name, config, arguments.set)
+    listed = golden.alternatives(unit.key, config, arguments.set)
     if arguments.json:
         alternatives = [dataclasses.asdict(each) for each in listed]
-        document = {"unit": unit.name, "config": config, "set": arguments.set, "alternatives": alternatives}
+        document = {"unit": unit.key, "config": config, "set": arguments.set, "alternatives": alternatives}
         print_json({**document, "unobservable": dict(unit.unobservable)})
         return 0
     columns = ["decision", "other answer", "parameters", *(["rows"] if arguments.set else [])]

@@ -60,10 +60,15 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
 
 def sources(unit: AnyUnit) -> list[Path]:
     """Files of the modules of a unit: one, or those of its package."""
-    home = units.module(unit.name)
-    assert home.__file__ is not None
-    file = Path(home.__file__)
+    file = _file(units.module(unit))
     return sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+
+
+def _file(home: ModuleType) -> Path:
+    """The source of a module. Refused: it has none, as in a notebook."""
+    if getattr(home, "__file__", None) is None:
+        raise Refused(f"grade: class model changes sources, and module {home.__name__} has no file")
+    return Path(str(home.__file__))
 
 
 def _places(unit: AnyUnit, source: str) -> list[Mutation]:
@@ -99,7 +104,7 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
         return different
     code = compile(mutation.apply(source), str(path), "exec")
     try:
-        with mutated(answers.unit.name, path, code) as unit:
+        with mutated(answers.unit, path, code) as unit:
             for (first, block), seconds in zip(parts.parts(answers, most(answers)), right.seconds, strict=True):
                 with stopped_after(seconds):
                     got = answer(unit, answers, block)
@@ -127,7 +132,7 @@ def _executed(answers: Answers) -> Executed:
     """A trace of the unit imported anew: what functions of its modules remember would hide their lines."""
     files = sources(answers.unit)
     code = compile(files[0].read_text(), str(files[0]), "exec")
-    with mutated(answers.unit.name, files[0], code) as unit:
+    with mutated(answers.unit, files[0], code) as unit:
         return executed(answers, tuple(files), partial(answer, unit))
 
 
@@ -145,25 +150,28 @@ def answer(unit: AnyUnit, answers: Answers, block: Block) -> Block:
 
 
 @contextmanager
-def mutated(unit: str, path: Path, code: CodeType) -> Iterator[AnyUnit]:
+def mutated(unit: str | AnyUnit, path: Path, code: CodeType) -> Iterator[AnyUnit]:
     """The descriptor of a unit one of whose modules has other code. The modules of everyone else are as before."""
     home = units.module(unit)
+    right = units.find(unit)
+    attribute = next(name for name, value in vars(home).items() if value is right)
     whole = path.stem in ("__init__", home.__name__.rpartition(".")[2])
     name = home.__name__ if whole else f"{home.__name__}.{path.stem}"
     loaded = {key: module for key, module in sys.modules.items() if f"{key}.".startswith(f"{home.__name__}.")}
-    above, _, last = home.__name__.rpartition(".")
+    above, _, last = home.__name__.rpartition(".")  # of a module in no package there is none above
     finder = _Finder(name, path, code)
     for key in loaded:
         del sys.modules[key]
     sys.meta_path.insert(0, finder)
     try:
-        yield importlib.import_module(home.__name__).UNIT
+        yield getattr(importlib.import_module(home.__name__), attribute)
     finally:
         sys.meta_path.remove(finder)
         for key in [key for key in sys.modules if f"{key}.".startswith(f"{home.__name__}.")]:
             del sys.modules[key]
         sys.modules.update(loaded)
-        setattr(sys.modules[above], last, home)
+        if above:
+            setattr(sys.modules[above], last, home)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
