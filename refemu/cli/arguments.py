@@ -174,15 +174,21 @@ def _diff(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _explain(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _command(
-        commands,
-        "explain",
-        "the decisions of a unit, and the other answers that `diff --explain` tries; or one decision in full",
+    command = _command(commands, "explain", "what a decision, unit, scheme, format, parameter, port or term is")
+    command.epilog = (
+        "Examples: refemu explain D-olive-19; refemu explain harmonia-kv4.prefill_window; refemu explain ovp_decoder; "
+        "refemu explain OVP_INT4; refemu explain victim"
     )
-    command.epilog = "Example: refemu explain ovp_decoder; refemu explain D-olive-19"
-    command.add_argument("unit", metavar="UNIT", help="NAME, NAME:CONFIG or NAME:parameter=value,...; or D-olive-19")
-    _word(command, "--config", "C", "a configuration, or parameter=value,...; default the first")
-    command.add_argument("--set", type=_path, metavar="SET", help="a golden set: also count its rows that tell each")
+    command.add_argument(
+        "word",
+        metavar="WORD",
+        help="a decision (D-olive-19), unit (NAME, NAME:CONFIG, NAME:parameter=value,...), scheme, format, parameter "
+        "or port (harmonia-kv4.low, orizuru.x), or a term of the glossary",
+    )
+    _word(command, "--config", "C", "of a unit: a configuration, or parameter=value,...; default the first")
+    command.add_argument(
+        "--set", type=_path, metavar="SET", help="of a unit or decision: a golden set; counts its rows that tell each"
+    )
 
 
 def _grade(commands: "argparse._SubParsersAction[_Parser]") -> None:

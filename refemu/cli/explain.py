@@ -1,44 +1,67 @@
-"""`refemu explain`: the decisions of a unit with the other answers to each, or one decision in full."""
+"""`refemu explain`: what is known of a decision, unit, scheme, format, parameter, port or term."""
 
 import argparse
 import dataclasses
 from typing import Any
 
 from refemu.arith.checks import Refused
+from refemu.cli import explain_words
 from refemu.cli.output import print_json, print_table
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a table of the unit's decisions, or all that is known of one; returns 0."""
+    """Print what is known of a word; returns 0."""
+    from refemu import units
+    from refemu.golden.pages import topics
+
+    name, _ = units.parameters.split(arguments.word)
+    if name in units.names() or name in units.plugged() or "/" in name:
+        return unit(arguments)
+    topic = topics.find(arguments.word)
+    if arguments.config:
+        raise Refused(f"explain: --config goes with a unit, got {arguments.word!r}; a set names its own configuration")
+    if topic.kind == "decision":
+        return decision(topic.of, arguments.set, arguments.json)
+    if arguments.set:
+        raise Refused(f"explain: --set goes with a unit or a decision, got the {topic.kind} {arguments.word!r}")
+    return explain_words.show(topic, arguments.json)
+
+
+def unit(arguments: argparse.Namespace) -> int:
+    """Print a unit's ports and parameters, and its decisions with the other answers to each; returns 0."""
     from refemu import golden, units
-    from refemu.golden.pages import decisions
 
-    if decisions.ID.fullmatch(arguments.unit):
-        if arguments.config:
-            raise Refused("explain: --config goes with a unit; a set names its own configuration")
-        return decision(arguments.unit, arguments.set, arguments.json)
-
-    unit, config = units.choose(arguments.unit, arguments.config)
-    listed = golden.alternatives(unit.key, config, arguments.set)
+    chosen, config = units.choose(arguments.word, arguments.config)
+    listed = golden.alternatives(chosen.key, config, arguments.set)
+    ports = explain_words.ports(chosen, config)
+    parameters = explain_words.parameters("unit", chosen.key)
     if arguments.json:
+        heads = {"unit": chosen.key, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
+        tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "set": arguments.set}
         alternatives = [dataclasses.asdict(each) for each in listed]
-        document = {"unit": unit.key, "config": config, "set": arguments.set, "alternatives": alternatives}
-        print_json({**document, "unobservable": dict(unit.unobservable)})
+        print_json({**heads, **tables, "alternatives": alternatives, "unobservable": dict(chosen.unobservable)})
         return 0
+    print(f"{chosen.name}  {chosen.meaning}\n\n[{chosen.paper}], {chosen.timing}; configuration {config}\n")
+    explain_words.print_ports(ports)
+    explain_words.print_parameters(parameters, "default")
     columns = ["decision", "other answer", "parameters", *(["rows"] if arguments.set else [])]
-    print_table(f"decisions of {unit.name}-{config}", columns, [_row(each, arguments.set) for each in listed], ["rows"])
-    for id, reason in unit.unobservable.items():
+    rows = [_row(each, arguments.set) for each in listed]
+    print_table(f"decisions of {chosen.name}-{config}", columns, rows, ["rows"])
+    for id, reason in chosen.unobservable.items():
         print(f"{id}: no other answer shows: {reason}")
-    if listed or unit.unobservable:
-        first = listed[0].decision if listed else next(iter(unit.unobservable))
+    if listed or chosen.unobservable:
+        first = listed[0].decision if listed else next(iter(chosen.unobservable))
         print(f"why each was decided as it is: refemu explain {first}, and likewise of the others")
     return 0
 
 
 def decision(id: str, path: str | None, as_json: bool) -> int:
-    """Print one decision: its text, its test, other answers and where they show; returns 0. path: of a set, or None."""
+    """Print one decision: its text, its test, where it is taken, other answers and where they show; returns 0.
+
+    path: of a set, or None.
+    """
     from refemu import golden
-    from refemu.golden.pages import decisions
+    from refemu.golden.pages import decisions, places
 
     entry = decisions.find(id)
     choices: tuple[Any, ...] = ()
@@ -46,22 +69,27 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
         loaded = golden.load(path)
         listed = golden.alternatives(loaded.manifest["unit"], loaded.config, path)
         choices = tuple(each for each in listed if each.decision == id)
+    taken = places.of_decision(id)
+    set_by = explain_words.parameters_of_decision(id)
     if as_json:
-        print_json(
-            {**dataclasses.asdict(entry), "set": path, "choices": [dataclasses.asdict(each) for each in choices]}
-        )
+        more = {"set": path, "choices": [dataclasses.asdict(each) for each in choices]}
+        where = {"taken": [dataclasses.asdict(place) for place in taken], "parameters": set_by}
+        print_json({**dataclasses.asdict(entry), **where, **more})
         return 0
-    print(f"{entry.id}  {entry.title}\n\n{entry.text}\n\nPinned by {entry.test}\n")
+    print(f"{entry.id}  {entry.title}\n\n{entry.text}\n\nPinned by {entry.test}")
+    print("\n".join(["Taken in", *(f"  {place.file}:{place.line}  {place.name}".rstrip() for place in taken)]))
+    if set_by:
+        print(f"Set by {', '.join(set_by)}")
+    print()
     if entry.alternatives:
         rows = [(each.unit, each.says, each.set, each.rows) for each in entry.alternatives]
         columns = ("unit", "other answer", "committed set that tells it", "rows")
         print_table("other answers", columns, rows, ["rows"])
-    for unit, reason in entry.unobservable.items():
-        print(f"{unit}: no other answer shows: {reason}")
+    for name, reason in entry.unobservable.items():
+        print(f"{name}: no other answer shows: {reason}")
     if path is not None:
-        print_table(
-            f"rows of {path} that tell", ("other answer", "rows"), [_telling(each) for each in choices], ["rows"]
-        )
+        telling = [_telling(each) for each in choices]
+        print_table(f"rows of {path} that tell", ("other answer", "rows"), telling, ["rows"])
     return 0
 
 

@@ -71,3 +71,31 @@ def test_a_table_names_the_command_that_shows_a_decision(capsys: pytest.CaptureF
     assert main(["explain", "D-olive-999"]) == 2
     assert "unknown decision 'D-olive-999'" in capsys.readouterr().err
     assert main(["explain", "D-olive-33", "--config", "wrap"]) == 2
+
+
+def test_where_a_decision_is_taken_and_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "D-harmonia-19"]) == 0
+    out = capsys.readouterr().out
+    assert "refemu/models/schemes/harmonia/config.py:" in out and "HarmoniaConfig.prefill_window" in out
+    assert "Set by " in out and "harmonia-kv8.prefill_window" in out
+    assert main(["explain", "D-harmonia-19", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {"file", "line", "name"} == set(document["taken"][0]) and document["parameters"]
+
+
+def test_a_unit_with_ports_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "orizuru:n=16,k=2"]) == 0
+    out = capsys.readouterr().out
+    assert "the k largest and the k smallest of n values" in out
+    assert "values of the shared leaves" in out and "elements popped by the max tree" in out
+    assert main(["explain", "orizuru:n=16,k=2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (x,) = [port for port in document["ports"] if port["name"] == "x"]
+    assert (x["bits"], x["lanes"], x["direction"]) == (16, 16, "input")
+    assert [each["name"] for each in document["parameters"]][:2] == ["n", "k"]
+
+
+def test_options_that_a_word_does_not_heed_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "victim", "--config", "n8"]) == 2
+    assert main(["explain", "victim", "--set", str(tmp_path)]) == 2
+    assert "--set goes with a unit or a decision, got the term 'victim'" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""Pages of docs/ that commands show: docs/decisions.md and docs/alternatives.md, to which texts/ links."""
+"""Pages of docs/ that commands show, to which texts/ links, and what else is known of the words in them."""

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from refemu.arith.checks import Refused
+from refemu.golden.pages.reading import page
 
 ID = re.compile(r"D-[a-z]+-\d{1,6}")
 _ENTRY = re.compile(r"^### (D-[a-z]+-\d+) ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -51,8 +51,8 @@ def find(id: str) -> Decision:
 @cache
 def every() -> dict[str, Decision]:
     """All decisions by id, in the order of the page."""
-    others = _page("alternatives.md")
-    return {id: _decision(id, title, body, others) for id, title, body in _ENTRY.findall(_page("decisions.md"))}
+    others = page("alternatives.md")
+    return {id: _decision(id, title, body, others) for id, title, body in _ENTRY.findall(page("decisions.md"))}
 
 
 def _decision(id: str, title: str, body: str, others: str) -> Decision:
@@ -69,7 +69,3 @@ def _others(id: str, unit: str, rows: str) -> Iterator[Other]:
     for decision, says, name, count in _ROW.findall(rows):
         if decision == id:
             yield Other(unit, says.replace("\\|", "|"), name, int(count))
-
-
-def _page(name: str) -> str:
-    return resources.files("refemu.golden.pages").joinpath(f"texts/{name}").read_text("utf-8")

@@ -47,7 +47,7 @@ class KllmConfig:
     }
 
     act_bits: int = 4  #: index of activations, keys and values
-    weight_bits: int = 4
+    weight_bits: int = 4  #: index of a weight
     score_bits: int | None = None  #: of the unsigned integer scores; None: as `act_bits` (D-kllm-15)
     outlier_percent: str = "1"  #: of a token's values, half of it on each side, a decimal number (D-kllm-24)
     thresholds: Literal["dynamic", "static"] = "dynamic"  #: "static": outliers by calibrated limits, KLLM-S (D-kllm-30)

@@ -85,8 +85,8 @@ class LeanKvConfig:
     window: int = 64  #: W, the newest tokens, which stay at the high precision
     t_low: float = 0.0  #: T_l, below which tokens are pruned (D-leankv-51)
     t_high: float = 0.01  #: T_h, below which they are low
-    alpha_prune: float = 0.02  #: of rule "per_token" and policy "diffkv"
-    alpha_quant: float = 1.0
+    alpha_prune: float = 0.02  #: of rule "per_token" and policy "diffkv": below alpha_prune / tokens a token is pruned
+    alpha_quant: float = 1.0  #: of the same: below alpha_quant / tokens a token gets the low precision
     keep_percent: int = 100  #: budget of every head under policy "static"
     rule: Rule | None = None  #: of the prompt: "cumulative", "per_token", "static"; None: by the policy (D-leankv-20)
     sort: Literal["stable", "bitonic"] | None = None  #: order of a prompt's tokens: "stable" or "bitonic" (D-leankv-23)
@@ -100,18 +100,19 @@ class LeanKvConfig:
     order: Literal["kernel", "sequential"] = "kernel"  #: of the sums over pages; or "sequential" (D-leankv-41)
     fma: bool = True  #: (D-leankv-42)
     softmax_div: Literal["div", "recip_mul"] | None = None  #: "div" or "recip_mul" (D-leankv-45)
-    softmax_eps: float | None = None
+    softmax_eps: float | None = None  #: added to the sum that the softmax divides by
     partition_tokens: int | None = None  #: 0: none (D-leankv-46)
     lazy_pages: bool | None = None  #: a page when a token needs it (D-leankv-34)
     reserve_low: int | None = None  #: pages more for a prompt (D-leankv-35)
     table_extra: int | None = None  #: cells of an entry beyond max_len / table_tokens (D-leankv-36)
-    table_tokens: int | None = None
+    table_tokens: int | None = None  #: tokens that a cell of the page table stands for; None: of a high page
     scrub: bool = False  #: -1 into cells that are no longer used (D-leankv-40)
     page_bytes: int | None = None  #: None: by the search (D-leankv-13)
-    k_vec: int | None = None  #: of the layouts; None: 4, 4, 2, 8, halved until the head size has them (D-leankv-12)
-    k_group: int | None = None
-    v_vec: int | None = None
-    v_group: int | None = None
+    #: packs of a key side by side; None, of the four: 4, 4, 2, 8, halved until the head size has them (D-leankv-12)
+    k_vec: int | None = None
+    k_group: int | None = None  #: threads that share a key, each with packs of its own (D-leankv-12)
+    v_vec: int | None = None  #: tokens of a value pack side by side (D-leankv-12)
+    v_group: int | None = None  #: threads that share a value (D-leankv-12)
     align: tuple[int, ...] = kv_layout.ALIGN  #: bytes (D-leankv-14)
     num_pages: int | None = None  #: of the pool of one worker; None: enough
     max_len: int | None = None  #: most tokens of a request; None: the model's context

@@ -38,14 +38,14 @@ class OliveConfig:
     other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
-    weight_bits: Literal[4, 8] = 4
+    weight_bits: Literal[4, 8] = 4  #: of a weight's code
     act_bits: Literal[4, 8] | None = 4  #: as `weight_bits` (D-olive-41), or None
     types: tuple[Literal["int", "flint"], ...] = ("int", "flint")  #: normal types to choose from at 4 bits (D-olive-29)
     outliers: bool = True  #: False: the baselines int4, int8 and ANT, which saturate
     preset: Literal["paper", "repo"] = "paper"  #: or "repo": the published code's constants and search base
     low: int = 75  #: first candidate of the scale search, percent of the base (D-olive-27)
     high: int = 250  #: end of the candidates, not tried
-    step: int = 2
+    step: int = 2  #: between candidates of the scale search, percent of the base
     eight_bit: tuple[str, ...] = ()  #: linear layers at 8 bits: "blk.3.down", or "down" for every block
     n_eight_bit: int = 0  #: as many more of those at 4 bits: the last two (1 adds both), then the largest errors
     #: inputs as they arrive behind quantized layers; "float": of scheme `fp16`
@@ -113,6 +113,7 @@ class OliveStudyConfig:
     other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
+    #: clip outliers, set their neighbours to 0, or set as many normal values to 0 [olive Fig. 3]
     experiment: Experiment = "clip"
     weights: bool = True  #: on the weights of the linear layers
     inputs: bool = True  #: on their inputs

@@ -1,0 +1,168 @@
+"""Answers of `refemu explain` about schemes, formats, parameters, ports and terms."""
+
+import dataclasses
+import shlex
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from refemu.cli.output import print_json, print_table
+
+
+def show(topic: Any, as_json: bool) -> int:
+    """Print what a topic names, but decisions and units; returns 0. topic: a `topics.Topic`."""
+    document = _DOCUMENTS[topic.kind](topic)
+    if as_json:
+        print_json({"kind": topic.kind, **document})
+    else:
+        _PRINTERS[topic.kind](document)
+    return 0
+
+
+def parameters(kind: str, name: str) -> list[dict[str, Any]]:
+    """Parameters of a unit, a scheme or a format, as JSON has them."""
+    from refemu.golden.pages import parameters as pages
+
+    tables = {"unit": pages.of_unit, "scheme": pages.of_scheme, "format": pages.of_format}
+    return [_parameter(each) for each in tables[kind](name).values()]
+
+
+def parameters_of_decision(id: str) -> list[str]:
+    """Parameters whose meaning names a decision, one of each class: "harmonia-kv8.prefill_window"."""
+    from refemu import formats, units
+    from refemu.golden.pages import parameters as pages
+    from refemu.models.schemes import SCHEMES
+
+    ready = {**formats.constants(), **formats.blocks()}
+    of_class: dict[type, Any] = {type(SCHEMES[name]): pages.of_scheme(name) for name in reversed(list(SCHEMES))}
+    of_class |= {type(ready[name]): pages.of_format(name) for name in reversed(list(ready))}
+    tables = [*of_class.values(), *(pages.of_unit(name) for name in units.names())]
+    named = [each for table in tables for each in table.values() if id in each.decisions]
+    return sorted(f"{each.of}.{each.name}" for each in named)
+
+
+def ports(unit: Any, config: str) -> list[dict[str, Any]]:
+    """Ports and registers of a unit in one configuration, as JSON has them."""
+    sides = unit.ports(unit.config(config))
+    named = (("input", sides.inputs), ("output", sides.outputs), ("register", sides.state))
+    return [_port(direction, port) for direction, side in named for port in side]
+
+
+def print_ports(rows: list[dict[str, Any]]) -> None:
+    """A table of ports."""
+    columns = ["port", "direction", "bits", "lanes", "kind", "values", "meaning"]
+    cells = [[row["name"], *(row[name] for name in columns[1:])] for row in rows]
+    print_table("ports", columns, cells, ["bits", "lanes"])
+
+
+def print_parameters(rows: list[dict[str, Any]], default: str) -> None:
+    """A table of parameters; nothing where there is none. default: heading of their values."""
+    if rows:
+        cells = [[row["name"], row["default"] or "needed", row["values"], row["meaning"]] for row in rows]
+        print_table("parameters", ["parameter", default, "values", "meaning"], cells)
+
+
+def _scheme(topic: Any) -> dict[str, Any]:
+    from refemu.models.schemes import SCHEMES
+
+    scheme: Any = SCHEMES[topic.of]
+    heads = {"name": topic.of, "paper": scheme.paper, "halves": list(scheme.halves)}
+    return {**heads, "parameters": parameters("scheme", topic.of)}
+
+
+def _format(topic: Any) -> dict[str, Any]:
+    from refemu import formats
+
+    fmt = formats.find(topic.of)
+    fields = [] if topic.of in formats.constants() else [part._asdict() for part in formats.structure(fmt)]
+    heads = {"name": topic.of, "definition": repr(fmt), "bits": getattr(fmt, "width", None), "fields": fields}
+    meaning = (type(fmt).__doc__ or "").strip().splitlines()[0]
+    return {**heads, "meaning": meaning, "parameters": parameters("format", topic.of)}
+
+
+def _member(topic: Any) -> dict[str, Any]:
+    from refemu import units
+    from refemu.golden.pages import decisions, topics
+    from refemu.golden.pages import parameters as pages
+
+    document: dict[str, Any] = {"name": f"{topic.of}.{topic.member}"}
+    if topic.kind == "parameter":
+        document["parameter"] = _parameter(topics.parameter(topic))
+        ids = document["parameter"]["decisions"]
+        document["decisions"] = [{"id": id, "title": decisions.find(id).title} for id in ids]
+    if topic.of in units.names() and topic.member in pages.ports(topic.of):
+        of = pages.ports(topic.of)[topic.member]
+        document["port"] = {"config": of.config, **_port(of.direction, of.port)}
+    return document
+
+
+def _term(topic: Any) -> dict[str, Any]:
+    from refemu.golden.pages import glossary
+
+    return dataclasses.asdict(glossary.every()[topic.of])
+
+
+def _parameter(each: Any) -> dict[str, Any]:
+    return {**dataclasses.asdict(each), "values": each.values}
+
+
+def _port(direction: str, port: Any) -> dict[str, Any]:
+    low, high = port.limits
+    heads = {"name": port.name, "direction": direction, "bits": port.bits, "lanes": port.lanes, "signed": port.signed}
+    return {**heads, "kind": port.kind, "values": f"{low} to {high}", "meaning": port.meaning}
+
+
+def _print_scheme(document: Mapping[str, Any]) -> None:
+    halves = " and ".join(document["halves"])
+    print(f"{document['name']}  scheme of [{document['paper']}]\n\nhalves that a mix may take: {halves}\n")
+    print_parameters(document["parameters"], "value")
+    name = document["name"]
+    print(
+        f"one of them: refemu explain {name}.{document['parameters'][0]['name']}; refemu ppl --scheme {name}:NAME=VALUE"
+    )
+
+
+def _print_format(document: Mapping[str, Any]) -> None:
+    print(f"{document['name']}  {document['definition']}\n\n{document['meaning']}\n")
+    if document["fields"]:
+        rows = [list(part.values()) for part in document["fields"]]
+        print_table("stored fields", ["field", "bits", "per", "meaning"], rows, ["bits"])
+    print_parameters(document["parameters"], "value")
+    if not document["fields"]:
+        print(f"its codes: refemu show {document['name']}")
+
+
+def _print_member(document: Mapping[str, Any]) -> None:
+    if "parameter" in document:
+        _print_parameter(document["name"], document["parameter"])
+        for decision in document["decisions"]:
+            print(f"why: refemu explain {decision['id']}  {decision['title']}")
+    if "port" in document:
+        port = document["port"]
+        lanes = f", {port['lanes']} lanes" if port["lanes"] > 1 else ""
+        print(f"{document['name']}  {port['direction']}: {port['meaning'] or port['kind']}\n")
+        print(f"{port['kind']}, {port['bits']} bits{lanes}, values {port['values']}, in configuration {port['config']}")
+
+
+def _print_parameter(name: str, row: Mapping[str, Any]) -> None:
+    print(f"{name}  parameter: {row['meaning']}\n")
+    print(f"values   {row['values']}\ndefault  {row['default'] or 'none: a value is needed'}")
+    for config, value in row["ready"].items():
+        print(f"in {row['of']}:{config}  {value}")
+
+
+def _print_term(document: Mapping[str, Any]) -> None:
+    also = f" ({', '.join(document['also'])})" if document["also"] else ""
+    print(f"{document['name']}{also}\n\n{textwrap.fill(document['text'], 100)}")
+    if document["see"]:
+        print(f"\nsee: {', '.join(f'refemu explain {shlex.quote(word)}' for word in document['see'])}")
+
+
+_DOCUMENTS = {"scheme": _scheme, "format": _format, "parameter": _member, "port": _member, "term": _term}
+_PRINTERS = {
+    "scheme": _print_scheme,
+    "format": _print_format,
+    "parameter": _print_member,
+    "port": _print_member,
+    "term": _print_term,
+}

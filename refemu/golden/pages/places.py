@@ -1,0 +1,82 @@
+"""Places that take a decision: every function, field or module of the source that names its id."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import refemu
+
+LEFT_OUT = ("refemu/golden/pages/", "refemu/cli/")  #: talk about decisions and take none
+#: places that matter where no other one names an id: other answers, and stimuli that show it
+LATER = ("/alternatives/", "/cases/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place that names a decision."""
+
+    file: str  #: "refemu/units/olive/ovp_decoder.py"
+    line: int
+    name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = at the head of the module
+
+
+@cache
+def of_decision(id: str) -> tuple[Place, ...]:
+    """Find the places that take a decision.
+
+    Parameters
+    ----------
+    id : str
+        Decision.
+
+    Returns
+    -------
+    tuple of Place
+        By file and line. Where a file has functions or fields that name the id, its other mentions are left out.
+    """
+    word = re.compile(rf"{re.escape(id)}(?!\d)")
+    places = [place for file, text in _sources() if word.search(text) for place in _of_file(file, text, word)]
+    first = [place for place in places if not any(folder in place.file for folder in LATER)]
+    return tuple(first or places)
+
+
+def _of_file(file: str, text: str, word: re.Pattern[str]) -> list[Place]:
+    lines = [number for number, line in enumerate(text.splitlines(), start=1) if word.search(line)]
+    spans = list(_spans(ast.parse(text), ""))
+    places: dict[str, Place] = {}
+    for line in lines:
+        name = min((span for span in spans if span[0] <= line <= span[1]), key=_length, default=(0, 0, ""))[2]
+        places.setdefault(name, Place(file, line, name))
+    named = [place for name, place in places.items() if name]
+    return named or list(places.values())
+
+
+def _length(span: tuple[int, int, str]) -> int:
+    return span[1] - span[0]
+
+
+def _spans(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
+    """First and last line of every function, class and annotated field, a field's comment above it included."""
+    end = getattr(node, "lineno", 0)
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.FunctionDef | ast.ClassDef):
+            name = f"{prefix}{each.name}"
+            yield each.lineno, each.end_lineno or each.lineno, name
+            yield from _spans(each, f"{name}.")
+        elif isinstance(each, ast.AnnAssign | ast.Assign) and isinstance(node, ast.ClassDef | ast.Module):
+            target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
+            if isinstance(target, ast.Name):
+                first = end + 1 if isinstance(node, ast.ClassDef) else each.lineno
+                yield first, each.end_lineno or each.lineno, f"{prefix}{target.id}"
+        end = getattr(each, "end_lineno", None) or end
+
+
+@cache
+def _sources() -> tuple[tuple[str, str], ...]:
+    root = Path(refemu.__file__).parent
+    paths = sorted(root.rglob("*.py"))
+    named = [(f"refemu/{path.relative_to(root).as_posix()}", path) for path in paths]
+    return tuple((name, path.read_text("utf-8")) for name, path in named if not name.startswith(LEFT_OUT))

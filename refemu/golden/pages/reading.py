@@ -1,0 +1,10 @@
+"""Texts of docs/ that the package carries, by name."""
+
+from functools import cache
+from importlib import resources
+
+
+@cache
+def page(name: str) -> str:
+    """Read a page: "decisions.md", "alternatives.md", "glossary.md"."""
+    return resources.files("refemu.golden.pages").joinpath(f"texts/{name}").read_text("utf-8")

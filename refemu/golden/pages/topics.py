@@ -1,0 +1,106 @@
+"""Words that name something: decisions, units, schemes, formats, their parameters and ports, terms."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from refemu import formats, units
+from refemu.arith.checks import Refused
+from refemu.golden.pages import decisions, glossary, parameters
+from refemu.models.schemes import SCHEMES
+
+Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "term"]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Kind and name of what a word names."""
+
+    kind: Kind
+    of: str  #: "D-olive-19", "orizuru", "harmonia-kv4", "OVP_INT4", "victim"
+    member: str = ""  #: of a parameter or port
+
+
+def find(word: str) -> Topic:
+    """Find what a word names; letters of either case, `-` for `_` in names of formats.
+
+    Parameters
+    ----------
+    word : str
+        "D-olive-19", "orizuru", "orizuru.x", "harmonia-kv4", "harmonia-kv4.low", "OVP_INT4", "victim".
+
+    Returns
+    -------
+    Topic
+        Kind and name.
+
+    Raises
+    ------
+    Refused
+        An unknown word; the refusal shows the nearest known one.
+    """
+    known = _named(word)
+    if known is not None:
+        return known
+    of, dot, member = word.partition(".")
+    owner = _named(of) if dot else None
+    if owner is not None:
+        members = _members(owner)
+        if member in members:
+            return Topic(members[member], owner.of, member)
+        raise _unknown(word, member, {each: f"{owner.of}.{each}" for each in members} or {member: owner.of})
+    raise _unknown(word, word, {each: each for each in words()})
+
+
+def words() -> list[str]:
+    """Everything that has a name, without parameters and ports."""
+    terms = [word for term in glossary.every().values() for word in (term.name, *term.also)]
+    return [*units.names(), *SCHEMES, *formats.constants(), *formats.blocks(), *terms, *decisions.every()]
+
+
+def _named(word: str) -> Topic | None:
+    if word in decisions.every():
+        return Topic("decision", word)
+    if word in units.names():
+        return Topic("unit", word)
+    if word in SCHEMES:
+        return Topic("scheme", word)
+    name = word.upper().replace("-", "_")
+    if name in formats.constants() or name in formats.blocks():
+        return Topic("format", name)
+    term = glossary.by_word().get(word.lower())
+    return Topic("term", term.name) if term else None
+
+
+def _members(owner: Topic) -> dict[str, Kind]:
+    """Parameters and ports of a unit, a scheme or a format; a parameter goes before a port of its name."""
+    if owner.kind == "unit":
+        ports: dict[str, Kind] = dict.fromkeys(parameters.ports(owner.of), "port")
+        return {**ports, **dict.fromkeys(parameters.of_unit(owner.of), "parameter")}
+    if owner.kind in ("scheme", "format"):
+        table = parameters.of_scheme if owner.kind == "scheme" else parameters.of_format
+        return dict.fromkeys(table(owner.of), "parameter")
+    return {}
+
+
+def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
+    """A refusal with the word that belongs to the key nearest to `wrong`."""
+    by_lower = {each.lower(): meant for each, meant in known.items()}
+    begun = [each for each in by_lower if len(wrong) > 2 and each.startswith(wrong.lower())]
+    near = begun or difflib.get_close_matches(wrong.lower(), by_lower, n=1)
+    hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
+    if decisions.ID.fullmatch(word):
+        return Refused(f"unknown decision {word!r}; {hint}`refemu explain UNIT` lists those of a unit")
+    return Refused(
+        f"explain: a decision, unit, scheme, format, parameter, port or term is needed, got {word[:60]!r}; {hint}"
+        "`refemu list` and docs/glossary.md have them"
+    )
+
+
+def parameter(topic: Topic) -> parameters.Parameter:
+    """The parameter that a topic names."""
+    if topic.of in units.names():
+        return parameters.of_unit(topic.of)[topic.member]
+    table = parameters.of_scheme if topic.of in SCHEMES else parameters.of_format
+    return table(topic.of)[topic.member]

@@ -1,0 +1,32 @@
+"""Comments of fields are found behind them and before them."""
+
+from dataclasses import dataclass
+
+from refemu.golden.pages import comments
+
+
+@dataclass
+class _Base:
+    inherited: int  #: of the base
+
+
+@dataclass
+class _Example(_Base):
+    behind: int = 1  #: behind
+    none: int = 2
+    plain: int = 3  # no mark
+    #: before,
+    #: two lines,
+    both: tuple[int, ...] = (
+        1,
+        2,
+    )  #: and behind
+    text: str = "#: in a string"
+
+
+def test_comments_of_a_class() -> None:
+    assert comments.of_class(_Example) == {
+        "inherited": "of the base",
+        "behind": "behind",
+        "both": "before, two lines, and behind",
+    }

@@ -1,0 +1,39 @@
+"""The glossary is whole: every reference leads somewhere, and no word has two meanings."""
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from refemu.golden.pages import glossary, topics
+
+ROOT = Path(__file__).parents[3]
+#: words of which a stranger said that no page explains them
+ASKED = (
+    *("victim", "abfloat", "flint", "tap", "twin", "oracle", "case", "row", "decision", "preset", "quirk", "group"),
+    *("prefill", "window", "perplexity", "pair", "page", "token significance", "care mask", "REFEMU_CACHE"),
+)
+
+
+def test_every_heading_is_a_term() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    assert len(glossary.every()) == text.count("\n### ") > 70
+    for term in glossary.every().values():
+        assert len(term.text) > 30 and "###" not in term.text and "See:" not in term.text, term.name
+        assert term.text.endswith("."), term.name
+
+
+@pytest.mark.parametrize("term", glossary.every().values(), ids=lambda term: term.name)
+def test_references_lead_somewhere(term: glossary.Term) -> None:
+    for word in term.see:
+        assert topics.find(word).of != term.name
+
+
+def test_no_word_has_two_meanings() -> None:
+    counts = collections.Counter(word.lower() for word in topics.words())
+    assert [word for word, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("word", ASKED)
+def test_words_that_strangers_ask_for(word: str) -> None:
+    assert topics.find(word).kind == "term"

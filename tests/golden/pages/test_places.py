@@ -1,0 +1,32 @@
+"""Decisions are found where the source takes them."""
+
+from pathlib import Path
+
+import pytest
+
+from refemu.golden.pages import decisions, places
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("id", decisions.every())
+def test_every_decision_has_a_place_that_names_it(id: str) -> None:
+    taken = places.of_decision(id)
+    assert taken
+    for place in taken:
+        lines = (ROOT / place.file).read_text().splitlines()
+        assert id in lines[place.line - 1], place
+
+
+def test_places_are_the_functions_and_fields_that_decide() -> None:
+    names = {(Path(place.file).stem, place.name) for place in places.of_decision("D-olive-18")}
+    assert ("ovp_decoder", "OvpDecoder.is_illegal") in names
+    names = {(place.file, place.name) for place in places.of_decision("D-harmonia-19")}
+    assert ("refemu/models/schemes/harmonia/config.py", "HarmoniaConfig.prefill_window") in names
+
+
+def test_an_id_is_no_prefix_of_another() -> None:
+    """D-olive-1 is found, D-olive-18 in the same file is not it."""
+    for place in places.of_decision("D-olive-1"):
+        line = (ROOT / place.file).read_text().splitlines()[place.line - 1]
+        assert "D-olive-1" in line.replace("D-olive-18", "")

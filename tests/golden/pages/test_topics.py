@@ -1,0 +1,48 @@
+"""A word leads to one thing; an unknown one to the nearest."""
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.golden.pages import topics
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "of", "member"),
+    [
+        ("D-olive-19", "decision", "D-olive-19", ""),
+        ("orizuru", "unit", "orizuru", ""),
+        ("orizuru.x", "port", "orizuru", "x"),
+        ("orizuru.k", "parameter", "orizuru", "k"),
+        ("harmonia-kv4", "scheme", "harmonia-kv4", ""),
+        ("harmonia-kv4.prefill_window", "parameter", "harmonia-kv4", "prefill_window"),
+        ("ovp-int4", "format", "OVP_INT4", ""),
+        ("OVP_INT4.left", "parameter", "OVP_INT4", "left"),
+        ("Victim", "term", "victim", ""),
+        ("ovp", "term", "outlier-victim pair", ""),
+    ],
+)
+def test_words(word: str, kind: str, of: str, member: str) -> None:
+    assert topics.find(word) == topics.Topic(kind, of, member)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("word", "nearest"),
+    [
+        ("D-kllm-270", "D-kllm-27"),
+        ("orizzuru", "orizuru"),
+        ("harmonia-kv5", "harmonia-kv"),
+        ("harmonia-kv4.prefil", "harmonia-kv4.prefill_window"),
+        ("ovp_decoder.pear", "ovp_decoder.pair"),
+        ("OVP_INT5", "OVP_INT"),
+        ("victims", "victim"),
+        ("victim.x", "victim"),
+    ],
+)
+def test_an_unknown_word_suggests_the_nearest(word: str, nearest: str) -> None:
+    with pytest.raises(Refused, match=f"did you mean '{nearest}"):
+        topics.find(word)
+
+
+def test_a_word_like_none_is_refused_without_a_suggestion() -> None:
+    with pytest.raises(Refused, match=r"needed, got 'zzzzzz'; `refemu list`"):
+        topics.find("zzzzzz")
