@@ -21,7 +21,19 @@ BROKEN = """[project]
 name = "refemu-torn"
 version = "0.1.0"
 [project.entry-points."refemu.units"]
-torn = "no_such_module:UNIT"
+lost = "no_such_module:UNIT"
+torn = "torn:UNIT"
+shut = "shut:UNIT"
+[tool.setuptools]
+py-modules = ["torn", "shut"]
+"""
+TORN = "raise RuntimeError('no licence')\n"
+SHUT = """from dataclasses import replace
+
+from refemu.units import Config
+from refemu_mx.mx_encoder import UNIT as RIGHT
+
+UNIT = replace(RIGHT, name="shut", configs={"e9": Config(element="e9m9", rule="floor")})
 """
 DEVICE = f"""
 import numpy as np
@@ -107,13 +119,19 @@ def use(binaries: Path, folder: Path) -> None:
 def broken(binaries: Path, folder: Path) -> None:
     """A plug-in that does not load is named; without refemu-mx its sets say what to install."""
     (folder / "torn").mkdir()
-    (folder / "torn" / "pyproject.toml").write_text(BROKEN)
+    for name, text in {"pyproject.toml": BROKEN, "torn.py": TORN, "shut.py": SHUT}.items():
+        (folder / "torn" / name).write_text(text)
     pip(binaries, folder, str(folder / "torn"))
-    told = run([binaries / "refemu", "list", "units"], folder)
-    require("refemu-torn" in told and "no_such_module" in told and "mx_encoder" in told, "list names what is torn")
-    run([binaries / "refemu", "check", "vec"], folder)
+    refemu = binaries / "refemu"
+    told = run([refemu, "list", "units"], folder)
+    for name, why in {"lost": "No module named 'no_such_module'", "torn": "no licence", "shut": "got 'e9m9'"}.items():
+        line = next((line for line in told.splitlines() if f"refemu-torn 0.1.0: unit {name} " in line), "nothing")
+        require(why in line, f"list names {name} and says why, got {line}")
+    require("mx_encoder" in told and "orizuru" in told, "list names what works beside what is torn")
+    run([refemu, "step", "torn"], folder, code=2)
+    run([refemu, "check", "vec"], folder)
     run([binaries / "python", "-m", "pip", "uninstall", "-q", "-y", "refemu-mx"], folder)
-    told = run([binaries / "refemu", "check", "vec"], folder, code=2)
+    told = run([refemu, "check", "vec"], folder, code=2)
     require("pip install refemu-mx" in told, "a set of a plug-in that is not installed says what to install")
 
 
