@@ -22,6 +22,7 @@ CONTAINS = {
     "bench": {"models", "bench"},
     "rtl": {"rtl"},
     "browser": {"models", "test", "browser"},
+    "docs": {"models", "test", "docs"},
 }
 
 
