@@ -18,6 +18,7 @@ CONTAINS = {
     "models": {"models"},
     "test": {"models", "test"},
     "conformance": {"models", "test", "conformance"},
+    "conformance-hf": {"models", "test", "hf", "conformance-hf"},
     "dev": {"models", "test", "dev"},
     "bench": {"models", "bench"},
     "rtl": {"rtl"},
@@ -33,7 +34,7 @@ def main() -> None:
     done = stamp.read_text().split() if stamp.exists() else []
     if done[:1] == [key()] and CONTAINS[extra] <= set(done[1:]):
         return
-    if extra in ("test", "conformance", "dev"):
+    if extra in ("test", "conformance", "conformance-hf", "dev"):
         require_compiler()
     if not (venv / "bin" / "python").exists():
         make_environment(venv)

@@ -4,8 +4,8 @@
     python -m tools.grades --sets     # the same, and leaves the table of mutants as it is: they take a minute a unit
     python -m tools.grades --check    # grades all sets again in the classes of FULL; exit code 1 where cells differ
 
-Every row ends with a digest of what it follows from: the set, the sources of its unit, the fault library. A test
-compares the digests, so that no row is stale in any class.
+Every row ends with a digest of what it follows from: the set, the code of its unit, the fault library (tools/code.py).
+A test compares the digests, so that no row is stale in any class.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from refemu import golden, units
 from refemu.golden.grade.grade import Counts
-from tools import grades_mutants
+from tools import code, grades_mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "vectors"
@@ -25,12 +25,14 @@ PAGE = VECTORS / "GRADES.md"
 POOL = 2_000  #: random rows beside a set; `refemu grade` itself takes 10,000
 FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades again for every set
 GRADED = (*FULL, "use", "width", "rounding", "decisions")  #: graded for every set
+#: modules of the fault library that grade no set in those classes
+ASIDE = (*grades_mutants.ALONE, "anew", "minimal", "missing")
 HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and verdicts: docs/vectors.md, "Grading a stimulus". A cell: faults
 convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
-covers the set, the sources of its unit and the fault library.
+covers the set, the code of its unit and the fault library.
 
 """
 
@@ -44,7 +46,7 @@ def digest(name: str) -> str:
     """Digest of what the grade of a set follows from: 12 hex digits."""
     manifest = golden.load(VECTORS / name).manifest
     parts = [str(manifest["self_sha256"])]
-    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources(manifest["unit"])]
+    parts += [code.digest(path) for path in sources(manifest["unit"]) if path.stem not in ASIDE]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
 

@@ -1,6 +1,6 @@
 """The second table of vectors/GRADES.md: mutants of every readable unit, held against one set of it.
 
-`tools/grades.py` writes it. A row follows from the set, the sources of the unit and the modules that make and run
+`tools/grades.py` writes it. A row follows from the set, the code of the unit and the modules that make and run
 mutants; its digest says so.
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from refemu import golden, units
 from refemu.golden.grade.grade import Counts
+from tools import code
 
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "vectors"
@@ -24,6 +25,7 @@ configuration. The share is that of the convicted among those known to be wrong;
 """
 COLUMNS = ("unit", "rows", "mutants", "convicted", "share", "digest")
 MODULES = ("executed", "model", "mutations", "parts", "pool")  #: of refemu.golden.grade that make and run mutants
+ALONE = ("executed", "model", "mutations")  #: of them, those that no other class asks
 
 Sources = Callable[[str], list[Path]]
 
@@ -39,7 +41,7 @@ def digest(unit: str, name: str, sources: Sources) -> str:
     library = ROOT / "refemu" / "golden" / "grade"
     files = [path for path in sources(unit) if path.parent != library or path.stem in MODULES]
     parts = [str(golden.load(VECTORS / name).manifest["self_sha256"])]
-    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    parts += [code.digest(path) for path in files]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
 

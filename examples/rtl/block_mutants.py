@@ -163,6 +163,13 @@ OLIVE = (
     (
         "olive_edp-int4_flint4",
         "olive_edp.v",
+        "adder tree of 36 bits",
+        "total[37:31] != {7{total[31]}}",
+        "total[35:31] != {5{total[31]}}",
+    ),
+    (
+        "olive_edp-int4_flint4",
+        "olive_edp.v",
         "the sum is reduced after each product",
         "      total = total + (",
         "      total = {{6{total[31]}}, total[31:0]} + (",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import exact, fp16, integers
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp32 import fma32, softmax32
 from refemu.arith.integers import Overflow
@@ -291,7 +292,9 @@ def _rounded(x: np.ndarray, to: Precision) -> np.ndarray:
     return fp16.round16_of_f64(x) if to == "fp16" else x.astype(np.float32)
 
 
-def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int) -> np.ndarray:
+def attention(
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int, rule: ScoreRule = PLAIN
+) -> np.ndarray:
     """Compute causal grouped-query attention: `matmul`, `softmax32`, `matmul`, all sequential, then one round16.
 
     Query head h reads key head h * KV // H, keys 0 to start + t. logit = f32(dot(q, k) * scale); probabilities stay
@@ -307,6 +310,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, st
         Factor of the logits.
     start : int
         Position of the first query.
+    rule : ScoreRule
+        Sliding window, soft cap and ALiBi; by default none of them.
 
     Returns
     -------
@@ -323,15 +328,21 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, st
     query, key, value = require_attention(q, k, v, start)
     result = np.empty_like(query)
     for t in range(query.shape[0]):
-        seen = start + t + 1
+        end = start + t + 1
+        seen = slice(rule.first(end), end)
         for h in range(query.shape[1]):
             shared = h * key.shape[1] // query.shape[1]
-            result[t, h] = _attend(query[t, h], key[:seen, shared], value[:seen, shared], np.float32(scale))
+            logits = _logits(query[t, h], key[seen, shared], np.float32(scale))
+            result[t, h] = _mix(rule.apply(logits, rule.slope(h)), value[seen, shared])
     return fp16.canonical(fp16.round16(result))
 
 
-def _attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32) -> np.ndarray:
-    """One query (D,) over the keys and values (S, D) that it sees."""
+def _logits(q: np.ndarray, k: np.ndarray, scale: np.float32) -> np.ndarray:
+    """Logits of one query (D,) and the keys (S, D) that it sees, (1, S)."""
     with np.errstate(all="ignore"):
-        logits = matmul(q[None], k.T, order=Sequential(), acc="fp32") * scale
+        return matmul(q[None], k.T, order=Sequential(), acc="fp32") * scale
+
+
+def _mix(logits: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Softmax of the logits (1, S), and the weighted sum of the values (S, D)."""
     return matmul(softmax32(logits, Sequential()), v, order=Sequential(), acc="fp32")[0]

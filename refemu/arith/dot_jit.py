@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import dot as readable
 from refemu.arith import exact, float_jit, fp16, integers
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import Refused, RefusedType, require_integers
 from refemu.arith.fp16_jit import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
@@ -328,18 +329,28 @@ def group_sums(
 
 
 def attention(
-    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: np.float32, start: int, threads: int | None = None
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    scale: np.float32,
+    start: int,
+    rule: ScoreRule = PLAIN,
+    threads: int | None = None,
 ) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
     query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
     ready()
     out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)
+    fields = rule.fields(query.shape[1])
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.attention_heads(query, key, value, np.float32(scale), start, out, paid, counting, first, last)
+            float_jit.attention_heads(
+                query, key, value, np.float32(scale), start, out, paid, counting, *fields, first, last
+            )
 
     share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
     if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
-        return readable.attention(query, key, value, scale=scale, start=start)
+        return readable.attention(query, key, value, scale=scale, start=start, rule=rule)
     return out

@@ -107,16 +107,20 @@ def exp32(x: ArrayLike) -> np.ndarray:
     nan = np.isnan(value)
     d = np.where(nan, 0.0, value).astype(np.float64)
     d = np.where(d < -110.0, -110.0, np.where(d > 90.0, 90.0, d))
+    with np.errstate(over="ignore", under="ignore"):
+        result = exp64(d).astype(np.float32)
+    return canonical(np.where(nan, np.float32(np.nan), result))
+
+
+def exp64(d: np.ndarray) -> np.ndarray:
+    """e**d of float64 values in [-110, 90], in float64 with an error below 1.26 ulp."""
     t = d * INV + SHIFT
     kf = t - SHIFT
     r = (d - kf * HI) - kf * LO
     k = np.asarray(t).view(np.int64) - np.float64(SHIFT).view(np.int64)
     p = r + (r * r) * (0.5 + r * (C3 + r * (C4 + r * C5)))
     s = exp_table()[k & 63]
-    y = s + s * p
-    with np.errstate(over="ignore", under="ignore"):
-        result = np.ldexp(y, k >> 6).astype(np.float32)
-    return canonical(np.where(nan, np.float32(np.nan), result))
+    return np.ldexp(s + s * p, k >> 6)
 
 
 def sigmoid32(x: ArrayLike) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Compiled twins of `fp32`: same names, same arguments, same bits. Kernels: `float_jit`."""
+"""Compiled twins of `fp32`, and of tanh and soft caps: same names, same arguments, same bits. Kernels: `float_jit`."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,3 +67,15 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
     with np.errstate(all="ignore"):
         float_jit.rotate_pairs(value, plain(c), plain(s), first, second, out)
     return out
+
+
+def tanh32(x: ArrayLike) -> np.ndarray:
+    """`scores.tanh32`."""
+    return elementwise(float_jit.tanh_all, require_f32(x, "tanh32"))
+
+
+def softcap(x: np.ndarray, cap: float) -> np.ndarray:
+    """`scores.softcap`."""
+    limit = np.float32(cap)
+    with np.errstate(all="ignore"):
+        return canonical(limit * tanh32(x / limit))

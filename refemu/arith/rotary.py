@@ -44,6 +44,29 @@ def rotary(
     return _cos_sin(fraction)
 
 
+def rotary_of(
+    positions: ArrayLike, frequencies: tuple[Decimal, ...], gain: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """(gain * cos, gain * sin), float64 (..., n), of the exact angles position * frequency (D-arith-30).
+
+    positions: as for `rotary`. frequencies: n radians a position, at least 0 and below 6; `rope_scaling` makes them.
+    Raises Refused for a position or a frequency out of range.
+    """
+    p = require_range(positions, 0, POSITIONS, "rotary_of", "position").astype(np.int64)
+    for index, frequency in enumerate(frequencies):
+        if not 0 <= frequency < 6:
+            raise Refused(f"rotary_of: a frequency must be in [0, 6), got {frequency} at index {index}")
+    selftest.require_round_to_nearest()
+    cos, sin = _cos_sin(_fractions(p, *_fixed(tuple(frequencies))))
+    return np.float64(gain) * cos, np.float64(gain) * sin
+
+
+def inverse_powers(head_dim: int, base: float) -> tuple[Decimal, ...]:
+    """base**(-2i/head_dim), 60 digits: the frequencies without scaling."""
+    _require_parameters(head_dim, base)
+    return tuple(_CONTEXT.divide(1, power) for power in _powers(head_dim, base))
+
+
 def _require_parameters(head_dim: int, base: float) -> None:
     if isinstance(head_dim, bool) or not isinstance(head_dim, int | np.integer):
         raise RefusedType(f"rotary: head_dim must be an integer, got {head_dim!r}")
@@ -71,9 +94,21 @@ def _turns(head_dim: int, base: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([t >> 40 for t in whole], np.int64), np.array([t & _LOW for t in whole], np.int64)
 
 
+@functools.lru_cache(maxsize=16)
+def _fixed(frequencies: tuple[Decimal, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """`_turns` of radians per position."""
+    scale = _CONTEXT.divide(Decimal(1 << 80), _CONTEXT.multiply(_PI, 2))
+    whole = [int(_CONTEXT.to_integral_value(_CONTEXT.multiply(scale, frequency))) for frequency in frequencies]
+    return np.array([t >> 40 for t in whole], np.int64), np.array([t & _LOW for t in whole], np.int64)
+
+
 def _exact(p: np.ndarray, head_dim: int, base: float) -> np.ndarray:
     """Fraction of a turn at each position, in units of 2**-62."""
-    high, low = _turns(int(head_dim), base)
+    return _fractions(p, *_turns(int(head_dim), base))
+
+
+def _fractions(p: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Positions times turns in two parts of 40 bits, without whole turns, in units of 2**-62."""
     lower = p[..., None] * low  # below 2**62
     upper = (p[..., None] * high + (lower >> 40)) & _LOW
     return (upper << 22) | ((lower & _LOW) >> 18)

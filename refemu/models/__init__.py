@@ -74,8 +74,8 @@ def load(name: str | Path) -> Model:
     Raises
     ------
     Refused
-        The name is unknown, weights are not here, or a file is damaged, foreign, or none of these: a decoder like
-        Llama, GPT-2 or OPT, a BERT-like encoder.
+        The name is unknown, weights are not here, or a file is damaged, foreign, or no model of a family that
+        docs/models.md lists.
     """
     if str(name) == "tiny":
         from refemu.models.builtin import tiny
@@ -85,12 +85,11 @@ def load(name: str | Path) -> Model:
         from refemu.models.builtin import tiny_encoder
 
         return tiny_encoder.model()
-    if str(name) in ("tiny-gpt2", "tiny-opt"):
-        from refemu.models.builtin import tiny_decoders
-
-        return tiny_decoders.model(str(name))
     from refemu.models import stored
+    from refemu.models.builtin import tiny_decoders
 
+    if str(name) in tiny_decoders.CONFIGS:
+        return tiny_decoders.model(str(name))
     return stored.load(name)
 
 

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from refemu.arith import dot, fp16, fp32, integers, tables
+from refemu.arith.attention import scores
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import lookup, require_int
 from refemu.arith.dot import Sequential
 from refemu.arith.operands import Accumulator
@@ -36,7 +38,9 @@ class Backend(Protocol):
     def integer_matmul(self, x: np.ndarray, weights: Any) -> np.ndarray:
         """Exact sums of integers below 2**53, held in float32 (where all are below 2**24) or float64; x: float32."""
 
-    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
+    def attention(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int, rule: ScoreRule = PLAIN
+    ) -> np.ndarray:
         """q (T, H, D) at positions start + t over k and v (S, KV, D); (T, H, D), rounded to fp16 once."""
 
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
@@ -44,6 +48,9 @@ class Backend(Protocol):
 
     def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """LayerNorm of every row, rounded to fp16 once."""
+
+    def softcap(self, x: np.ndarray, cap: float) -> np.ndarray:
+        """cap * tanh(x / cap) of float32, rounded to float32 three times."""
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """Rotation of (T, H, D) by (T, D/2) tables, rounded to fp16 once."""
@@ -79,9 +86,11 @@ class Numpy:
         """See `Backend`."""
         return integers.matmul(integers.from_float(x), weights).astype(np.float64)
 
-    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
+    def attention(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int, rule: ScoreRule = PLAIN
+    ) -> np.ndarray:
         """See `Backend`."""
-        return dot.attention(q, k, v, scale=scale, start=start)
+        return dot.attention(q, k, v, scale=scale, start=start, rule=rule)
 
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
@@ -90,6 +99,10 @@ class Numpy:
     def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
         return fp16.round16(fp32.layernorm(x, gain, offset, eps, order=Sequential()))
+
+    def softcap(self, x: np.ndarray, cap: float) -> np.ndarray:
+        """See `Backend`."""
+        return scores.softcap(x, cap)
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""
@@ -149,9 +162,11 @@ class Jit:
             total = total + part * scale  # integers below 2**53: exact
         return weights.join(total)
 
-    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int) -> np.ndarray:
+    def attention(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int, rule: ScoreRule = PLAIN
+    ) -> np.ndarray:
         """See `Backend`."""
-        return self._dot.attention(q, k, v, scale=scale, start=start)
+        return self._dot.attention(q, k, v, scale=scale, start=start, rule=rule)
 
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
@@ -163,6 +178,10 @@ class Jit:
             mean = self._dot.total32(x, order=Sequential()) / np.float32(x.shape[-1])
             normed = self._fp32.rmsnorm(x - mean[..., None], gain, eps, order=Sequential())
             return self.round16(fp16.canonical(normed + offset))
+
+    def softcap(self, x: np.ndarray, cap: float) -> np.ndarray:
+        """See `Backend`."""
+        return self._fp32.softcap(x, cap)
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""

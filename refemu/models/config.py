@@ -1,11 +1,16 @@
 """Sizes of a decoder, kinds of its layers, and the names and shapes of its weights that follow.
 
-Canonical names: `embed`, `position`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.o`, `.ffn_norm`, `.gate`, `.up`, `.down`;
-`norm`; `head`. A linear layer is (out, in), row-major. What has a bias has it under its own name: `blk.3.q.bias`.
+Canonical names: `embed`, `position`, `embed_norm`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.q_norm`, `.k_norm`, `.o`,
+`.attn_post_norm`, `.ffn_norm`, `.gate`, `.up`, `.down`, `.ffn_post_norm`; `norm`; `head`. A linear layer is (out, in),
+row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from refemu.arith.attention.rope_scaling import RopeScaling
+from refemu.arith.attention.scores import ScoreRule, alibi_slopes
 from refemu.arith.checks import Refused
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.encoder.config import LINEARS, with_bias
@@ -22,6 +27,7 @@ class ModelConfig:
 
     By default Llama-like: RMSNorm, rotary positions, SwiGLU, no biases. GPT-2-like and OPT-like ones have LayerNorm,
     learned positions, biases, and a feed-forward half without a gate.
+    docs/models.md lists the parts of the other families.
     """
 
     blocks: int
@@ -37,11 +43,22 @@ class ModelConfig:
     rms_eps: float = 9.999999747378752e-06  #: under the root of every norm: float32 of 1e-5
     tied_head: bool = True  #: the output matrix is the embedding
     norm: Literal["rms", "layer"] = "rms"  #: "layer": LayerNorm, which has a bias
-    #: "learned": an embedding of each position, added to that of the token
-    positions: Literal["rotary", "learned"] = "rotary"
-    #: silu(gate) * up (SwiGLU); "gelu_tanh", "gelu_erf", "relu": of `up`, without a gate
-    activation: Activation = "silu"
+    #: "learned": an embedding of each position, added to that of the token; "alibi": slopes in the logits (D-arith-28)
+    positions: Literal["rotary", "learned", "alibi"] = "rotary"
+    activation: Activation = "silu"  #: function of the gate, or of `up` where there is no gate
+    gated: bool = True  #: the feed-forward half multiplies `up` by the function of a gate
     bias: bool = False  #: every linear layer but the head has one
+    qkv_bias: bool = False  #: q, k and v have one
+    qk_norm: bool = False  #: RMSNorm of every head of q and of k, before the rotation
+    post_norms: bool = False  #: a norm behind each block half, before the residual sum
+    embed_norm: bool = False  #: a norm of the embeddings
+    scaled_embed: bool = False  #: embeddings times sqrt(width) (D-arith-32)
+    rotary_dim: int | None = None  #: the first channels of a head are rotated; None: all
+    rope_scaling: RopeScaling | None = None  #: of the frequencies of the rotation (D-arith-30)
+    windows: tuple[int, ...] = ()  #: keys that a query of each block sees, 0: all (D-arith-29); (): all in every block
+    attention_cap: float = 0.0  #: soft cap of the attention's logits; 0: none (D-arith-27)
+    logit_cap: float = 0.0  #: soft cap of the head's logits; 0: none
+    scale_dim: float | None = None  #: logits of the attention are divided by its square root; None: `head_dim`
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -52,8 +69,16 @@ class ModelConfig:
         require_options(self, "ModelConfig")
         if self.heads % self.kv_heads:
             raise Refused(f"ModelConfig: heads must be a multiple of kv_heads, got {self.heads}, {self.kv_heads}")
-        if self.head_dim % 2 and self.positions == "rotary":
-            raise Refused(f"ModelConfig: head_dim must be even, got {self.head_dim}")
+        if self.positions == "rotary" and (self.rotated % 2 or not 0 < self.rotated <= self.head_dim):
+            name = "head_dim" if self.rotary_dim is None else "rotary_dim"
+            raise Refused(f"ModelConfig: {name} must be even, got {self.rotated}")
+        if self.windows and (len(self.windows) != self.blocks or min(self.windows) < 0):
+            raise Refused(f"ModelConfig: windows must have {self.blocks} lengths of at least 0, got {self.windows}")
+        for name in ("attention_cap", "logit_cap"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise Refused(f"ModelConfig: {name} must not be below 0, got {getattr(self, name)}")
+        if self.scale_dim is not None and not 0 < self.scale_dim < np.inf:
+            raise Refused(f"ModelConfig: scale_dim must be above 0, got {self.scale_dim}")
         if not self.rope_base > 1 or not self.rms_eps > 0:
             raise Refused(f"ModelConfig: need rope_base > 1 and rms_eps > 0, got {self.rope_base}, {self.rms_eps}")
 
@@ -61,6 +86,8 @@ class ModelConfig:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order; `head` only where it is not tied."""
         table: dict[str, tuple[int, ...]] = {"embed": (self.vocab, self.width)}
+        if self.embed_norm:
+            table |= self._named("embed_norm", (self.width,))
         if self.positions == "learned":
             table["position"] = (self.context, self.width)
         for layer in range(self.blocks):
@@ -70,9 +97,27 @@ class ModelConfig:
         return table if self.tied_head else table | {"head": (self.vocab, self.width)}
 
     @property
-    def gated(self) -> bool:
-        """Whether the feed-forward half multiplies `up` by a function of `gate`."""
-        return self.activation == "silu"
+    def rotated(self) -> int:
+        """Channels of a head that are rotated."""
+        return self.head_dim if self.rotary_dim is None else self.rotary_dim
+
+    @property
+    def attention_scale(self) -> np.float32:
+        """What the logits of the attention are multiplied by: 1 / sqrt(head_dim), float32."""
+        return np.float32(1.0 / np.sqrt(np.float64(self.scale_dim or self.head_dim)))
+
+    def score_rule(self, layer: int) -> ScoreRule:
+        """What is done to the logits of a block behind the scale."""
+        return ScoreRule(
+            window=self.windows[layer] if self.windows else 0,
+            cap=self.attention_cap,
+            slopes=alibi_slopes(self.heads) if self.positions == "alibi" else (),
+        )
+
+    @property
+    def shortest_window(self) -> int:
+        """Keys that a query sees where it sees fewest; 0: all."""
+        return min((window for window in self.windows if window), default=0)
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -85,8 +130,20 @@ class ModelConfig:
         features = {
             "LayerNorm": self.norm == "layer",
             "learned positions": self.positions == "learned",
+            "ALiBi": self.positions == "alibi",
             "biases": self.bias,
             f"{self.activation} without a gate": not self.gated,
+            f"{self.activation} of a gate": self.gated and self.activation != "silu",
+            "biases of q, k and v": self.qkv_bias,
+            "norms of q and k": self.qk_norm,
+            "norms behind block halves": self.post_norms,
+            "a norm of embeddings": self.embed_norm,
+            "scaled embeddings": self.scaled_embed,
+            "partial rotation": self.rotated != self.head_dim,
+            "rotary scaling": self.rope_scaling is not None,
+            "sliding windows": bool(self.shortest_window),
+            "soft caps": bool(self.attention_cap or self.logit_cap),
+            "a scale of its own": self.scale_dim not in (None, self.head_dim),
         }
         return tuple(word for word, there in features.items() if there)
 
@@ -97,22 +154,26 @@ class ModelConfig:
         return f"a decoder with {more}" if more else "a Llama-like decoder"
 
     def _named(self, name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-        biased = self.bias if len(shape) == 2 else self.norm == "layer"
+        part = name.rpartition(".")[2]
+        linear = self.bias or (self.qkv_bias and part in GATED[0])
+        biased = linear if len(shape) == 2 else self.norm == "layer"
         return with_bias(name, shape) if biased else {name: shape}
 
     def _block(self) -> dict[str, tuple[int, ...]]:
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        gate = {"gate": (self.ffn, self.width)} if self.gated else {}
         return {
             "attn_norm": (self.width,),
             "q": (queries, self.width),
             "k": (keys, self.width),
             "v": (keys, self.width),
+            **(dict.fromkeys(("q_norm", "k_norm"), (self.head_dim,)) if self.qk_norm else {}),
             "o": (self.width, queries),
+            **({"attn_post_norm": (self.width,)} if self.post_norms else {}),
             "ffn_norm": (self.width,),
-            **gate,
+            **({"gate": (self.ffn, self.width)} if self.gated else {}),
             "up": (self.ffn, self.width),
             "down": (self.width, self.ffn),
+            **({"ffn_post_norm": (self.width,)} if self.post_norms else {}),
         }
 
     def macs(self, tokens: int) -> int:

@@ -1,7 +1,7 @@
 """A decoder, layer by layer, written once: a scheme's `Prepared` computes each part.
 
 Pre-norm blocks of grouped-query attention and of a feed-forward half [D-arith-15]: Llama-like with rotary positions and
-SwiGLU, or GPT-2-like and OPT-like with learned positions and without a gate. Hidden states are (tokens, width) float32
+SwiGLU, or with the parts of other families (docs/models.md). Hidden states are (tokens, width) float32
 arrays; what values they may hold is the scheme's business. Every part works token by token or on the cache, so that a
 token's bits are the same in a prompt and in a decode step.
 """
@@ -28,23 +28,46 @@ def decoder(parts: Prepared, ids: np.ndarray, caches: Sequence[Any], watch: Watc
     return parts.norm("norm", x)
 
 
+def logits(parts: Any, x: np.ndarray, watch: Watch) -> np.ndarray:
+    """The logits (tokens, vocabulary) of the last norm's output, under the model's soft cap (D-arith-27)."""
+    y, cap = parts.head(x, watch), parts.model.logit_cap
+    capped: np.ndarray = parts.backend.softcap(y, cap) if cap else y
+    return capped
+
+
 def embeddings(parts: Prepared, ids: np.ndarray, start: int) -> np.ndarray:
     """Embeddings of the tokens `ids`, the first at position `start`; learned positions are added (D-arith-16)."""
     x = parts.embed(ids)
-    return parts.add(x, parts.position(start, len(ids))) if parts.model.positions == "learned" else x
+    if parts.model.positions == "learned":
+        x = parts.add(x, parts.position(start, len(ids)))
+    return parts.norm("embed_norm", x) if parts.model.embed_norm else x
 
 
 def attention(parts: Prepared, layer: int, x: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
     """The attention half of a block, without the residual addition."""
     q, k, v = projections(parts, layer, x, len(cache), watch)
     cache.append(k, v)
-    return parts.linear(layer, ("o",), parts.attention(layer, q, cache, watch), watch)[0]
+    return attended(parts, layer, parts.attention(layer, q, cache, watch), watch)
+
+
+def attended(parts: Any, layer: int, context: np.ndarray, watch: Watch) -> np.ndarray:
+    """The attention half of a block behind the attention itself."""
+    y = parts.linear(layer, ("o",), context, watch)[0]
+    return post_norm(parts, f"blk.{layer}.attn_post_norm", y)
+
+
+def post_norm(parts: Any, name: str, y: np.ndarray) -> np.ndarray:
+    """The norm behind a block half, where there is one."""
+    normed: np.ndarray = parts.norm(name, y) if parts.model.post_norms else y
+    return normed
 
 
 def projections(parts: Any, layer: int, x: np.ndarray, start: int, watch: Watch) -> Sequence[np.ndarray]:
     """Queries, keys and values of a block, (tokens, heads, head_dim); the first token stands at position `start`."""
     x = parts.norm(f"blk.{layer}.attn_norm", x)
     q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
+    if parts.model.qk_norm:
+        q, k = parts.norm(f"blk.{layer}.q_norm", q), parts.norm(f"blk.{layer}.k_norm", k)
     if parts.model.positions == "rotary":
         q, k = parts.rotate(q, start), parts.rotate(k, start)
     return q, k, v
@@ -58,7 +81,8 @@ def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np
         inner = parts.activation(layer, gate, up, watch)
     else:
         inner = parts.activate(layer, parts.linear(layer, ("up",), x, watch)[0], watch)
-    return parts.linear(layer, ("down",), inner, watch)[0]
+    y = parts.linear(layer, ("down",), inner, watch)[0]
+    return post_norm(parts, f"blk.{layer}.ffn_post_norm", y)
 
 
 def heads(parts: Any, x: np.ndarray) -> np.ndarray:
@@ -146,7 +170,7 @@ class Session:
             # an fp16 overflow is a result: infinity, then NaN
             with on_threads(self.prepared.backend), np.errstate(over="ignore", invalid="ignore"):
                 x = np.concatenate([self._pass(part) for part in self._caches.passes(tokens)])
-                return self.prepared.head(x[-1:] if last else x, self._watch)
+                return logits(self.prepared, x[-1:] if last else x, self._watch)
         except BaseException:
             self.rewind(mark)
             raise

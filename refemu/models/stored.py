@@ -11,7 +11,7 @@ from refemu.models.encoder.config import EncoderConfig
 from refemu.models.fetch import catalog, store
 from refemu.models.fetch.files import digest
 from refemu.models.model import Model
-from refemu.models.weights import checkpoint, decoder_checkpoint, encoder_checkpoint, files, shards
+from refemu.models.weights import encoder_checkpoint, files, gguf_decoders, hf_decoders, shards
 from refemu.models.weights.files import WeightFile, Weights
 
 WHOLE = "model.safetensors"  #: the weight file of a folder, where there is one
@@ -54,10 +54,8 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
         return _of_folder(name, several, path.parent, several.sha256())
     file = files.open_weights(path)
     if isinstance(file, files.GgufFile):
-        config = checkpoint.gguf_config(file)
-        return Model(
-            name, config, checkpoint.Renamed(file, config), sha256 or digest(path), lambda: tokenizer.from_gguf(file)
-        )
+        config, weights = gguf_decoders.open_decoder(file)
+        return Model(name, config, weights, sha256 or digest(path), lambda: tokenizer.from_gguf(file))
     return _of_folder(name, file, path.parent, sha256 or digest(path))
 
 
@@ -65,13 +63,9 @@ def _of_folder(name: str, file: WeightFile, folder: Path, sha256: str) -> Model:
     """What `config.json` says that the tensors are."""
     sizes: ModelConfig | EncoderConfig
     weights: Weights
-    other = decoder_checkpoint.open_decoder(file, folder)
-    if other is not None:
-        sizes, weights = other
-    elif encoder_checkpoint.is_encoder(folder):
+    if encoder_checkpoint.is_encoder(folder):
         sizes = encoder_checkpoint.hf_config(folder)
         weights = encoder_checkpoint.renamed(file, sizes)
     else:
-        sizes = checkpoint.hf_config(folder)
-        weights = checkpoint.Renamed(file, sizes)
+        sizes, weights = hf_decoders.open_decoder(file, folder)
     return Model(name, sizes, weights, sha256, lambda: tokenizer.from_json(folder / "tokenizer.json"))

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.units import parameters
 from refemu.units.config import Config
 from refemu.units.derived import readable
 from refemu.units.stepped import Result, Stepped
@@ -111,7 +112,7 @@ def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> De
     try:
         for each in alternatives:
             before, changed = changed, each.apply(changed)
-            if each.variant is None and each.answer is None and repr(before) == repr(changed):
+            if each.variant is None and each.answer is None and _same(unit, before, changed):
                 return None
         if issubclass(unit.unit_class, Stepped):
             unit.unit_class(**changed)
@@ -123,6 +124,11 @@ def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> De
         readable(dataclasses.replace(unit, unit_class=_joined(unit, variants), run=None)) if variants else unit.run_jit
     )
     return Device(unit, changed, run, answers[0] if answers else None)
+
+
+def _same(unit: Any, one: Config, other: Config) -> bool:
+    """Whether two configurations have the same parameters, those that they leave to their defaults too."""
+    return repr(parameters.full(unit, one)) == repr(parameters.full(unit, other))
 
 
 def _joined(unit: Any, variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:

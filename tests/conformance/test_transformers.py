@@ -13,28 +13,14 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
+from tests.conformance.hugging_face import library, logits, make
 from tests.models import toy_decoder
-
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'refemu[hf]'")
-hf = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'refemu[hf]'")
 
 IDS = [3, 0, 16, 7, 7]
 DOUBLE = 1e-9  #: of the largest logit: here the eps of a norm is a float32, 6e-8 off, beside 100 times its size
 SINGLE = 4e-6  #: transformers keeps RMSNorm and the tables of rotary positions in float32: 64 roundings of 6e-8
 SECOND = 1.5  #: the bounds are of first order; the rest is for the second
 
-LLAMA = {
-    "num_hidden_layers": 2,
-    "hidden_size": 12,
-    "intermediate_size": 20,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "head_dim": 4,
-    "vocab_size": 17,
-    "max_position_embeddings": 24,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
 CASES = [
     pytest.param("gpt2", {}, id="gpt2"),
     pytest.param("gpt2", {"n_inner": None}, id="gpt2-inner-4x"),
@@ -51,46 +37,12 @@ CASES = [
 ]
 
 
-def make(kind: str, **changes: Any) -> Any:
-    """A seeded model of transformers in float64, all of whose weights are fp16 values."""
-    classes = {
-        "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config),
-        "opt": (hf.OPTForCausalLM, hf.OPTConfig),
-        "llama": (hf.LlamaForCausalLM, hf.LlamaConfig),
-    }
-    settings = {**(LLAMA if kind == "llama" else toy_decoder.SETTINGS[kind]), **changes}
-    settings.pop("model_type", None)
-    made, config = classes[kind]
-    torch.manual_seed(1)
-    model = made(config(**settings)).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():  # initial weights are tiny, biases 0: rows would hardly differ
-            start = 1 if "norm" in name or "ln_" in name else 0
-            weight.copy_((start + torch.randn_like(weight) / 4).half().float())
-    return model
-
-
-def logits(model: Any, ids: list[int], kind: Any) -> np.ndarray:
-    """What transformers computes in float64 or float32; the model is left in float32, as it is saved."""
-    with torch.no_grad():
-        found = model.to(kind)(torch.tensor([ids])).logits[0].numpy().astype(np.float64)
-    model.to(torch.float32)
-    return found
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """transformers reports on standard error what it saves."""
-    hf.logging.set_verbosity_error()
-    hf.logging.disable_progress_bar()
-
-
 @pytest.mark.parametrize(("kind", "changes"), CASES)
 def test_transformers_agrees(kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
     theirs = make(kind, **changes)
     theirs.save_pretrained(tmp_path)
     model = models.load(tmp_path)
-    wanted, plain = logits(theirs, IDS, torch.float64), toy_decoder.forward(model, IDS)
+    wanted, plain = logits(theirs, IDS, "float64"), toy_decoder.forward(model, IDS)
     allowed = toy_decoder.reach(model, IDS)
     found = models.run(model, IDS).logits.astype(np.float64)
 
@@ -152,7 +104,7 @@ def theirs_by_name(kind: str, state: dict[str, np.ndarray], name: str) -> np.nda
 @pytest.mark.parametrize("kind", ["gpt2", "opt", "llama"])
 def test_every_weight_is_the_one_that_was_saved(kind: str, shards: str, dtype: str, tmp_path: Path) -> None:
     """Exact values and shapes; in one file or in several, in three types."""
-    theirs = make(kind, tie_word_embeddings=False).to(getattr(torch, dtype))
+    theirs = make(kind, tie_word_embeddings=False).to(getattr(library("torch"), dtype))
     theirs.save_pretrained(tmp_path, max_shard_size=shards)
     state = {name: tensor.float().numpy() for name, tensor in theirs.state_dict().items()}
     model = models.load(tmp_path)
@@ -172,7 +124,7 @@ def test_positions_end_where_theirs_do(kind: str, tmp_path: Path) -> None:
     theirs.save_pretrained(tmp_path)
     ids = (IDS * 5)[:24]
     model = models.load(tmp_path)
-    wanted = logits(theirs, ids, torch.float64)
+    wanted = logits(theirs, ids, "float64")
 
     assert np.abs(toy_decoder.forward(model, ids) - wanted).max() <= SINGLE * np.abs(wanted).max()
     with pytest.raises(Refused, match="the context holds 24 tokens, got 25"):
@@ -190,7 +142,6 @@ def test_positions_end_where_theirs_do(kind: str, tmp_path: Path) -> None:
         pytest.param("gpt2", {"activation_function": "silu"}, "activation_function must be one of", id="activation"),
         pytest.param("llama", {"attention_bias": True}, "attention_bias must be False", id="bias"),
         pytest.param("llama", {"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
-        pytest.param("llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "without scaling", id="scaled"),
     ],
 )
 def test_what_transformers_can_save_and_refemu_does_not_model_is_refused(

@@ -15,8 +15,9 @@ from refemu.arith.prng import words
 from refemu.golden.campaign import plan
 from refemu.golden.files import exchange
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.weights.decoder_checkpoint import KINDS, gpt2_source, opt_source
+from refemu.models.weights.decoder_checkpoint import gpt2_source, opt_source
 from refemu.models.weights.encoder_checkpoint import raw_name
+from refemu.models.weights.hf_decoders import FAMILIES
 from tests.models import toy_files
 
 UNITS = {"concat": "a4", "orizuru": "n8", "sub_pe": "paper"}  #: a table, a device of lanes with registers, a float one
@@ -133,7 +134,7 @@ def _other(folder: Path, kind: str) -> None:
         }
     )
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
-    sizes = KINDS[kind][0](folder)
+    sizes = FAMILIES[kind].config(folder)
     source = gpt2_source if kind == GPT2 else opt_source
     places = [source(name, sizes) for name in sizes.shapes]
     _save(folder, {place.raw: place.shape for place in places})

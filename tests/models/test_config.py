@@ -55,6 +55,7 @@ GPT2: dict[str, Any] = {
     "context": 1024,
     "norm": "layer",
     "positions": "learned",
+    "gated": False,
     "activation": "gelu_tanh",
     "bias": True,
 }
@@ -97,7 +98,7 @@ def test_macs_count_linear_layers_head_and_causal_attention() -> None:
     attention = 2 * (1 + 2 + 3) * 2 * 2
 
     assert config.macs(3) == 3 * (2 * linear + 10 * 4) + 2 * attention
-    plain = ModelConfig(**{**vars(config), "activation": "relu", "bias": True})
+    plain = ModelConfig(**{**vars(config), "activation": "relu", "gated": False, "bias": True})
     assert config.macs(3) - plain.macs(3) == 3 * 2 * 4 * 6
 
 
@@ -115,7 +116,7 @@ def test_repr_evaluates_back() -> None:
         pytest.param({"head_dim": 63}, "head_dim must be even, got 63", id="odd head"),
         pytest.param({"rope_base": float("nan")}, "need rope_base > 1", id="base"),
         pytest.param({"norm": "batch"}, "norm must be rms or layer|norm.*'batch'", id="norm"),
-        pytest.param({"positions": "alibi"}, "positions.*'alibi'", id="positions"),
+        pytest.param({"positions": "relative"}, "positions.*'relative'", id="positions"),
         pytest.param({"activation": "swish"}, "activation.*'swish'", id="activation"),
         pytest.param({"bias": "some"}, "bias.*'some'", id="bias"),
         pytest.param({"rms_eps": 0.0}, "rms_eps > 0, got", id="eps"),

@@ -25,6 +25,7 @@ GPT2 = ModelConfig(
     context=24,
     norm="layer",
     positions="learned",
+    gated=False,
     activation="gelu_tanh",
     bias=True,
 )
@@ -39,6 +40,7 @@ OPT = ModelConfig(
     context=24,
     norm="layer",
     positions="learned",
+    gated=False,
     activation="relu",
     bias=True,
 )
@@ -162,7 +164,7 @@ def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: va
     settle: called behind every step with its value and the bound on what the roundings of scheme `fp16` can do in this
     step; what it returns goes into the next one. Weights must be fp16 values.
     """
-    c, w = model.config, {name: model.tensor(name).astype(np.float64) for name in model.config.shapes}
+    c, w = model.config, {name: np.asarray(model.tensor(name), np.float64) for name in model.config.shapes}
 
     def norm(name: str, x: np.ndarray) -> np.ndarray:
         if c.norm == "rms":
@@ -178,21 +180,34 @@ def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: va
     def turn(x: np.ndarray) -> np.ndarray:
         return settle(*half(rotation(x, c))) if c.positions == "rotary" else x
 
+    def headed(name: str, x: np.ndarray) -> np.ndarray:
+        return norm(name, x.reshape(len(x), -1, c.head_dim)).reshape(x.shape) if c.qk_norm else x
+
+    def behind(name: str, x: np.ndarray) -> np.ndarray:
+        return norm(name, x) if c.post_norms else x
+
     x = w["embed"][ids]
+    if c.scaled_embed:
+        x = settle(*half((x * np.sqrt(c.width), steps(2) * np.abs(x) * np.sqrt(c.width))))
     if c.positions == "learned":
         x = add(x, w["position"][: len(ids)])
-    for at in (f"blk.{layer}." for layer in range(c.blocks)):
+    if c.embed_norm:
+        x = norm("embed_norm", x)
+    for layer in range(c.blocks):
+        at = f"blk.{layer}."
         y = norm(at + "attn_norm", x)
         q, k, v = (linear(at + part, y) for part in "qkv")
-        q, k = turn(q), turn(k)
-        x = add(x, linear(at + "o", settle(*half(attention(q, k, v, c)))))
+        q, k = turn(headed(at + "q_norm", q)), turn(headed(at + "k_norm", k))
+        mixed = settle(*half(attention(q, k, v, c, layer)))
+        x = add(x, behind(at + "attn_post_norm", linear(at + "o", mixed)))
         y = norm(at + "ffn_norm", x)
         if c.gated:
-            inner = swiglu(linear(at + "gate", y), linear(at + "up", y))
+            inner = glu(c.activation, linear(at + "gate", y), linear(at + "up", y))
         else:
             inner = activation(c.activation, linear(at + "up", y))
-        x = add(x, linear(at + "down", settle(*inner)))
-    return settle(*product(norm("norm", x), w["embed" if c.tied_head else "head"], np.zeros(c.vocab)))
+        x = add(x, behind(at + "ffn_post_norm", linear(at + "down", settle(*inner))))
+    y, bound = product(norm("norm", x), w["embed" if c.tied_head else "head"], np.zeros(c.vocab))
+    return settle(*capped(y, bound, c.logit_cap))
 
 
 def reach(model: Any, ids: list[int], move: float = 1e-6) -> np.ndarray:
@@ -207,12 +222,24 @@ def reach(model: Any, ids: list[int], move: float = 1e-6) -> np.ndarray:
         bounds.append(bound)
         return value
 
+    model = InMemory(model)
     base = forward(model, ids, keep)
     total = np.zeros_like(base)
     for step, bound in enumerate(bounds):
         for place in np.ndindex(bound.shape):
             total += np.abs(forward(model, ids, _nudge(step, place, move)) - base) * (bound[place] / move)
     return total
+
+
+class InMemory:
+    """The sizes and weights of a model, decoded once, float64."""
+
+    def __init__(self, model: Any) -> None:
+        self.config = model.config
+        self._weights = {name: model.tensor(name).astype(np.float64) for name in model.config.shapes}
+
+    def tensor(self, name: str) -> np.ndarray:
+        return self._weights[name]
 
 
 def _nudge(step: int, place: tuple[int, ...], by: float) -> Settle:
@@ -259,28 +286,69 @@ def rmsnorm(x: np.ndarray, gain: np.ndarray, eps: float) -> Bounded:
     return y, steps(x.shape[-1] + 6) * np.abs(y)
 
 
+def frequencies(c: ModelConfig, tokens: int) -> tuple[np.ndarray, float]:
+    """Radians per position of every pair, and what cosines and sines are multiplied by, from the published formulas."""
+    pairs, scaling = np.arange(c.rotated // 2), c.rope_scaling
+    plain = c.rope_base ** (-2 * pairs / c.rotated)
+    kind = type(scaling).__name__
+    if kind == "LinearScaling":
+        return plain / scaling.factor, 1.0
+    if kind == "Llama3Scaling":
+        waves = scaling.original * plain / (2 * np.pi)
+        share = np.clip((waves - scaling.low) / (scaling.high - scaling.low), 0, 1)
+        return plain * (share + (1 - share) / scaling.factor), 1.0
+    if kind == "YarnScaling":
+        turns = scaling.original / (2 * np.pi * np.array([scaling.fast, scaling.slow]))
+        ends = c.rotated * np.log(turns) / (2 * np.log(c.rope_base))
+        low, high = (np.floor(ends[0]), np.ceil(ends[1])) if scaling.truncate else ends
+        low, high = max(low, 0), min(high, c.rotated - 1)
+        ramp = np.clip((pairs - low) / (high - low if high != low else 0.001), 0, 1)
+        return plain * (1 - ramp + ramp / scaling.factor), scaling.gain
+    if kind == "FactorScaling":
+        long = scaling.long and tokens > scaling.original
+        return plain / np.array(scaling.long if long else scaling.short), scaling.gain
+    return plain, 1.0
+
+
 def rotation(x: np.ndarray, c: ModelConfig) -> Bounded:
-    """Two products and a sum; an entry of a table has one rounding."""
-    pairs = x.reshape(len(x), -1, c.head_dim)
-    angle = np.arange(len(x))[:, None, None] * c.rope_base ** (-2 * np.arange(c.head_dim // 2) / c.head_dim)
-    first = slice(0, None, 2) if c.rope_interleaved else slice(0, c.head_dim // 2)
-    second = slice(1, None, 2) if c.rope_interleaved else slice(c.head_dim // 2, None)
-    a, b, turned, size = pairs[..., first], pairs[..., second], np.empty_like(pairs), np.empty_like(pairs)
-    cos, sin = np.cos(angle), np.sin(angle)
-    turned[..., first], turned[..., second] = a * cos - b * sin, a * sin + b * cos
-    size[..., first] = size[..., second] = np.abs(a) + np.abs(b)
-    return turned.reshape(x.shape), steps(3) * size.reshape(x.shape)
+    """Two products and a sum; an entry of a table has one rounding. Channels behind `c.rotated` stay."""
+    whole, size = x.reshape(len(x), -1, c.head_dim).copy(), np.zeros((len(x), x.shape[1] // c.head_dim, c.head_dim))
+    pairs = whole[..., : c.rotated].copy()
+    radians, gain = frequencies(c, len(x))
+    angle = np.arange(len(x))[:, None, None] * radians
+    first = slice(0, c.rotated, 2) if c.rope_interleaved else slice(0, c.rotated // 2)
+    second = slice(1, c.rotated, 2) if c.rope_interleaved else slice(c.rotated // 2, c.rotated)
+    a, b = pairs[..., first], pairs[..., second]
+    cos, sin = gain * np.cos(angle), gain * np.sin(angle)
+    whole[..., first], whole[..., second] = a * cos - b * sin, a * sin + b * cos
+    size[..., first] = size[..., second] = gain * (np.abs(a) + np.abs(b))
+    return whole.reshape(x.shape), steps(3) * size.reshape(x.shape)
 
 
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, c: ModelConfig) -> Bounded:
+def capped(x: np.ndarray, error: np.ndarray, cap: float) -> Bounded:
+    """cap * tanh(x / cap), whose slope is at most 1; a quotient, a function and a product are rounded."""
+    if not cap:
+        return x, error
+    y = cap * np.tanh(x / cap)
+    return y, error + steps(4) * np.abs(x)
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, c: ModelConfig, layer: int) -> Bounded:
     """A factor of exp(error of the logit) on each weight, and the mean of these on their sum."""
     tokens, width = len(q), c.head_dim
     q, k, v = (part.reshape(tokens, -1, width).transpose(1, 0, 2) for part in (q, k, v))
     k, v = (np.repeat(part, c.heads // c.kv_heads, axis=0) for part in (k, v))
-    scale, seen = 1 / np.sqrt(width), np.tril(np.ones((tokens, tokens))) > 0
-    s = np.where(seen, q @ k.transpose(0, 2, 1) * scale, -np.inf)
-    size = np.where(seen, np.abs(q) @ np.abs(k).transpose(0, 2, 1) * scale, 0)
-    factor = np.exp(steps(width + 3) * size + 2 * U32 * size.max(-1, keepdims=True))
+    apart = np.arange(tokens)[:, None] - np.arange(tokens)
+    window = c.windows[layer] if c.windows else 0
+    seen, scale = (apart >= 0) & (apart < (window or tokens)), 1 / np.sqrt(c.scale_dim or width)
+    s, error = q @ k.transpose(0, 2, 1) * scale, steps(width + 3) * (np.abs(q) @ np.abs(k).transpose(0, 2, 1)) * scale
+    s, error = capped(s, error, c.attention_cap)
+    if c.positions == "alibi":
+        bias = -slopes(c.heads)[:, None, None] * apart
+        s, error = s + bias, error + steps(2) * np.abs(bias) + U32 * np.abs(s + bias)
+    s, error = np.where(seen, s, -np.inf), np.where(seen, error, 0)
+    size = np.where(seen, np.abs(s), 0)
+    factor = np.exp(error + 2 * U32 * size.max(-1, keepdims=True))
     p = np.exp(s - s.max(-1, keepdims=True))
     p = p / p.sum(-1, keepdims=True)
     factor = factor * (p * factor).sum(-1, keepdims=True)
@@ -289,10 +357,17 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, c: ModelConfig) -> Bo
     return mixed.transpose(1, 0, 2).reshape(tokens, -1), error.transpose(1, 0, 2).reshape(tokens, -1)
 
 
-def swiglu(gate: np.ndarray, up: np.ndarray) -> Bounded:
-    """silu by table, rounded to fp16, times `up`, rounded to fp16."""
-    silu, error = half((gate / (1 + np.exp(-gate)), 0 * gate))
-    return half((silu * up, error * np.abs(up)))
+def slopes(heads: int) -> np.ndarray:
+    """ALiBi's slopes: those of the largest power of two, then every other one of twice as many."""
+    even = 2 ** int(np.log2(heads))
+    first = 2.0 ** (-8 / even * np.arange(1, even + 1))
+    return np.concatenate([first, 2.0 ** (-4 / even * np.arange(1, 2 * (heads - even), 2))])
+
+
+def glu(name: str, gate: np.ndarray, up: np.ndarray) -> Bounded:
+    """A function by table, rounded to fp16, times `up`, rounded to fp16."""
+    value, error = half((gate / (1 + np.exp(-gate)), 0 * gate)) if name == "silu" else activation(name, gate)
+    return half((value * up, error * np.abs(up)))
 
 
 def activation(name: str, x: np.ndarray) -> Bounded:

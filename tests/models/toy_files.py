@@ -9,7 +9,7 @@ import numpy as np
 import safetensors.numpy
 
 from refemu.models.config import ModelConfig
-from refemu.models.weights.checkpoint import raw_name_gguf, raw_name_hf
+from refemu.models.weights import gguf_decoders, hf_decoders
 
 CONFIG = ModelConfig(
     blocks=2,
@@ -26,6 +26,17 @@ CONFIG = ModelConfig(
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 MERGES = ["t h", "Ġ th", "Ġth e", "i n", "1 2"]
+
+
+def raw_name_gguf(name: str) -> str:
+    """`blk.3.q` -> `blk.3.attn_q.weight`."""
+    prefix, _, part = name.rpartition(".")
+    return gguf_decoders.raw_name(part, prefix) + ".weight"
+
+
+def raw_name_hf(name: str) -> str:
+    """`blk.3.q` -> `model.layers.3.self_attn.q_proj.weight`."""
+    return hf_decoders.llama_source(name, ModelConfig(**{**vars(CONFIG), "tied_head": False, "blocks": 13})).raw
 
 
 def values(config: ModelConfig, seed: int = 0) -> dict[str, np.ndarray]:

@@ -92,6 +92,8 @@ def test_a_digest_follows_the_set_the_unit_and_the_library(tmp_path: Path, monke
     assert grades.digest("concat-a4") == before
     for name in ("units/kllm/twins/concat.py", "golden/grade/lanes.py"):
         path, seen = tmp_path / "refemu" / name, grades.digest("concat-a4")
-        path.write_text(path.read_text() + "\n")
+        path.write_text(path.read_text() + "\n# a comment\n")
+        assert grades.digest("concat-a4") == seen
+        path.write_text(path.read_text() + "\nMORE = 1\n")
         assert grades.digest("concat-a4") != seen
     assert grades.digest("concat-a4") != before

@@ -20,6 +20,12 @@ def test_names_become_links_outside_code() -> None:
     assert text.linked("# D-olive-19") == "# D-olive-19"
 
 
+def test_a_page_that_no_list_names_is_a_guide() -> None:
+    index = "# refemu\n\n```{toctree}\n:caption: Guides\nrtl\n```\n"
+    assert text.listed(index, ["rtl", "index", "new"]) == index.replace("rtl\n", "rtl\nnew\n")
+    assert text.listed(index, ["rtl", "index"]) == index
+
+
 def test_words_of_the_glossary_lead_to_their_pages() -> None:
     page = text.glossary("### victim\nText.\nSee: D-olive-19, ovp_decoder, OVP_INT4, harmonia-kv4.low, outlier.\n")
     assert "(term-victim)=\n### victim" in page

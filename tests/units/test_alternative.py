@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden.grade import model
+from refemu.golden.grade import anew
 from refemu.units import alternative as other
 from refemu.units.alternative import Alternative, choices
+from refemu.units.config import Config
 from refemu.units.olive.ovp_decoder import OvpDecoder
 
 ID = re.compile(r"D-[a-z]+-\d+")
@@ -18,7 +19,7 @@ EVERY = [pytest.param(units.find(name), id=name) for name in units.names()]
 
 def named(unit: Any) -> set[str]:
     """Decisions that the readable modules of a unit name."""
-    return {id for path in model.sources(unit) for id in ID.findall(path.read_text())}
+    return {id for path in anew.sources(unit) for id in ID.findall(path.read_text())}
 
 
 @pytest.mark.parametrize("unit", EVERY)
@@ -81,5 +82,8 @@ def test_there_is_no_device_that_is_the_unit_itself_or_cannot_be() -> None:
 
     assert other.device(unit, config, choices("D-test-2", "normal", "int4")) is None
     assert other.device(unit, config, choices("D-test-2", "normal", "int5")) is None
+    short = Config(normal="int4")
+    assert other.device(unit, short, choices("D-test-2", "outlier", (2, 1))) is None, "a parameter set to its default"
+    assert other.device(unit, short, choices("D-test-2", "normal", "flint4")) is not None
     assert other.device(unit, config, [answer, answer]) is None
     assert other.device(unit, config, [silent(), silent()]) is None

@@ -62,6 +62,14 @@ def _decision(match: re.Match[str]) -> str:
     return f"[{match[0]}](#{slug(match[0])})" if match[0] in decisions.every() else match[0]
 
 
+def listed(index: str, names: list[str]) -> str:
+    """The first page, with the pages that its lists leave out behind the guides."""
+    more = "".join(f"{name}\n" for name in sorted(names) if name != "index" and f"\n{name}\n" not in index)
+    head, guides, rest = index.partition(":caption: Guides\n")
+    there, fence, tail = rest.partition("```")
+    return f"{head}{guides}{there}{more}{fence}{tail}"
+
+
 def cell(text: object) -> str:
     """Text for a cell of a table."""
     return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"[ \t\n]+", " ", str(text)).strip())

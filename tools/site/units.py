@@ -54,7 +54,7 @@ def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: boo
     yield _events(unit, config, states[:EVENTS])
     page = f"../_static/step/{unit.name}.html"
     yield f'<a href="{page}">Step through it</a> in a page of its own, by slider and arrow keys.\n'
-    yield f"```\nrefemu step {unit.name}\nrefemu step {unit.name} --html {unit.name}.html\nrefemu explain {unit.name}\n"
+    yield f"```\nrefemu step {unit.name}\nrefemu step {unit.name} --html {unit.name}.html\nrefemu explain {unit.name}"
     yield f"refemu generate -o vec --unit {unit.name}\nrefemu export rtl {unit.name} -o bench\n```\n"
     yield "## Ports\n"
     yield table(["port", "direction", "bits", "lanes", "values", "meaning"], list(_ports(unit)))

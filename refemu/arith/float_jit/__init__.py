@@ -18,6 +18,7 @@ from refemu.arith.float_jit.elementwise import (
     round16_all,
     round16_of_f64_all,
     take_fours,
+    tanh_all,
     values_by_table,
     widen_all,
 )

@@ -5,16 +5,18 @@ import numpy as np
 from refemu.arith.float_jit.matmul import PAD, block_fp32, row_fp32
 from refemu.arith.float_jit.orders import clear_all, copy_all, plus, total_rows
 from refemu.arith.float_jit.rows import shifted_exp
-from refemu.arith.float_jit.scalars import canonical, round16
+from refemu.arith.float_jit.scalars import canonical, round16, tanh
 from refemu.arith.jit import helper, kernel
 
 
 @kernel
-def attention_heads(q, k, v, scale, start, out, paid, counting, first, last):
+def attention_heads(q, k, v, scale, start, out, paid, counting, window, cap, slopes, first, last):
     """`dot.attention` for key heads `first` to `last`; paid (KV, heads, S) += what queries pay to tokens, in turn.
 
     Nobody counts where `paid` is empty, else start is 0. counting: the first query that counts, and whether its own
     token is counted too or those before it only. A row that has no probabilities (NaN) makes counting[2] 1.
+
+    window, cap, slopes: fields of the `ScoreRule`.
 
     Eight rows at a time: row r is query r // heads, head r % heads. The keys that all eight see take one block; then
     each row adds the few that it sees besides. One kernel for both: as callers of a third they were compiled thrice.
@@ -40,9 +42,17 @@ def attention_heads(q, k, v, scale, start, out, paid, counting, first, last):
             block_fp32(queries, np.int64(0), keys, logits[:rows], most)
             for i in range(rows):
                 reach = start + (r0 + i) // heads + 1
-                for j in range(reach):
+                low = max(0, reach - window)
+                for j in range(low, reach):
                     logits[i, j] = logits[i, j] * scale
-                shifted_exp(logits[i, :reach], chances[i, :reach])
+                if cap > 0:
+                    for j in range(low, reach):
+                        logits[i, j] = cap * tanh(np.float32(logits[i, j] / cap))
+                if slopes.size > 0:
+                    slope = slopes[shared * heads + (r0 + i) % heads]
+                    for j in range(low, reach):
+                        logits[i, j] = logits[i, j] + np.float32(slope * np.float32(j - reach + 1))
+                shifted_exp(logits[i, low:reach], chances[i, low:reach])
             total_rows(chances, most, total[:rows])
             for i in range(rows):
                 for j in range(most):

@@ -2,7 +2,19 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import U64, U, canonical, exp, fma16, fma32, narrow, round16, round16_of_f64, widen
+from refemu.arith.float_jit.scalars import (
+    U64,
+    U,
+    canonical,
+    exp,
+    fma16,
+    fma32,
+    narrow,
+    round16,
+    round16_of_f64,
+    tanh,
+    widen,
+)
 from refemu.arith.jit import kernel
 
 BLOCK = 1024  # words that a first-level cache holds beside the entries that are used
@@ -79,6 +91,13 @@ def exp_all(x, out):
     """out <- `fp32.exp32` of x (size,)."""
     for i in range(x.size):
         out[i] = exp(x[i])
+
+
+@kernel
+def tanh_all(x, out):
+    """out <- `scores.tanh32` of x (size,) float32."""
+    for i in range(x.size):
+        out[i] = tanh(x[i])
 
 
 @kernel

@@ -6,6 +6,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from refemu.arith import fp32
+from refemu.arith.attention import scores
 from refemu.arith.jit import ROUND16, jit_is_off, kernel
 
 U = np.uint32
@@ -18,6 +19,7 @@ EXP_LOW, EXP_HIGH = np.float64(-110), np.float64(90)
 EXP_INV, EXP_HI, EXP_LO = np.float64(fp32.INV), np.float64(fp32.HI), np.float64(fp32.LO)
 EXP_SHIFT, EXP_SHIFT_BITS = np.float64(fp32.SHIFT), np.int64(0x4338000000000000)
 C2, C3, C4, C5 = np.float64(0.5), np.float64(fp32.C3), np.float64(fp32.C4), np.float64(fp32.C5)
+TANH_SERIES, TANH_TERMS = np.float64(scores.SERIES), tuple(np.float64(c) for c in scores.TERMS)
 ONE, HALF = np.float32(1), np.float32(0.5)
 
 
@@ -200,15 +202,37 @@ def canonical(x):
 
 
 @kernel
-def exp(x):
-    """`fp32.exp32` of one value; the power of two is added to the exponent field, since y is normal."""
-    d = min(max(np.float64(x), EXP_LOW), EXP_HIGH)
+def exp64(d):
+    """`fp32.exp64` of one value; the power of two is added to the exponent field, since y is normal."""
     t = d * EXP_INV + EXP_SHIFT
     kf = t - EXP_SHIFT
     r = (d - kf * EXP_HI) - kf * EXP_LO
     k = np.int64(np.float64(t).view(np.int64) - EXP_SHIFT_BITS)
     s = EXP_TABLE[k & np.int64(63)]
     y = s + s * (r + (r * r) * (C2 + r * (C3 + r * (C4 + r * C5))))
-    e = np.float32(np.int64(np.float64(y).view(np.int64) + ((k >> np.int64(6)) << np.int64(52))).view(np.float64))
+    return np.int64(np.float64(y).view(np.int64) + ((k >> np.int64(6)) << np.int64(52))).view(np.float64)
+
+
+@kernel
+def exp(x):
+    """`fp32.exp32` of one value."""
+    e = np.float32(exp64(min(max(np.float64(x), EXP_LOW), EXP_HIGH)))
     nan = U(U(0) - U(U(np.float32(x).view(np.uint32) & U(0x7FFFFFFF)) > U(0x7F800000)))
     return U(U(e.view(np.uint32) & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
+
+
+@kernel
+def tanh(x):
+    """`scores.tanh32` of one value."""
+    a = np.float64(abs(x))
+    if not a < TANH_SERIES:
+        t = exp64(min(max(np.float64(-2) * a, EXP_LOW), EXP_HIGH))
+        y = (np.float64(1) - t) / (np.float64(1) + t)
+    else:
+        z = a * a
+        y = np.float64(0)
+        for c in TANH_TERMS:
+            y = y * z + c
+        y = a + a * (z * y)
+    y = np.copysign(y, np.float64(x))
+    return canonical(np.float32(y if x == x else x))

@@ -1,5 +1,6 @@
 """Devices that run: the unit under another configuration, or with other inputs than the bench drives."""
 
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -8,7 +9,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block, evaluate
 from refemu.units.alternative import Device
-from refemu.units.unit import Cases
+from refemu.units.unit import AnyUnit, Cases
 
 Inputs = dict[str, np.ndarray]
 TRIES = 64  #: evaluations of one block, at most, where a device cannot take some of its cases
@@ -56,6 +57,12 @@ def _parts(
             else:
                 middle = (first + stop) // 2
                 todo += [(middle, stop), (first, middle)]
+
+
+def readable(unit: AnyUnit, answers: Answers, block: Block) -> Block:
+    """What the readable form of `unit` answers to the stimulus of a block of `answers`."""
+    cases = Cases(block.cases.kind, block.cases.why, values(answers.unit, answers.config, block))
+    return evaluate(unit, answers.config, cases, twin_from=sys.maxsize)
 
 
 def kept(answers: Answers) -> np.ndarray:

@@ -6,34 +6,27 @@ times as long as the unit, is counted as raised.
 """
 
 import ast
-import importlib
-import importlib.abc
-import importlib.machinery
 import signal
-import sys
 import threading
 from _thread import interrupt_main
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from importlib.util import spec_from_loader
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from refemu import units
 from refemu.arith import prng
 from refemu.arith.checks import Refused
+from refemu.golden.grade import anew, device, parts
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import device, parts
-from refemu.golden.grade.answers import Answers, values
+from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.executed import Executed, Lines, executed, most, statements
 from refemu.golden.grade.fault import Fault
 from refemu.golden.grade.mutations import Mutation, mutations
-from refemu.golden.make.rows import Block, evaluate
-from refemu.units.unit import AnyUnit, Cases, Kind
+from refemu.units.unit import AnyUnit, Kind
 
 OWN: tuple[Kind, ...] = ("paper", "edge", "random")
 SAMPLE = 300  #: mutants of a unit, at most
@@ -47,7 +40,7 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
     reached = _executed(_own_cases(answers)).lines | _executed(answers).lines
     places = [
         (path, each)
-        for path in sources(answers.unit)
+        for path in anew.sources(answers.unit)
         for each in _places(answers.unit, path.read_text())
         if _reached(path, each, reached)
     ]
@@ -56,14 +49,6 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
         id = f"{path.stem}/{mutation.line}/{mutation.kind}/{mutation.start}/{mutation.new}"
         says = f"{path.name}:{mutation.line}: {_line(mutation.old)} is {_line(mutation.new)}"
         yield Fault(id, says, partial(_wrong, path, mutation), _tried)
-
-
-def sources(unit: AnyUnit) -> list[Path]:
-    """Files of the modules of a unit: one, or those of its package."""
-    home = units.module(unit.name)
-    assert home.__file__ is not None
-    file = Path(home.__file__)
-    return sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
 
 
 def _places(unit: AnyUnit, source: str) -> list[Mutation]:
@@ -99,10 +84,10 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
         return different
     code = compile(mutation.apply(source), str(path), "exec")
     try:
-        with mutated(answers.unit.name, path, code) as unit:
+        with anew.mutated(answers.unit, path, code) as unit:
             for (first, block), seconds in zip(parts.parts(answers, most(answers)), right.seconds, strict=True):
                 with stopped_after(seconds):
-                    got = answer(unit, answers, block)
+                    got = device.readable(unit, answers, block)
                 rows = device.unlike(answers, block, got)
                 different[first : first + len(rows)] = rows
                 if rows.any():
@@ -125,68 +110,16 @@ def _own_cases(answers: Answers) -> Answers:
 @lru_cache(maxsize=4)
 def _executed(answers: Answers) -> Executed:
     """A trace of the unit imported anew: what functions of its modules remember would hide their lines."""
-    files = sources(answers.unit)
+    files = anew.sources(answers.unit)
     code = compile(files[0].read_text(), str(files[0]), "exec")
-    with mutated(answers.unit.name, files[0], code) as unit:
-        return executed(answers, tuple(files), partial(answer, unit))
+    with anew.mutated(answers.unit, files[0], code) as unit:
+        return executed(answers, tuple(files), partial(device.readable, unit))
 
 
 def _reached(path: Path, mutation: Mutation, lines: Lines) -> bool:
     """Whether the statement of a change was run, or runs at every import."""
     statement = statements(path).get(mutation.line)
     return statement is None or any((str(path), line) in lines for line in statement)
-
-
-def answer(unit: AnyUnit, answers: Answers, block: Block) -> Block:
-    """What the readable form of `unit` answers to the stimulus of a block of `answers`."""
-    inputs = values(answers.unit, answers.config, block)
-    cases = Cases(block.cases.kind, block.cases.why, inputs)
-    return evaluate(unit, answers.config, cases, twin_from=sys.maxsize)
-
-
-@contextmanager
-def mutated(unit: str, path: Path, code: CodeType) -> Iterator[AnyUnit]:
-    """The descriptor of a unit one of whose modules has other code. The modules of everyone else are as before."""
-    home = units.module(unit)
-    whole = path.stem in ("__init__", home.__name__.rpartition(".")[2])
-    name = home.__name__ if whole else f"{home.__name__}.{path.stem}"
-    loaded = {key: module for key, module in sys.modules.items() if f"{key}.".startswith(f"{home.__name__}.")}
-    above, _, last = home.__name__.rpartition(".")
-    finder = _Finder(name, path, code)
-    for key in loaded:
-        del sys.modules[key]
-    sys.meta_path.insert(0, finder)
-    try:
-        yield importlib.import_module(home.__name__).UNIT
-    finally:
-        sys.meta_path.remove(finder)
-        for key in [key for key in sys.modules if f"{key}.".startswith(f"{home.__name__}.")]:
-            del sys.modules[key]
-        sys.modules.update(loaded)
-        setattr(sys.modules[above], last, home)
-
-
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds one module, and runs given code as its contents."""
-
-    def __init__(self, name: str, path: Path, code: CodeType) -> None:
-        self.name, self.path, self.code = name, path, code
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of that module, None of any other."""
-        if fullname != self.name:
-            return None
-        package = self.path.name == "__init__.py"
-        spec = spec_from_loader(fullname, self, origin=str(self.path), is_package=package)
-        if spec is not None and package:
-            spec.submodule_search_locations = [str(self.path.parent)]
-        return spec
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the code."""
-        exec(self.code, vars(module))
 
 
 @contextmanager

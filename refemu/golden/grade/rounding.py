@@ -13,7 +13,7 @@ import numpy as np
 
 from refemu.arith import dot, fp16, fp32, integers, orders, rounding, sums
 from refemu.arith.checks import Refused
-from refemu.golden.grade import device, model, parts
+from refemu.golden.grade import device, parts
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 
@@ -109,7 +109,7 @@ def _wrong(changes: list[Change], answers: Answers) -> np.ndarray:
     with exchanged(changes):
         for first, block in parts.parts(answers):
             try:
-                got = model.answer(answers.unit, answers, block)
+                got = device.readable(answers.unit, answers, block)
             except Exception as error:  # whatever a wrong device does
                 raise Refused(f"{type(error).__name__}: {error}") from error
             rows = device.unlike(answers, block, got)
@@ -149,7 +149,7 @@ def used(answers: Answers) -> set[str]:
     ]
     with exchanged(changes):
         for _, (_, block) in zip(range(3), parts.parts(answers), strict=False):
-            model.answer(answers.unit, answers, block)
+            device.readable(answers.unit, answers, block)
     return seen
 
 

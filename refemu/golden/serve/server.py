@@ -7,7 +7,10 @@ packed answers behind OK, a sentence in UTF-8 behind ERROR. Whatever is refused 
 
 import json
 import os
+import select
 import struct
+import time
+from collections.abc import Callable
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.serve.hello import PROTOCOL
@@ -20,6 +23,9 @@ HEAD = struct.Struct("<II")
 HELLO = struct.Struct("<III")
 LONGEST = 1 << 26  #: bytes of a payload
 CHUNK = 1 << 18  #: bytes that are read at once
+#: that the next request is looked for before the process sleeps: to be woken takes longer than most transactions
+AWAKE_NS = 60_000
+ASLEEP = 32  #: requests that are waited for asleep behind a look in vain
 
 
 def serve(predictor: Predictor, source: int, sink: int) -> None:
@@ -63,9 +69,12 @@ class _Requests:
 
     def __init__(self, source: int) -> None:
         self._source = source
+        self._ready = _ready(source)
+        self._asleep = 0  # how many of the next requests are waited for without a look
 
     def next(self) -> tuple[int, int, bytes | bytearray] | None:
         """Kind, size and payload; None where the pipe was closed between two requests."""
+        self._wait_awake()
         data = os.read(self._source, CHUNK)
         if not data:
             return None
@@ -92,11 +101,31 @@ class _Requests:
                 data += part
         return kind, size, data
 
+    def _wait_awake(self) -> None:
+        """Look for a request for a while; not where the last look was in vain, as on a busy machine."""
+        if self._asleep:
+            self._asleep -= 1
+            return
+        end = time.perf_counter_ns() + AWAKE_NS
+        while not self._ready():
+            if time.perf_counter_ns() >= end:
+                self._asleep = ASLEEP
+                return
+
     def _more(self, most: int) -> bytes:
         part = os.read(self._source, most)
         if not part:
             raise Refused("serve: the pipe was closed in the middle of a request")
         return part
+
+
+def _ready(source: int) -> Callable[[], object]:
+    """Whether a read would not wait; where the system cannot tell it of a pipe, it is always said to be so."""
+    if not hasattr(select, "poll"):
+        return lambda: True
+    watch = select.poll()
+    watch.register(source, select.POLLIN)
+    return lambda: watch.poll(0)
 
 
 def _write(sink: int, data: bytes) -> None:

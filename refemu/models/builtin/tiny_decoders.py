@@ -1,10 +1,12 @@
-"""Models `tiny-gpt2` and `tiny-opt`: decoders with LayerNorm, learned positions and biases, seeded; no download.
+"""Models `tiny-gpt2`, `tiny-opt`, `tiny-qwen2`, ...: seeded decoders of every family beside Llama's; no download.
 
 They read bytes and have learned nothing. Every weight is a small integer times a power of two, made of random words by
-integer operations, and an fp16 value: the same everywhere. Planted, as seen in models of both kinds:
+integer operations, and an fp16 value: the same everywhere. Planted, as seen in models of these kinds:
 - heavy tails: about 0.5 % of a weight matrix lies beyond 3 sigma, some outliers beside another;
-- channels `LOUD` of every norm inside a block, whose gain is far above the others': outlier channels of all tokens;
-- a position 0 that drives one channel far beyond all other tokens: the massive activation of a first token.
+- channels `LOUD` of the norms in front of a block half, whose gain is far above the others': outlier channels;
+- where positions are learned, a position 0 that drives one channel far beyond all other tokens: the massive activation
+  of a first token.
+Windows and contexts before a scaling are short, so that a text of some dozen tokens meets both sides of them.
 """
 
 from collections.abc import Mapping
@@ -13,16 +15,54 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.attention.rope_scaling import FactorScaling, Llama3Scaling
 from refemu.arith.checks import lookup
 from refemu.models.builtin import seeded
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 
 COMMON: dict[str, Any] = {"blocks": 2, "width": 64, "vocab": 256, "context": 512}
-LAYERS: dict[str, Any] = {"norm": "layer", "positions": "learned", "bias": True}
+LAYERS: dict[str, Any] = {"norm": "layer", "positions": "learned", "bias": True, "gated": False}
 GPT2 = ModelConfig(ffn=128, heads=4, kv_heads=4, head_dim=16, activation="gelu_tanh", **COMMON, **LAYERS)
 OPT = ModelConfig(ffn=160, heads=2, kv_heads=2, head_dim=32, activation="relu", **COMMON, **LAYERS)
-CONFIGS = {"tiny-gpt2": GPT2, "tiny-opt": OPT}
+GROUPED: dict[str, Any] = {**COMMON, "ffn": 96, "heads": 4, "kv_heads": 2, "head_dim": 16, "rope_interleaved": False}
+LONGROPE = FactorScaling(
+    short=(1.0, 1.0, 1.25, 1.5, 2.0, 2.5), long=(1.0, 1.5, 2.0, 4.0, 6.0, 8.0), original=96, gain=1.25
+)
+LLAMA3 = Llama3Scaling(factor=8.0, low=1.0, high=4.0, original=64)
+MISTRAL = ModelConfig(**GROUPED, windows=(12, 12), rope_scaling=LLAMA3)
+QWEN2 = ModelConfig(**GROUPED, qkv_bias=True)
+QWEN3 = ModelConfig(**GROUPED, qk_norm=True)
+PHI3 = ModelConfig(**GROUPED, rotary_dim=12, rope_scaling=LONGROPE)
+GEMMA2 = ModelConfig(
+    **{**GROUPED, "head_dim": 32},
+    activation="gelu_tanh",
+    post_norms=True,
+    scaled_embed=True,
+    windows=(8, 0),
+    attention_cap=4.0,
+    logit_cap=12.0,
+    scale_dim=24.0,
+)
+BLOOM = ModelConfig(
+    **{**GROUPED, "kv_heads": 4, "rope_interleaved": True},
+    norm="layer",
+    positions="alibi",
+    activation="gelu_tanh",
+    gated=False,
+    bias=True,
+    embed_norm=True,
+)
+CONFIGS = {
+    "tiny-gpt2": GPT2,
+    "tiny-opt": OPT,
+    "tiny-mistral": MISTRAL,
+    "tiny-qwen2": QWEN2,
+    "tiny-qwen3": QWEN3,
+    "tiny-phi3": PHI3,
+    "tiny-gemma2": GEMMA2,
+    "tiny-bloom": BLOOM,
+}
 
 LOUD = (20, 21)  #: neighbouring channels of the norms inside a block
 MASSIVE = 37  #: channel that position 0 drives
@@ -64,10 +104,11 @@ def sha256(name: str) -> str:
 
 
 def _plant_gain(part: str, w: np.ndarray) -> np.ndarray:
-    """Gains of 0.4 to 1.4, in a block 8 times that in `LOUD`; behind the last block half of it."""
+    """Gains of 0.4 to 1.4, in front of a block half 8 times that in `LOUD`; behind the last block half of it."""
     if part == "norm":
         return w >> 1
-    w[list(LOUD)] <<= 3
+    if part in ("attn_norm", "ffn_norm"):
+        w[list(LOUD)] <<= 3
     return w
 
 

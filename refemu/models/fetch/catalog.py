@@ -81,18 +81,14 @@ TINY_ENCODER = Entry(
     meaning="BERT-like, 2 blocks of width 48, seeded weights with realistic outliers; reads bytes",
 )
 
-TINY_GPT2 = Entry(
-    name="tiny-gpt2",
-    kind="decoder",
-    licence="Apache-2.0",
-    meaning="GPT-2-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
-)
-
-TINY_OPT = Entry(
-    name="tiny-opt",
-    kind="decoder",
-    licence="Apache-2.0",
-    meaning="OPT-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+TINY_DECODERS = tuple(
+    Entry(
+        name=f"tiny-{family.replace('-', '').replace(' ', '').lower()}",
+        kind="decoder",
+        licence="Apache-2.0",
+        meaning=f"{family}-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+    )
+    for family in ("GPT-2", "OPT", "Mistral", "Qwen2", "Qwen3", "Phi-3", "Gemma 2", "BLOOM")
 )
 
 SMOLLM2_135M = Entry(
@@ -176,8 +172,7 @@ FILM_REVIEWS = Entry(
 )
 
 MODELS = {
-    entry.name: entry
-    for entry in (TINY, TINY_ENCODER, TINY_GPT2, TINY_OPT, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)
+    entry.name: entry for entry in (TINY, TINY_ENCODER, *TINY_DECODERS, SMOLLM2_135M, ALL_MINILM_L6_V2, FILM_REVIEWS)
 }
 
 

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.models import schemes
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import PHASES, Call, Phase, observed, prompt
+from refemu.models.machine.runner import PHASES, Call, Phase, observed, prompt, require_parts
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.registry import costs as costs_of
@@ -76,7 +76,8 @@ class Meter:
     """Adds up the cost of every call of a prepared model's parts."""
 
     def __init__(self, prepared: Any) -> None:
-        """prepared: of a scheme that states costs; refuses another."""
+        """prepared: of a scheme that states costs; refuses another, and a model with parts that have none."""
+        require_parts(prepared.name, prepared.model)
         self._prepared, self._costs = prepared, costs_of(prepared.config)
         self.clear()
 

@@ -29,6 +29,7 @@ HEAD_LAYER = -1  #: number of the layer that the head stands for
 
 #: machine(prepared, layer, calls) -> operations, and what the scheme keeps to itself
 Machine: TypeAlias = Callable[[Any, int, Sequence["Call"]], tuple[list[Operation], list[Absent]]]
+PLAIN_PARTS = ("LayerNorm", "learned positions", "biases")  #: beside those of Llama, parts that machines have
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,6 +92,7 @@ def run(
     loaded = models.load(model) if isinstance(model, str) else model
     if isinstance(loaded.config, EncoderConfig):
         raise Refused(f"machine: {loaded.name} is an encoder; decoders have machines")
+    require_parts(loaded.name, loaded.config)
     require_int(layer, 0, loaded.config.blocks - 1, "machine", "layer")
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "machine", "tokens")
     ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "machine")
@@ -115,6 +117,13 @@ def prompt(model: Model, token_ids: Sequence[int] | None, count: int, thing: str
         if not 0 <= token < model.config.vocab:
             raise Refused(f"{thing}: token_ids must be in [0, {model.config.vocab}), got {token} at index {index}")
     return token_ids
+
+
+def require_parts(name: str, sizes: Any) -> None:
+    """Refuse a decoder with parts of a block that no machine and no cost has."""
+    more = [part for part in sizes.unlike_llama if part not in PLAIN_PARTS and "without a gate" not in part]
+    if more:
+        raise Refused(f"machine: no machine has {', '.join(more)}, as {name} needs")
 
 
 def shortened(model: Model, config: Any, layer: int) -> Model:

@@ -1,13 +1,13 @@
-"""Sizes of a model and names of its tensors, read from a weight file.
+"""Settings and names of tensors of a weight file, read so that nothing is ignored.
 
-A tensor or setting that a Llama-like decoder as modelled here does not use is refused, never ignored: a bias left out
-would give other logits without a word.
+A tensor or setting that a model as modelled here does not use is refused: a bias left out would give other logits
+without a word.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,97 +15,10 @@ from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.weights.files import GgufFile, WeightFile
+from refemu.models.weights.files import WeightFile
 
-GGUF_NAMES = {
-    "embed": "token_embd",
-    "norm": "output_norm",
-    "head": "output",
-    "attn_norm": "attn_norm",
-    "q": "attn_q",
-    "k": "attn_k",
-    "v": "attn_v",
-    "o": "attn_output",
-    "ffn_norm": "ffn_norm",
-    "gate": "ffn_gate",
-    "up": "ffn_up",
-    "down": "ffn_down",
-}  #: llama.cpp's names
-HF_NAMES = {
-    "embed": "model.embed_tokens",
-    "norm": "model.norm",
-    "head": "lm_head",
-    "attn_norm": "input_layernorm",
-    "q": "self_attn.q_proj",
-    "k": "self_attn.k_proj",
-    "v": "self_attn.v_proj",
-    "o": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "gate": "mlp.gate_proj",
-    "up": "mlp.up_proj",
-    "down": "mlp.down_proj",
-}  #: Hugging Face's names
-
+T = TypeVar("T")
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-def gguf_config(file: GgufFile) -> ModelConfig:
-    """Sizes from GGUF metadata; rotary pairs are interleaved, as the converter of that format permutes them."""
-    kind = file.metadata("general.architecture")
-    if kind != "llama":
-        raise Refused(f"{file.path}: architecture {kind!r}; Llama-like decoders ('llama') can be run")
-    read = Settings(f"{file.path}: llama.", lambda key, default: file.metadata(f"llama.{key}", default))
-    heads, width = read.whole("attention.head_count"), read.whole("embedding_length")
-    head_dim = read.whole("attention.key_length", width // max(heads, 1))
-    read.expect("rope.dimension_count", head_dim, "rotary positions over the whole head")
-    read.expect("attention.value_length", head_dim, "values as wide as keys")
-    read.expect("rope.scaling.type", "none", "rotary positions without scaling")
-    read.expect("expert_count", 0, "no experts")
-    return ModelConfig(
-        blocks=read.whole("block_count"),
-        width=width,
-        ffn=read.whole("feed_forward_length"),
-        heads=heads,
-        kv_heads=read.whole("attention.head_count_kv", heads),
-        head_dim=head_dim,
-        vocab=file.shape("token_embd.weight")[0],
-        context=read.whole("context_length"),
-        rope_base=read.real("rope.freq_base", 10_000.0),
-        rope_interleaved=True,
-        rms_eps=read.real("attention.layer_norm_rms_epsilon"),
-        tied_head="output.weight" not in file.names,
-    )
-
-
-def hf_config(folder: Path) -> ModelConfig:
-    """Sizes from Hugging Face's `config.json`; rotary pairs are half a head apart."""
-    where = folder / "config.json"
-    settings = read_json(where)
-    read = Settings(f"{where}: ", settings.get)
-    rope = settings.get("rope_parameters") or {}
-    if not isinstance(rope, dict):
-        raise Refused(f"{where}: rope_parameters must be an object, got {type(rope).__name__}")
-    rotary = Settings(f"{where}: rope_parameters.", rope.get)
-    read.expect("model_type", "llama", "a Llama-like decoder; gpt2, opt and bert are read too")
-    for key, wanted in (("hidden_act", "silu"), ("attention_bias", False), ("mlp_bias", False), ("rope_scaling", None)):
-        read.expect(key, wanted, "the layers as modelled here")
-    if rope.get("rope_type", "default") != "default":
-        raise Refused(f"{where}: rotary positions without scaling are needed, got {rope['rope_type']!r}")
-    heads, width = read.whole("num_attention_heads"), read.whole("hidden_size")
-    return ModelConfig(
-        blocks=read.whole("num_hidden_layers"),
-        width=width,
-        ffn=read.whole("intermediate_size"),
-        heads=heads,
-        kv_heads=read.whole("num_key_value_heads", heads),
-        head_dim=read.whole("head_dim", width // max(heads, 1)),
-        vocab=read.whole("vocab_size"),
-        context=read.whole("max_position_embeddings"),
-        rope_base=rotary.real("rope_theta", read.real("rope_theta", 10_000.0)),
-        rope_interleaved=False,
-        rms_eps=float32(read.real("rms_norm_eps")),
-        tied_head=bool(read.value("tie_word_embeddings", False)),
-    )
 
 
 class Renamed:
@@ -115,14 +28,13 @@ class Renamed:
         self,
         file: WeightFile,
         config: ModelConfig | EncoderConfig,
-        raw: Callable[[str], str] | None = None,
+        raw: Callable[[str], str],
         unused: Sequence[str] = (),
     ) -> None:
-        """raw: canonical name to the file's; by default that of a decoder. unused: tensors that may be there."""
+        """raw: canonical name to the file's. unused: tensors that may be there."""
         self.file = file
         require_blocks(file, config.blocks)
-        rename = raw or (raw_name_gguf if isinstance(file, GgufFile) else raw_name_hf)
-        self._raw = {name: rename(name) for name in config.shapes}
+        self._raw = {name: raw(name) for name in config.shapes}
         require_same(file, {self._raw[name]: shape for name, shape in config.shapes.items()}, config.meaning, unused)
 
     def __repr__(self) -> str:
@@ -140,18 +52,6 @@ class Renamed:
     def tensor(self, name: str) -> np.ndarray:
         """A weight as float32, decoded anew by every call."""
         return self.file.tensor(self._raw[name])
-
-
-def raw_name_gguf(name: str) -> str:
-    """`blk.3.q` -> `blk.3.attn_q.weight`."""
-    prefix, _, part = name.rpartition(".")
-    return f"{prefix}{'.' if prefix else ''}{GGUF_NAMES[part]}.weight"
-
-
-def raw_name_hf(name: str) -> str:
-    """`blk.3.q` -> `model.layers.3.self_attn.q_proj.weight`."""
-    prefix, _, part = name.rpartition(".")
-    return f"{prefix.replace('blk', 'model.layers')}{'.' if prefix else ''}{HF_NAMES[part]}.weight"
 
 
 def require_blocks(file: WeightFile, blocks: int) -> None:
@@ -182,30 +82,63 @@ class Settings:
     """Settings of a file by key; every refusal names file and key."""
 
     def __init__(self, where: str, get: Any) -> None:
+        """get: get(key, default), the setting of a key."""
         self._where, self._get = where, get
+        self._read: set[str] = set()
+
+    def any(self, key: str, default: Any = None) -> Any:
+        """A setting of whatever kind."""
+        self._read.add(key)
+        return self._get(key, default)
 
     def value(self, key: str, default: Any = None) -> Any:
-        setting = self._get(key, default)
+        """A number or a truth value."""
+        setting = self.any(key, default)
         if isinstance(setting, str | list | dict) or setting is None:
             raise Refused(f"{self._where}{key} must be a number, got {setting!r}")
         return setting
 
     def whole(self, key: str, default: int | None = None) -> int:
+        """A whole number."""
         setting = self.value(key, default)
         if isinstance(setting, bool) or not (isinstance(setting, int) or float(setting).is_integer()):
             raise Refused(f"{self._where}{key} must be a whole number, got {setting!r}")
         return int(setting)
 
     def real(self, key: str, default: float | None = None) -> float:
+        """A number that float32 holds."""
         setting = self.value(key, default)
         if isinstance(setting, bool) or not -_LARGEST <= setting <= _LARGEST:  # NaN is not either
             raise Refused(f"{self._where}{key} must be a number that float32 holds, got {setting!r}")
         return float(setting)
 
+    def reals(self, key: str) -> tuple[float, ...]:
+        """A list of numbers."""
+        setting = self.any(key)
+        if not isinstance(setting, list) or not all(type(x) in (int, float) for x in setting):
+            raise Refused(f"{self._where}{key} must be a list of numbers, got {setting!r}")
+        return tuple(float(x) for x in setting)
+
+    def choice(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
+        """What a text stands for."""
+        setting = self.any(key, default)
+        if not isinstance(setting, str) or setting not in choices:
+            raise Refused(f"{self._where}{key} must be one of {', '.join(choices)}, got {setting!r}")
+        return choices[setting]
+
     def expect(self, key: str, wanted: Any, why: str) -> None:
-        setting = self._get(key, wanted)
+        """Refuse another setting than the one that is modelled."""
+        setting = self.any(key, wanted)
         if setting != wanted:
             raise Refused(f"{self._where}{key} must be {wanted!r} ({why}), got {setting!r}")
+
+    def require_all_read(self, keys: Iterable[str], harmless: Container[str] = ()) -> None:
+        """Refuse a key that nobody read and that is not known to leave results as they are."""
+        for key in keys:
+            if key not in self._read and key not in harmless:
+                raise Refused(
+                    f"{self._where}{key} is a setting that is not modelled here, got {self._get(key, None)!r}"
+                )
 
 
 def read_json(path: Path) -> dict[str, Any]:

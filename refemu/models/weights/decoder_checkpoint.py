@@ -4,18 +4,14 @@ GPT-2 stores its linear layers (in, out), query, key and value side by side in o
 position embedding that no token reads. As in `checkpoint`, a setting or tensor that is not modelled is refused.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models.config import Activation, ModelConfig
-from refemu.models.encoder.config import BIAS
-from refemu.models.weights.checkpoint import Settings, float32, read_json, require_blocks, require_same
+from refemu.models.weights.checkpoint import float32, require_blocks
 from refemu.models.weights.files import WeightFile
+from refemu.models.weights.hf_settings import hf_settings
+from refemu.models.weights.sources import Converted, Source, raw_name
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu_new": "gelu_tanh",
@@ -55,69 +51,10 @@ OPT_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class Source:
-    """Place of a weight in a file."""
-
-    raw: str  #: name of the tensor
-    shape: tuple[int, ...]  #: of the tensor
-    transpose: bool = False  #: the tensor is (in, out)
-    first: int = 0  #: row of the tensor, once it is (out, in), where the weight begins
-    count: int | None = None  #: of its rows; None: all that follow
-
-    def cut(self, tensor: np.ndarray) -> np.ndarray:
-        """The weight in the tensor."""
-        rows = slice(self.first, None if self.count is None else self.first + self.count)
-        return np.ascontiguousarray((tensor.T if self.transpose else tensor)[rows])
-
-
-class Converted:
-    """The weights of a file under canonical names and in canonical shapes."""
-
-    def __init__(
-        self, file: WeightFile, config: ModelConfig, source: Callable[[str], Source], unused: tuple[str, ...] = ()
-    ) -> None:
-        """source: where a weight stands. unused: tensors that may be there."""
-        require_blocks(file, config.blocks)
-        self.file: WeightFile = file
-        self._shapes = config.shapes
-        self._sources = {name: source(name) for name in config.shapes}
-        wanted = {place.raw: place.shape for place in self._sources.values()}
-        require_same(file, wanted, config.meaning, (*unused, *([HEAD] if config.tied_head else [])))
-        if config.tied_head and HEAD in file.names and not np.array_equal(file.tensor(HEAD), self.tensor("embed")):
-            raise Refused(f"{file.path}: tensor {HEAD} must be the embedding, as tie_word_embeddings says")
-
-    def __repr__(self) -> str:
-        return f"Converted({self.file!r})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Canonical names in model order."""
-        return tuple(self._sources)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a weight."""
-        return self._shapes[name]
-
-    def tensor(self, name: str) -> np.ndarray:
-        """A weight as float32, decoded anew by every call."""
-        source = self._sources[name]
-        return source.cut(self.file.tensor(source.raw))
-
-
-def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted] | None:
-    """Sizes and weights of a GPT-2-like or OPT-like decoder; None where `config.json` tells of another model."""
-    kind = KINDS.get(str(read_json(folder / "config.json").get("model_type")))
-    if kind is None:
-        return None
-    config, weights = kind
-    sizes = config(folder)
-    return sizes, weights(file, sizes)
-
-
 def gpt2_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json` of a GPT-2-like decoder."""
-    where, settings, read = _settings(folder)
+    where, read = folder / "config.json", hf_settings(folder)
+    read.expect("model_type", "gpt2", "a GPT-2-like decoder")
     for key, wanted in (
         ("scale_attn_weights", True),
         ("scale_attn_by_inverse_layer_idx", False),
@@ -125,27 +62,31 @@ def gpt2_config(folder: Path) -> ModelConfig:
     ):
         read.expect(key, wanted, "a GPT-2-like decoder as modelled here")
     width, heads = read.whole("n_embd"), read.whole("n_head")
-    return ModelConfig(
-        blocks=read.whole("n_layer"),
-        width=width,
-        heads=heads,
-        kv_heads=heads,
-        head_dim=_head_dim(where, width, heads),
-        ffn=4 * width if settings.get("n_inner") is None else read.whole("n_inner"),
-        vocab=read.whole("vocab_size"),
-        context=read.whole("n_positions"),
-        rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)),
-        norm="layer",
-        positions="learned",
-        activation=_activation(where, settings, "gelu_new"),
-        bias=True,
-        tied_head=bool(read.value("tie_word_embeddings", True)),
+    return read.finished(
+        ModelConfig(
+            blocks=read.whole("n_layer"),
+            width=width,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=_head_dim(where, width, heads),
+            ffn=read.whole("n_inner", 4 * width),
+            vocab=read.whole("vocab_size"),
+            context=read.whole("n_positions"),
+            rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)),
+            norm="layer",
+            positions="learned",
+            gated=False,
+            activation=read.choice("activation_function", ACTIVATIONS, "gelu_new"),
+            bias=True,
+            tied_head=bool(read.value("tie_word_embeddings", True)),
+        )
     )
 
 
 def opt_config(folder: Path) -> ModelConfig:
     """Sizes from Hugging Face's `config.json` of an OPT-like decoder; LayerNorm behind a block half is refused."""
-    where, settings, read = _settings(folder)
+    where, read = folder / "config.json", hf_settings(folder)
+    read.expect("model_type", "opt", "an OPT-like decoder")
     width, heads = read.whole("hidden_size"), read.whole("num_attention_heads")
     read.expect("do_layer_norm_before", True, "LayerNorm behind a block half is not modelled")
     for key, wanted in (
@@ -154,21 +95,24 @@ def opt_config(folder: Path) -> ModelConfig:
         ("word_embed_proj_dim", width),
     ):
         read.expect(key, wanted, "an OPT-like decoder as modelled here")
-    return ModelConfig(
-        blocks=read.whole("num_hidden_layers"),
-        width=width,
-        heads=heads,
-        kv_heads=heads,
-        head_dim=_head_dim(where, width, heads),
-        ffn=read.whole("ffn_dim"),
-        vocab=read.whole("vocab_size"),
-        context=read.whole("max_position_embeddings"),
-        rms_eps=float32(OPT_EPS),
-        norm="layer",
-        positions="learned",
-        activation=_activation(where, settings, "relu"),
-        bias=bool(read.value("enable_bias", True)),
-        tied_head=bool(read.value("tie_word_embeddings", True)),
+    return read.finished(
+        ModelConfig(
+            blocks=read.whole("num_hidden_layers"),
+            width=width,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=_head_dim(where, width, heads),
+            ffn=read.whole("ffn_dim"),
+            vocab=read.whole("vocab_size"),
+            context=read.whole("max_position_embeddings"),
+            rms_eps=float32(OPT_EPS),
+            norm="layer",
+            positions="learned",
+            gated=False,
+            activation=read.choice("activation_function", ACTIVATIONS, "relu"),
+            bias=bool(read.value("enable_bias", True)),
+            tied_head=bool(read.value("tie_word_embeddings", True)),
+        )
     )
 
 
@@ -191,7 +135,7 @@ def gpt2_source(name: str, config: ModelConfig, start: str = "transformer.") -> 
     shape = config.shapes[name]
     if name == "head":
         return Source(HEAD, shape)
-    part, raw = _raw(name, GPT2_NAMES, f"{start}h.", start)
+    part, raw = raw_name(name, GPT2_NAMES, f"{start}h.", start)
     transpose = name.startswith("blk.") and len(shape) == 2
     if part in ("q", "k", "v"):
         count, shape = shape[0], (3 * shape[0], *shape[1:])
@@ -204,37 +148,13 @@ def opt_source(name: str, config: ModelConfig, start: str = "model.decoder.") ->
     shape = config.shapes[name]
     if name == "head":
         return Source(HEAD, shape)
-    part, raw = _raw(name, OPT_NAMES, f"{start}layers.", start)
+    part, raw = raw_name(name, OPT_NAMES, f"{start}layers.", start)
     if part == "position":
         return Source(raw, (shape[0] + OFFSET, shape[1]), first=OFFSET)
     return Source(raw, shape)
-
-
-def _raw(name: str, table: dict[str, str], blocks: str, start: str) -> tuple[str, str]:
-    """The part that a canonical name ends with, the bias's own left off, and the tensor's name."""
-    prefix, _, part = name.removesuffix(BIAS).rpartition(".")
-    before = f"{blocks}{prefix.removeprefix('blk.')}." if prefix else start
-    return part, before + table[part] + (BIAS if name.endswith(BIAS) else ".weight")
-
-
-def _settings(folder: Path) -> tuple[Path, dict[str, Any], Settings]:
-    where = folder / "config.json"
-    settings = read_json(where)
-    return where, settings, Settings(f"{where}: ", settings.get)
-
-
-def _activation(where: Path, settings: dict[str, Any], usual: str) -> Activation:
-    key = "activation_function"
-    name = settings.get(key, usual)
-    if not isinstance(name, str) or name not in ACTIVATIONS:
-        raise Refused(f"{where}: {key} must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
-    return ACTIVATIONS[name]
 
 
 def _head_dim(where: Path, width: int, heads: int) -> int:
     if heads < 1 or width % heads:
         raise Refused(f"{where}: the width must be a multiple of the number of heads, got {width}, {heads}")
     return width // heads
-
-
-KINDS = {"gpt2": (gpt2_config, gpt2_weights), "opt": (opt_config, opt_weights)}  #: by `model_type`

@@ -58,6 +58,11 @@ class GgufFile:
             return self._fields[key].contents()
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of all metadata."""
+        return tuple(self._fields)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of all tensors, in the file's order."""
         return tuple(self._tensors)

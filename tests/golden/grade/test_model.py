@@ -14,8 +14,8 @@ import pytest
 
 from refemu import golden, units
 from refemu.arith.checks import Refused
+from refemu.golden.grade import anew, device, grading, model, parts
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import grading, model, parts
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
@@ -41,8 +41,8 @@ def test_the_changed_module_runs_and_the_right_one_comes_back(name: str) -> None
     right = units.find(name)
     home = sys.modules[right.unit_class.__module__]
     path = Path(str(home.__file__))
-    assert path in model.sources(right)
-    with model.mutated(name, path, compile(path.read_text() + "\nSEEN = 1\n", str(path), "exec")) as wrong:
+    assert path in anew.sources(right)
+    with anew.mutated(right, path, compile(path.read_text() + "\nSEEN = 1\n", str(path), "exec")) as wrong:
         assert wrong is not right and wrong.name == name
         assert hasattr(sys.modules[home.__name__], "SEEN")
 
@@ -76,10 +76,10 @@ def test_a_wrong_row_is_one_that_differs() -> None:
 
 def test_the_right_unit_is_wrong_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = of_set("olive_mac-wrap")
-    (path,) = model.sources(answers.unit)
-    with model.mutated("olive_mac", path, compile(path.read_text(), str(path), "exec")) as unit:
+    (path,) = anew.sources(answers.unit)
+    with anew.mutated(answers.unit, path, compile(path.read_text(), str(path), "exec")) as unit:
         for _, block in parts.parts(answers):
-            assert np.array_equal(model.answer(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
+            assert np.array_equal(device.readable(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
 
 
 def test_a_mutant_that_does_not_end_is_stopped() -> None:
@@ -117,7 +117,7 @@ def test_a_sample_is_seeded_and_in_order() -> None:
 
 def test_descriptors_flags_and_masks_are_not_changed() -> None:
     unit = units.find("olive_mac")
-    (path,) = model.sources(unit)
+    (path,) = anew.sources(unit)
     text = path.read_text()
     places = model._places(unit, text)
     lines = text.splitlines()
@@ -144,7 +144,7 @@ def test_what_functions_remember_hides_no_line() -> None:
     unit = units.find("fdgf")
     config = unit.configs["small"]
     blocks = list(unit.cases(config, "paper", 0))
-    source = model.sources(unit)[0]
+    source = anew.sources(unit)[0]
     text = source.read_text().splitlines()
     inside = next(number for number, line in enumerate(text, 1) if "tall, broad =" in line)
     for _ in range(2):

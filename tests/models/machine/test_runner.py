@@ -77,3 +77,14 @@ def test_a_step_of_a_scheme_with_two_phases_begins_with_its_prompt() -> None:
 def test_refuses(words: dict[str, object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         machine.run(**{"model": "tiny", "scheme": "olive-4", **words})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("tiny-mistral", "rotary scaling, sliding windows"), ("tiny-qwen3", "norms of q and k")]
+)
+def test_parts_that_no_machine_has_are_refused_by_name(name: str, part: str) -> None:
+    """A cost would leave them out without a word."""
+    with pytest.raises(Refused, match=f"machine: no machine has {part}, as {name} needs"):
+        machine.run(name, "olive-4", layer=0, tokens=4)
+    with pytest.raises(Refused, match=f"no machine has {part}"):
+        models.run(name, [1, 2], "fp16", costs=True)

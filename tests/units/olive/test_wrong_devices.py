@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from refemu import units
+from refemu.arith import integers
 from refemu.golden.grade import answers, device
 from refemu.units import alternative as other
 from refemu.units.alternative import Alternative
+from refemu.units.olive.olive_edp import DotProductUnit
+from refemu.units.olive.olive_edp import State as EdpState
+from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_systolic import OliveSystolic, State
 
 KINDS: tuple[Any, ...] = ("paper", "edge", "random")
@@ -20,6 +24,16 @@ class Forgetful(OliveSystolic):
 
     def _compute(self, before: State, *cycle: Any) -> State:
         return super()._compute(replace(before, illegal=0), *cycle)
+
+
+class Short(DotProductUnit):
+    """An adder tree of 36 bits: two fewer than products of 4-bit pairs and c need."""
+
+    def _reduced(self) -> EdpState:
+        before, state = self.state, super()._reduced()
+        total = int(integers.wrap(sum(before.terms) + before.c, 36, True))
+        d, overflow = reduce(total, self.overflow)
+        return replace(state, d=d, overflow=overflow)
 
 
 def of_decision(name: str, decision: str, says: str) -> Alternative:
@@ -62,6 +76,13 @@ def test_cases_of_every_configuration_convict_a_tree_of_32_bits(name: str, says:
     """D-olive-34: a sum that leaves 32 bits and comes back shows a flag that is raised on the way."""
     for config in units.find(name).configs:
         assert convictions(name, config, of_decision(name, "D-olive-34", says)) >= 3, config
+
+
+@pytest.mark.parametrize("config", [name for name in units.find("olive_edp").configs if "int8" not in name])
+def test_cases_convict_an_adder_tree_two_bits_short(config: str) -> None:
+    """An exact sum of 2**36 is 0 in 36 bits, and nothing overflows there."""
+    short = Alternative("D-olive-34", "a tree of 36 bits", variant=Short)
+    assert convictions("olive_edp", config, short) >= 3
 
 
 def test_a_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:

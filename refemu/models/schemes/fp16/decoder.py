@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, rotary
+from refemu.arith import fp16
 from refemu.models.backend import Backend
 from refemu.models.cache import Cache, Caches, KVCache
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
+from refemu.models.rotation import Rotation
 from refemu.models.schemes import share
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme, require_layers
@@ -28,29 +29,33 @@ class Fp16(Fp16Layers):
 
     def __init__(self, model: Model, config: Scheme, backend: Backend, progress: Progress) -> None:
         require_layers(config, model)
+        assert isinstance(model.config, ModelConfig)
+        self._scale = model.config.attention_scale
         super().__init__(model, config, backend, progress)
         self._eps = self.model.rms_eps  # rounded to float32 where it is used
-        self._cos = self._sin = np.empty((0, self.model.head_dim // 2), np.float32)
+        self._rotation = Rotation(self.model)
         self._head = self._prepare_head(model) if share.outer(model) else None
         if self.model.positions == "learned" and share.outer(model):
             self._position = fp16.to_f16(model.tensor("position"))
+
+    def embed(self, ids: np.ndarray) -> np.ndarray:
+        """Rows of the embedding, rounded once to fp16; times float32(sqrt(width)) where scaled (D-arith-32)."""
+        x = super().embed(ids)
+        return self.streamed(x * np.sqrt(np.float32(self.model.width))) if self.model.scaled_embed else x
 
     def position(self, start: int, count: int) -> np.ndarray:
         """Rows of the position embedding, each rounded once to fp16."""
         return self._position[start : start + count].astype(np.float32)
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """RMSNorm or LayerNorm, gain and bias rounded once to fp16; sums in ascending order."""
+        """RMSNorm or LayerNorm of the last axis, gain and bias rounded once to fp16; sums in ascending order."""
         if self.model.norm == "layer":
             return self.backend.layernorm(x, self._vectors[name], self._vectors[name + BIAS], self._eps)
         return self.backend.rmsnorm(x, self._vectors[name], self._eps)
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
         """Rotary positions with float32 tables of correctly rounded angles, one rounding."""
-        cos, sin = self._angles(start + len(x))
-        return self.backend.rotate(
-            x, cos[start : start + len(x)], sin[start : start + len(x)], self.model.rope_interleaved
-        )
+        return self._rotation.rotate(x, start, self.backend)
 
     def cache(self, layer: int) -> Cache:
         """Keys and values as they come out of the rotation: fp16 values."""
@@ -62,8 +67,8 @@ class Fp16(Fp16Layers):
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """Causal grouped-query attention over ascending keys; one rounding, after the weighted sum."""
-        start = len(cache) - len(q)
-        return self.backend.attention(q, cache.keys, cache.values, self._scale, start).reshape(len(q), -1)
+        start, rule = len(cache) - len(q), self.model.score_rule(layer)
+        return self.backend.attention(q, cache.keys, cache.values, self._scale, start, rule).reshape(len(q), -1)
 
     def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Attention of a prompt that nothing follows, of (tokens, heads, head_dim); (tokens, heads * head_dim)."""
@@ -72,26 +77,22 @@ class Fp16(Fp16Layers):
         return self.attention(layer, q, cache, Watch())
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """silu by table, then one fp16 product."""
-        return self.backend.round16(self.backend.apply16("silu", gate) * up)
+        """The function by table, then one fp16 product."""
+        return self.backend.round16(self._function(gate) * up)
 
     def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """GELU by table; or ReLU, +0 for what is not above 0, NaN excepted."""
+        """The function alone."""
+        return self._function(up)
+
+    def _function(self, x: np.ndarray) -> np.ndarray:
+        """SiLU or GELU by table; or ReLU, +0 for what is not above 0, NaN excepted."""
         if self.model.activation == "relu":
-            return np.where(up <= 0, np.float32(0), up)
-        return self.backend.apply16(self.model.activation, up)
+            return np.where(x <= 0, np.float32(0), x)
+        return self.backend.apply16(self.model.activation, x)
 
     def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
         """The output matrix; its sums are not rounded to fp16."""
         return self.backend.matmul(x, self._head, self.acc)
-
-    def _angles(self, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """(cos, sin) float32 of positions 0 to at least end - 1; the table doubles, so decoding stays cheap."""
-        if end > len(self._cos):
-            positions = np.arange(max(end, min(2 * len(self._cos) + 512, self.model.context)))
-            tables = rotary.rotary(positions, self.model.head_dim, self.model.rope_base, "exact")
-            self._cos, self._sin = (table.astype(np.float32) for table in tables)
-        return self._cos, self._sin
 
     def _prepare_head(self, model: Model) -> Any:
         return self.backend.weights(self._embed if self.model.tied_head else fp16.to_f16(model.tensor("head")))

@@ -21,6 +21,7 @@ class Fp16Encoder(Fp16Layers):
 
     def __init__(self, model: Model, config: Scheme, backend: Backend, progress: Progress) -> None:
         super().__init__(model, config, backend, progress)
+        self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
         self._eps = self.model.norm_eps  # rounded to float32 where it is used
         self._position = fp16.to_f16(model.tensor("position"))
         self._type = fp16.to_f16(model.tensor("token_type"))[0].astype(np.float32)

@@ -28,7 +28,6 @@ class Fp16Layers:
         self.backend: Backend = backend
         self.acc: Accumulator = getattr(config, "acc", "fp32")
         self.residual: Precision = getattr(config, "residual", "fp16")
-        self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
         if share.outer(model):
             self._embed = fp16.to_f16(model.tensor("embed"))
         self._vectors = {
@@ -59,13 +58,17 @@ class Fp16Layers:
         return self.backend.round16(y if biases is None else y + biases)
 
     def biases(self, names: Sequence[str]) -> np.ndarray | None:
-        """float32 biases of linear layers, side by side, fp16 values; None for a model without biases."""
-        return np.concatenate([self._vectors[name + BIAS] for name in names]) if self.model.bias else None
+        """float32 biases of linear layers that read one input, side by side, fp16 values; None where they have none."""
+        there = [self._vectors[name + BIAS] for name in names if name + BIAS in self._vectors]
+        return np.concatenate(there) if there else None
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """float32 sum, rounded to fp16 unless the residual stream is float32."""
-        total = x + y
-        return self.backend.round16(total) if self.residual == "fp16" else total
+        return self.streamed(x + y)
+
+    def streamed(self, x: np.ndarray) -> np.ndarray:
+        """A value of the residual stream: rounded to fp16 unless the stream is float32."""
+        return self.backend.round16(x) if self.residual == "fp16" else x
 
     def _vector(self, model: Model, name: str) -> np.ndarray:
         return fp16.to_f16(model.tensor(name)).astype(np.float32)

@@ -21,7 +21,7 @@ from refemu.models.schemes.harmonia.cache import HarmoniaCache, HarmoniaCaches
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.smoothing import Smoothing, spread
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.taps import Taps
 from refemu.models.schemes.scheme import Progress
 from refemu.models.schemes.share import Share
@@ -56,7 +56,7 @@ class Harmonia(Fp16):
 
     def taps(self, layer: int, watch: Watch) -> Taps | None:
         """The taps of a block; None if nobody listens."""
-        return None if watch.taps is None else Taps(self.units, layer, watch)
+        return None if watch.taps is None else Taps(self.units, layer, watch, self.scoring(layer))
 
     def cache(self, layer: int) -> HarmoniaCache:
         """Keys and values as codes."""
@@ -76,26 +76,50 @@ class Harmonia(Fp16):
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """See `harmonia.attention`."""
-        return harmonia_attention.attention(self.units, q, cache, watch, self.taps(layer, watch))
+        return harmonia_attention.attention(self.units, q, cache, self.scoring(layer), watch, self.taps(layer, watch))
+
+    def scoring(self, layer: int) -> Scoring:
+        """What a block does to its logits."""
+        return Scoring(self._scale, self.model.score_rule(layer))
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        """As scheme `fp16`; the norms of q and k have gains of their own for each head (D-harmonia-57)."""
+        part = name.rpartition(".")[2]
+        if part not in ("q_norm", "k_norm"):
+            return super().norm(name, x)
+        gains = self._head_gains(int(name.split(".")[1]), part[0])
+        heads = [self.backend.rmsnorm(x[:, h], gain, self._eps) for h, gain in enumerate(gains)]
+        return np.stack(heads, axis=1)
+
+    def _head_gains(self, layer: int, name: str) -> np.ndarray:
+        """Gains of the norm of q or k by head, smoothed, fp16 values (heads, head_dim)."""
+        gain, factor = self._vectors[f"blk.{layer}.{name}_norm"], self.smoothing.s[layer]
+        if name == "k":
+            return self.backend.round16(gain * factor)
+        scaled = gain / spread(factor, self.model.heads)
+        return self.backend.round16(scaled * self._scale if self.harmonia.score_scale == "fold" else scaled)
 
     def smoothed(self, model: Model) -> Model:
         """The model whose W_Q and W_K hold the factors: what the linear parts of a mix prepare (D-mix-2)."""
-        if not self.harmonia.offline and self.harmonia.score_scale == "softmax":
-            return model
+        if self.model.qk_norm or (not self.harmonia.offline and self.harmonia.score_scale == "softmax"):
+            return model  # norms on q and k hold the factors, and are the attention's
         return share.changed(model, self.smoothing.s.tobytes() + self.harmonia.score_scale.encode(), self._smooth)
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
         source = model if isinstance(model, Share) else share.changed(model, b"", self._smooth)
         full = [f"blk.{layer}.{name}" for name in names]
         rows, biases = (
-            [source.tensor(name + end) for name in full if self.model.bias or not end] for end in ("", BIAS)
+            [source.tensor(name + end) for name in full if name + end in self.model.shapes] for end in ("", BIAS)
         )
         return Linear(full, rows, biases, self.units)
 
     def _smooth(self, tensor: str, rows: np.ndarray) -> np.ndarray:
-        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32."""
+        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32.
+
+        Where q and k have norms, their gains are smoothed instead (D-harmonia-57).
+        """
         block, _, name = tensor.removeprefix("blk.").removesuffix(BIAS).partition(".")
-        if name not in ("q", "k"):
+        if name not in ("q", "k") or self.model.qk_norm:
             return rows
         factor = self.smoothing.s[int(block)]
         per_row = (factor if name == "k" else spread(factor, self.model.heads)).reshape(-1, *[1] * (rows.ndim - 1))

@@ -21,8 +21,19 @@ def prepare(config: HarmoniaConfig, model: Model, backend: Backend, calibration:
     """
     if isinstance(model.config, EncoderConfig):
         raise Refused(f"harmonia: {model.name} is an encoder; the paper's caches need a decoder")
+    _require_no_cap(config, model)
     smoothing = search.obtain(model, config, backend, calibration, progress)
     return Harmonia(model, config, backend, progress, smoothing)
+
+
+def _require_no_cap(config: HarmoniaConfig, model: Model) -> None:
+    """Refuse offsets of K in front of a soft cap."""
+    sizes: Any = model.config
+    if config.online and sizes.attention_cap:
+        raise Refused(
+            f"harmonia: offsets of K shift all logits of a query, which the soft cap of {model.name} does not leave "
+            "without effect; use online=false (D-harmonia-56)"
+        )
 
 
 def part(
@@ -34,5 +45,6 @@ def part(
     """
     factors = search.no_factors(model)
     if model.attends:
+        _require_no_cap(config, model)
         factors = search.obtain(model.whole, config, backend, calibration, progress)
     return Harmonia(model, config, backend, progress, factors)

@@ -26,7 +26,7 @@ from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.layers import Harmonia
 from refemu.models.schemes.harmonia.smoothing import Smoothing, pairs
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.scheme import Progress, silent
 from refemu.models.taps import Watch
 
@@ -205,7 +205,12 @@ class Search:
         k = self._units.backend.round16(self._seen["k"][:, shared : shared + 1] * factor)
         cache = HarmoniaCache(1, self._sizes.head_dim, len(q), self._config, self._units, f"blk.{self._layer}")
         cache.append(k, self._seen["v"][:, shared : shared + 1])
-        return attend(self._units, q, cache.held(), 0, f"blk.{self._layer}").reshape(len(q), -1)
+        return attend(self._units, q, cache.held(), 0, self._scoring_of(some), f"blk.{self._layer}").reshape(len(q), -1)
+
+    def _scoring_of(self, heads: slice) -> Scoring:
+        """What the block does to the logits of some query heads."""
+        rule = self._sizes.score_rule(self._layer)
+        return Scoring(self._sizes.attention_scale, replace(rule, slopes=rule.slopes[heads]))
 
     def error(self, shared: int, theta: np.ndarray) -> float:
         """Sum of squared differences from scheme `fp16`, token by token, then over the tokens [harmonia Eq. 3]."""
@@ -220,7 +225,7 @@ class Search:
     def _block(self, context: np.ndarray) -> np.ndarray:
         """The stream behind the block whose attention made `context`."""
         watch = Watch()
-        x = self._x + self._rest.linear(self._layer, ("o",), context, watch)[0]
+        x = self._x + runtime.attended(self._rest, self._layer, context, watch)
         return np.asarray(x + runtime.feed_forward(self._rest, self._layer, x, watch))
 
 

@@ -82,11 +82,16 @@ def ones(sizes: ModelConfig) -> Smoothing:
 
 
 def pairs(sizes: ModelConfig) -> np.ndarray:
-    """The channels of a head that rotate together, (head_dim / 2, 2); without a rotation each alone, (head_dim, 1)."""
+    """The channels of a head that rotate together, (head_dim / 2, 2); without a rotation each alone, (head_dim, 1).
+
+    Beside a partial rotation a channel that is not rotated is paired with itself.
+    """
     places = np.arange(sizes.head_dim)
     if sizes.positions != "rotary":
         return places[:, None]
-    return places.reshape(-1, 2) if sizes.rope_interleaved else places.reshape(2, -1).T
+    turned, rest = places[: sizes.rotated], places[sizes.rotated :, None]
+    rotary = turned.reshape(-1, 2) if sizes.rope_interleaved else turned.reshape(2, -1).T
+    return np.concatenate([rotary, np.repeat(rest, 2, axis=1)])
 
 
 def spread(factor: np.ndarray, heads: int) -> np.ndarray:

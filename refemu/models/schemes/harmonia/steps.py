@@ -4,11 +4,12 @@ Paper: [harmonia §IV-A]. Both give the same bits; the scheme names the steps an
 """
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith import fp16, fp32
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
 from refemu.formats.groupint import GroupIntTensor
@@ -17,6 +18,13 @@ from refemu.formats.harmonia.bfp import Bfp, BfpTensor
 from refemu.models.backend import Backend
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.units.harmonia.k_offset import KOffsetGenerator, Offsets
+
+
+class Scoring(NamedTuple):
+    """What a block does to its logits."""
+
+    scale: np.float32  #: 1 / sqrt(head_dim), or as the model says
+    rule: ScoreRule = PLAIN
 
 
 class Units:

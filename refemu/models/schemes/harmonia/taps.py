@@ -30,7 +30,7 @@ from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.operands import along, codes, left, operand, signed, stacked, weight
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.taps import Later, Watch, model_case, sized
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4
@@ -81,7 +81,8 @@ def tapped(config: HarmoniaConfig, half: Half | None = None) -> tuple[str, ...]:
 class Taps:
     """The taps of one scheme in one block."""
 
-    def __init__(self, steps: Units, layer: int, watch: Watch) -> None:
+    def __init__(self, steps: Units, layer: int, watch: Watch, scoring: Scoring) -> None:
+        self._scoring = scoring
         self._steps, self._config, self._layer, self._watch = steps, steps.config, layer, watch
         self._parameters = parameters(self._config)
 
@@ -255,7 +256,9 @@ class Taps:
         if not self._wants(*PE_UNITS) or {config.high, config.low} - {4, 8} or config.v_granularity != "group":
             return
         tensor, tokens, (k, v) = f"blk.{self._layer}", held.tokens, held.head(0)
-        query, p = attention.scores(self._steps, q[:, 0], k, tokens, np.array([tokens]), tensor)
+        slopes = attention.slopes_of(self._scoring.rule, slice(0, 1), 1)
+        seen = np.array([tokens])
+        query, p = attention.scores(self._steps, q[:, 0], k, tokens, seen, self._scoring, tensor, slopes)
         k_bits, v_bits = allocation(config).bits(tokens)
         source = {"query": tokens - 1, "largest": tokens}
         for key in dict.fromkeys((0, int(np.argmin(k_bits)))):

@@ -1,13 +1,16 @@
 """Attention of a KLLM scheme: K-Means x K-Means, softmax, integer x K-Means [kllm §III-A, §IV-A].
 
 Query head h reads KV head h // group. A query sees the keys up to its own, in a prompt as in a decode step; what it
-does not see scores 0 and adds nothing. 1 / sqrt(head_dim) is in the scales of q's weights (D-kllm-35).
+does not see scores 0 and adds nothing. 1 / sqrt(head_dim) is in the scales of q's weights (D-kllm-35). Soft cap, ALiBi
+and sliding window of a model act on the FP16 logits, in FP16 steps (D-kllm-65).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from refemu.arith import fp16
+from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.operands import Operands
@@ -18,7 +21,7 @@ class Attention(NamedTuple):
     """Attention of some tokens over all that a cache holds; their keys and values are the last ones in it."""
 
     q: KMeansTensor
-    logits: np.ndarray  #: float16 (tokens, keys), of query head 0
+    logits: np.ndarray  #: float16 (tokens, keys), of query head 0, as the softmax takes them
     scores: Scores  #: of query head 0
     context: np.ndarray  #: fp16 values in float32 (tokens, heads * dim)
 
@@ -28,7 +31,7 @@ class Attention(NamedTuple):
         return self.q.outlier.size
 
 
-def attention(operands: Operands, q: KMeansTensor, cache: IndexCache) -> Attention:
+def attention(operands: Operands, q: KMeansTensor, cache: IndexCache, rule: ScoreRule = PLAIN) -> Attention:
     """Attention of the tokens of q, whose keys and values the cache holds last.
 
     The query heads of one KV head stand below each other, token by token, as rows of one product.
@@ -37,7 +40,7 @@ def attention(operands: Operands, q: KMeansTensor, cache: IndexCache) -> Attenti
     group = sizes.heads // sizes.kv_heads
     context = np.empty((tokens, sizes.kv_heads, group * sizes.head_dim), np.float32)
     for head in range(sizes.kv_heads):
-        logits, rows, mixed = kv_head(operands, q, cache, head)
+        logits, rows, mixed = kv_head(operands, q, cache, head, rule)
         context[:, head] = mixed.reshape(tokens, -1)
         if head == 0:
             alone = slice(None, None, group)  # rows of query head 0
@@ -45,7 +48,9 @@ def attention(operands: Operands, q: KMeansTensor, cache: IndexCache) -> Attenti
     return Attention(q, *first, context.reshape(tokens, -1))
 
 
-def kv_head(operands: Operands, q: KMeansTensor, cache: IndexCache, head: int) -> tuple[np.ndarray, Scores, np.ndarray]:
+def kv_head(
+    operands: Operands, q: KMeansTensor, cache: IndexCache, head: int, rule: ScoreRule = PLAIN
+) -> tuple[np.ndarray, Scores, np.ndarray]:
     """Logits, scores and weighted values of the query heads that read one KV head; rows (tokens * group)."""
     sizes, tokens, length = operands.sizes, q.shape[0], len(cache)
     dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads
@@ -53,15 +58,30 @@ def kv_head(operands: Operands, q: KMeansTensor, cache: IndexCache, head: int) -
     queries = cut(q, slice(head * group * dim, (head + 1) * group * dim), group)
     columns = slice(head * dim, (head + 1) * dim)
     keys, values = (side.tensor(length, columns) for side in (cache.k, cache.v))
-    logits = operands.units.product(queries, operands.units.prepare(keys), seen)
-    rows = scores(operands, logits, cache, seen)
+    slopes = np.tile(np.array(rule.slopes[head * group : (head + 1) * group], np.float32), tokens)
+    logits = shaped(operands, operands.units.product(queries, operands.units.prepare(keys), seen), rule, slopes, seen)
+    rows = scores(operands, logits, cache, rule.hides(length, seen))
     return logits, rows, operands.units.mix(rows, operands.units.prepare(values, integer=True), seen)
 
 
-def scores(operands: Operands, logits: np.ndarray, cache: IndexCache, seen: np.ndarray) -> Scores:
-    """Softmax of float16 logits (queries, keys) over the keys that each sees, and their integers."""
+def shaped(operands: Operands, logits: np.ndarray, rule: ScoreRule, slopes: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """float16 logits (queries, keys) under a soft cap, or with slope times distance, every step FP16 (D-kllm-65).
+
+    slopes: float32 of each query, or none. seen: (queries,), the keys up to a query's own.
+    """
+    x = logits
+    if rule.cap:
+        cap = fp16.to_f16(np.float32(rule.cap))
+        x = fp16.to_f16(fp16.mul16(cap, operands.backend.apply16("tanh", fp16.div16(x, cap))))
+    if slopes.size:
+        distance = (np.arange(x.shape[1]) - (seen[:, None] - 1)).astype(np.float32)
+        x = fp16.to_f16(fp16.add16(x, fp16.to_f16(slopes[:, None] * distance)))
+    return x
+
+
+def scores(operands: Operands, logits: np.ndarray, cache: IndexCache, hidden: np.ndarray) -> Scores:
+    """Softmax of float16 logits (queries, keys) over the keys that are not hidden, and their integers."""
     config = operands.config
-    hidden = np.arange(logits.shape[1]) >= seen[:, None]
     p = operands.units.softmax(np.where(hidden, np.float16(-np.inf), logits))
     scale = cache.v.scale(len(cache)) if config.score_scale == "fold" else None
     return operands.units.quantize_scores(p, scale, config.integer_bits, config.score_scale)

@@ -99,7 +99,8 @@ class Blocks:
 
     def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> Attention:
         """Index products with K, softmax, integer scores times V. q: fp16 values (tokens, heads * dim)."""
-        return kllm_attention.attention(self.operands, self.encode(f"blk.{layer}.q", q), cache)
+        rule = self.operands.sizes.score_rule(layer)
+        return kllm_attention.attention(self.operands, self.encode(f"blk.{layer}.q", q), cache, rule)
 
     def gated(self, layer: int, gate: np.ndarray, up: np.ndarray) -> Gated:
         """The function by a table on the gate's indices, then the product of indices, read as FP16 (D-kllm-16)."""

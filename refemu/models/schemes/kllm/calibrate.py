@@ -74,7 +74,7 @@ def calibrate(
     windows = cut(model, configs[0], tokens)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
     runner = Observer(share.whole(model), backend, behind)
-    states = [runner.embed(runtime.require_tokens(window, runner)) for window in windows]
+    states = [runtime.embeddings(runner, runtime.require_tokens(window, runner), 0) for window in windows]
     trainers = [Trainer(model, config) for config in configs]
     for layer in range(model.config.blocks):
         progress("calibration", layer, model.config.blocks)
@@ -99,6 +99,7 @@ def cut(model: Model, config: KllmConfig, tokens: Sequence[int] | None) -> list[
     return windows
 
 
+QK_NORMS = ("q_norm", "k_norm")  #: computed by the attention of a mix
 BEHIND = {norm: tensor for tensor, norm in NORMED.items()}  #: a norm -> the activation behind it
 
 
@@ -106,7 +107,7 @@ class Observer(Fp16):
     """Scheme `fp16` that keeps what the activations of a block are."""
 
     def __init__(self, model: Model, backend: Backend, behind: Any = None) -> None:
-        """behind: computes the attention in place of scheme `fp16`."""
+        """behind: computes the attention, and norms of q and k, in place of scheme `fp16`."""
         super().__init__(model, Fp16Config(), backend, silent)
         self._behind = behind
         self._kept: dict[str, list[np.ndarray]] = {}
@@ -125,8 +126,13 @@ class Observer(Fp16):
         return kept
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """As scheme `fp16`; kept are x, x * gain and the quotient without the gain."""
-        tensor = BEHIND[name.rpartition(".")[2]]
+        """As scheme `fp16`; kept are x, x * gain and the quotient without the gain. Those of q and k: see `behind`."""
+        part = name.rpartition(".")[2]
+        if part in QK_NORMS and self._behind is not None:
+            return np.asarray(self._behind.norm(name, x))
+        tensor = BEHIND.get(part)
+        if tensor is None:  # of embeddings, of q and k, behind a block half
+            return super().norm(name, x)
         gain = self._vectors[name]
         self._keep(f"raw.{tensor}", x)
         ones = np.ones_like(gain)

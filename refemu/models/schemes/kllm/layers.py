@@ -21,6 +21,7 @@ from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.models.schemes.kllm.taps import Taps
+from refemu.models.schemes.kllm.tensors import NORMED
 from refemu.models.schemes.scheme import Progress
 from refemu.models.taps import Watch
 
@@ -60,8 +61,12 @@ class Kllm(Fp16):
         return self._token_blocks if self._token_blocks is not None and len(x) == 1 else self._blocks
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """As scheme `fp16` behind the last block; elsewhere x itself, unless `norm=fp16`: see `linear`."""
-        return super().norm(name, x) if name == "norm" or self.operands.config.norm == "fp16" else x
+        """x itself where the norm is delayed: see `linear`; else as scheme `fp16`, q's with the scale (D-kllm-64)."""
+        part = name.rpartition(".")[2]
+        if part == "q_norm":
+            return self.backend.rmsnorm(x, self.backend.round16(self._vectors[name] * self._scale), self._eps)
+        delayed = part in NORMED.values() and self.operands.config.norm == "delayed"
+        return x if delayed else super().norm(name, x)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
         """Index products with the weights; behind a norm also the norm, whose division comes last."""

@@ -88,13 +88,16 @@ class Operands:
         return KMeans(book, TopK(percent), preset=self.arith)
 
     def _weight(self, model: Model, layer: int, name: str) -> KMeansTensor:
-        """A weight's indices, a vector per output; wq with the logits' 1 / sqrt(head_dim) in its scales."""
+        """A weight's indices, a vector per output; wq with the logits' 1 / sqrt(head_dim) in its scales.
+
+        Where q has a norm behind wq, the norm's gain has it (D-kllm-64).
+        """
         stored = kllm_weights.stored(model, self.config, layer, name)
         book = Codebook(self.config.weight_bits, self.calibration.codebook[f"blk.{layer}.w{name}"])
         weight = self.units.encode(KMeans(book, preset=self.arith), stored)
-        if name != "q" or not share.scaled(model, alone=True):
+        if name != "q" or self.sizes.qk_norm or not share.scaled(model, alone=True):
             return weight
-        scale = fp16.bits(kllm_weights.attention_scale(weight.scales, self.sizes.head_dim))
+        scale = fp16.bits(kllm_weights.attention_scale(weight.scales, self.sizes))
         return KMeansTensor(weight.codebook, weight.index, scale, weight.mask, weight.outlier)
 
 

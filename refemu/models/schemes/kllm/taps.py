@@ -75,9 +75,11 @@ class Taps:
         seen = np.arange(length - tokens + 1, length + 1)
         self._encoded(self._full("q"), x, q)
         self._product(self._full("logits"), cut(q, head), keys)
-        self._softmax(attention.logits, seen)
-        self._scores(attention.scores, cache.v.scale(length), seen)
-        self._mixed(attention.scores, values, seen)
+        window = self._sizes.score_rule(self._layer).window
+        whole = np.where(seen <= (window or length), seen, 0)  # 0: a query that does not see its oldest keys
+        self._softmax(attention.logits, whole)
+        self._scores(attention.scores, cache.v.scale(length), whole)
+        self._mixed(attention.scores, values, whole)
 
     def gated(self, gate: np.ndarray, up: np.ndarray, gated: "Gated | TokenGated") -> None:
         """Both operands, float32 (tokens, size), the gate's table, and the product."""
@@ -232,7 +234,7 @@ class Taps:
         """The row of the first query that sees as many keys as a configuration has lanes."""
         parameters = {"op": "softmax", "softmax": "softmax32" if self._config.preset == "exact" else "fp16"}
         t = self._lanes("functional", parameters, "t")
-        for row in np.flatnonzero(seen == t)[:1]:
+        for row in np.flatnonzero((seen == t) & (seen > 0))[:1]:
             why = f"logits of a query that sees {t} keys"
             tensor = self._full("logits")
             self._emit("functional", parameters, why, tensor, {"x": fp16.bits(logits)[row, None, :t]}, query=t - 1)
@@ -242,7 +244,7 @@ class Taps:
         config = self._config
         parameters = {"bits": config.integer_bits, "mode": config.score_scale, "preset": config.preset}
         t = self._lanes("score_quantizer", parameters, "t")
-        for row in np.flatnonzero(seen == t)[:1]:
+        for row in np.flatnonzero((seen == t) & (seen > 0))[:1]:
             inputs = {"p": scores.p[row, :t].view(np.uint16)}
             inputs |= {"v_scale": v_scale[:t].view(np.uint16)} if config.score_scale == "fold" else {}
             why = f"scores of a query that sees {t} keys"
@@ -252,7 +254,7 @@ class Taps:
         """The same for the product with V, its first column."""
         parameters, tensor = self._matmul(self._config.integer_bits, v.bits, True), self._full("scores")
         k = self._lanes("index_matmul", parameters, "k")
-        for row in np.flatnonzero(seen == k)[:1]:
+        for row in np.flatnonzero((seen == k) & (seen > 0))[:1]:
             q, p = scores.q[row, :k], scores.p[row, :k].view(np.uint16)
             source: dict[str, Any] = {"query": k - 1, "column": 0}
             self._counted(tensor, v.index[:k, 0], ~v.mask[:k, 0], q, v.codebook.values, source)

@@ -12,6 +12,7 @@ from refemu.arith import fp16
 from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_norm import folded_bias
+from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
 from refemu.models.schemes import share
@@ -42,14 +43,15 @@ def bias(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarray 
     Its own bias, rounded; behind a delayed LayerNorm with the sum of the norm's bias times the unquantized weights,
     exact and rounded once; of q with 1 / sqrt(head_dim) in it.
     """
-    full, sizes = f"blk.{layer}.{name}", model.config
+    sizes: Any = model.config
+    full = f"blk.{layer}.{name}"
     stored = fp16.to_f16(model.tensor(full + BIAS)) if full + BIAS in sizes.shapes else None
     norm = f"blk.{layer}.{NORMS.get(name, '')}{BIAS}"
     if config.norm == "delayed" and norm in sizes.shapes:
         stored = folded_bias(fp16.to_f16(model.tensor(norm)), fp16.to_f16(model.tensor(full)).T, stored)
-    if stored is None or name != "q" or not share.scaled(model, alone=True):
+    if stored is None or name != "q" or sizes.qk_norm or not share.scaled(model, alone=True):
         return stored
-    return attention_scale(stored, sizes.head_dim)
+    return attention_scale(stored, sizes)
 
 
 def scales(weight: np.ndarray) -> np.ndarray:
@@ -58,9 +60,9 @@ def scales(weight: np.ndarray) -> np.ndarray:
     return np.where(largest > 0, largest, np.float16(1))
 
 
-def attention_scale(scale: np.ndarray, head_dim: int) -> np.ndarray:
+def attention_scale(scale: np.ndarray, sizes: ModelConfig) -> np.ndarray:
     """The scales, or the biases, of wq with 1 / sqrt(head_dim) in them: no index changes (D-kllm-35)."""
-    return fp16.to_f16(scale.astype(np.float64) / np.sqrt(np.float64(head_dim)))
+    return fp16.to_f16(scale.astype(np.float64) / np.sqrt(np.float64(sizes.scale_dim or sizes.head_dim)))
 
 
 @dataclass(frozen=True, eq=False)

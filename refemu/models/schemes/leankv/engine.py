@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.models.runtime import decoder, require_tokens
+from refemu.models.runtime import decoder, logits, require_tokens
 from refemu.models.schemes.leankv.cache import Held, Pools
-from refemu.models.schemes.leankv.layers import LeanKv
+from refemu.models.schemes.leankv.layers import LeanKv, require_within_window
 from refemu.models.schemes.leankv.pool import Prompt
 from refemu.models.taps import Tap, Watch
 from refemu.units.leankv.page_manager import Memory
@@ -113,6 +113,7 @@ class Engine:
         """Refuse a request that can never be served."""
         shape = self.pools.pools[0].manager.shape
         most, needed = min(shape.max_len, self.prepared.model.context), self.pools.needed(self.pools.pools[0], prompt)
+        require_within_window(self.prepared.model, length)
         if length > most:
             raise Refused(f"engine: a request may have {most} tokens, got {length}")
         if needed > shape.pages:
@@ -177,7 +178,7 @@ class Engine:
         held = Held(self.prepared.model.blocks, self.pools, (name,), engine=True)
         self._watch.first_token = 0
         x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
-        return self.prepared.head(x[-1:], self._watch)[0], held.current.prompt
+        return logits(self.prepared, x[-1:], self._watch)[0], held.current.prompt
 
     def _generate(self) -> dict[int, np.ndarray]:
         """One token of every running request."""
@@ -189,7 +190,7 @@ class Engine:
         ids = np.array([self.requests[name].next for name in names], np.int64)
         self._watch.first_token = max(positions)
         x = decoder(_Rows(self.prepared, positions), ids, held, self._watch)
-        return dict(zip(names, self.prepared.head(x, self._watch), strict=True))
+        return dict(zip(names, logits(self.prepared, x, self._watch), strict=True))
 
 
 class _Rows:

@@ -14,6 +14,7 @@ from refemu.arith import integers
 from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
 from refemu.models.cache import Caches
+from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.leankv import layout, taps
@@ -33,6 +34,7 @@ class LeanKv(Fp16):
     lean: LeanKvConfig
 
     def __init__(self, model: Model, config: LeanKvConfig, backend: Backend, progress: Progress) -> None:
+        require_plain_scores(model)
         self._configure(model.config, config, backend)  # refuses before the weights are prepared
         super().__init__(model, config, backend, progress)
 
@@ -64,6 +66,8 @@ class LeanKv(Fp16):
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
         """Over the prompt itself, or over the pages once the new tokens are in them."""
         held: Held = cache.held
+        if not held.engine:  # which checks requests when they are submitted
+            require_within_window(self.model, len(cache))
         if cache.fresh:
             return self._prompt(layer, held, q, watch)
         if layer == 0:
@@ -78,7 +82,7 @@ class LeanKv(Fp16):
 
     def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Attention of a prompt that nothing follows: that of scheme `fp16`, without pages (D-leankv-49)."""
-        return self.backend.attention(q, k, v, self._scale, 0).reshape(len(q), -1)
+        return self.backend.attention(q, k, v, self._scale, 0, self.model.score_rule(layer)).reshape(len(q), -1)
 
     def _prompt(self, layer: int, held: Held, q: np.ndarray, watch: Watch) -> np.ndarray:
         """One layer of a prompt; behind the last one its tokens are compressed, unless the engine does that."""
@@ -128,6 +132,29 @@ class LeanKv(Fp16):
             watch.count("tokens_written", plan.moves.size)
             watch.count("tokens_requantized", int(np.count_nonzero(plan.moves)))
             watch.count("tokens_pruned", plan.moves.size - int(np.count_nonzero(plan.grown)))
+
+
+def require_plain_scores(model: Model) -> None:
+    """Refuse what the attention over pages does not have: a soft cap, ALiBi, another scale (D-leankv-67)."""
+    sizes: Any = model.config
+    absent = {
+        "soft cap of the logits": sizes.attention_cap != 0,
+        "ALiBi": sizes.positions == "alibi",
+        f"scale of 1 / sqrt({sizes.scale_dim})": sizes.scale_dim not in (None, sizes.head_dim),
+    }
+    more = [name for name, there in absent.items() if there]
+    if more:
+        raise Refused(f"leankv: the attention over pages has no {', no '.join(more)}, as {model.name} needs")
+
+
+def require_within_window(sizes: ModelConfig, tokens: int) -> None:
+    """Refuse a text longer than a sliding window of the model (D-leankv-67)."""
+    window = sizes.shortest_window
+    if window and tokens > window:
+        raise Refused(
+            f"leankv: pages have no sliding window, and a query of this model sees {window} keys: "
+            f"a text may have {window} tokens, got {tokens}"
+        )
 
 
 def prepare(config: LeanKvConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> LeanKv:

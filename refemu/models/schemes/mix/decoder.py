@@ -35,10 +35,9 @@ class Mixed:
         self.linear_parts: Mapping[int, Any] = linear
         self.outer_part: Any = outer
         self.attention_part: Any = attention
-        self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
-        self._plain_queries = {
-            layer for layer, part in linear.items() if scales_queries(attention) and not scales_queries(part)
-        }
+        self._scale = self.model.attention_scale
+        scaled_here = scales_queries(attention) and not self.model.qk_norm  # else by the attention's norm of q
+        self._plain_queries = {layer for layer, part in linear.items() if scaled_here and not scales_queries(part)}
 
     def __repr__(self) -> str:
         return f"Mixed({self.name!r}, {self.config!r}, backend={self.backend.name!r})"
@@ -60,7 +59,12 @@ class Mixed:
         return np.asarray(self.outer_part.head(x, watch))
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """A norm of a block by its linear part, which may leave it to its linear layers; or the last one."""
+        """A norm of a block by its linear part, which may leave it to its linear layers; others by the outer part.
+
+        Those of q and k are the attention's (D-mix-5).
+        """
+        if name.endswith((".q_norm", ".k_norm")):
+            return np.asarray(self.attention_part.norm(name, x))
         start, _, rest = name.partition(".")
         part = self.linear_parts[int(rest.partition(".")[0])] if start == "blk" else self.outer_part
         return np.asarray(part.norm(name, x))

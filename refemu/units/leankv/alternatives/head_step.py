@@ -114,13 +114,13 @@ def variants(base: type[Steps[Any]]) -> tuple[Alternative, ...]:
     )
 
 
-OPTIONS: tuple[Alternative, ...] = (
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *variants(HeadStep),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-26", "policy", "algorithm1", "diffkv"),
     *choices("D-leankv-34", "lazy_pages", True, False),
 )
-ALTERNATIVES: tuple[Alternative, ...] = (*variants(HeadStep), *OPTIONS)
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",
     "D-leankv-58": "sectors are counted, and on no port",

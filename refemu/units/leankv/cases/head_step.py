@@ -72,10 +72,10 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
         limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - prompt.tokens]
         yield _block(kind, why, config, prompt, limits, 2, 2, "D-leankv-63", finish=True)
     if kind == "edge" and not several:
-        why = "the oldest token of the window stays; of those that have half of its score the oldest is the victim"
+        why = "the oldest token of the window stays; of those with half of its score the oldest goes for good"
         tied = Prompt(6, (3, 1, 0), (2,)) if two else Prompt(6, (3, 2, 1, 0))
         pair = (0.1, 0.25) if two else (0.25, 0.25)
-        yield _block(kind, why, config, tied, [pair], 3, 4, "D-leankv-28", tied=True)
+        yield _block(kind, why, config, tied, (pair, NOTHING, NOTHING), 3, 4, "D-leankv-28", tied=True)
     if kind == "edge":
         for number, (tokens, high, low, key, value) in enumerate(ROUGH):
             if tokens >= _most(config):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import float_jit, integers, threads
+from refemu.arith.attention.scores import PLAIN
 from refemu.arith.fp16_jit import plain, ready
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv.significance import (
@@ -86,12 +87,13 @@ def attended(
     ready()
     query, key, value, heads = plain(q), plain(k), plain(v), k.shape[1]
     out, sums = np.empty_like(query), np.zeros((heads, device.sums, device.tokens), np.float32)
+    fields = PLAIN.fields(q.shape[1])
     counted = device.tokens - min(device.score_queries or device.tokens, device.tokens)
     counting = np.tile(np.array([counted, device.include_self, 0], np.int64), (heads, 1))
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.attention_heads(query, key, value, scale, 0, out, sums, counting[first], first, last)
+            float_jit.attention_heads(query, key, value, scale, 0, out, sums, counting[first], *fields, first, last)
 
     threads.share_out(run, heads)
     return None if counting[:, 2].any() or np.isnan(out).any() else (out, sums)

@@ -15,6 +15,12 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
+#: integers of outliers of A and of B in the first pairs, at the largest exponents, of 4-bit and of 8-bit pairs: sums of
+#: their products are powers of two
+POWERS = (
+    (((2, 2), (2, 2)), ((2,) * 4, (2,) * 4), ((2,) * 8, (2,) * 8), ((3,) * 7 + (2,), (3,) * 6 + (2, 2))),
+    (((8,), (8,)), ((8, 8), (8, 8)), ((8,) * 4, (8,) * 4), ((12, 12, 14, 14), (12, 12, 8, 8))),
+)
 BIASES = ((0, 0), (5, 10), (12, 12))  #: of outliers on either side of every pair
 
 
@@ -62,6 +68,8 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     yield Cases(
         "edge", "the largest outliers in every pair, of either sign", _inputs(rows[:, 0], rows[:, 1], *biases, 7)
     )
+    why = "exact sums at and beside a power of two above 32 bits: an adder tree that is a bit short sees none"
+    yield Cases("edge", why, _powers(ports[0].lanes, wide), "D-olive-34")
     mark = 0x80 if wide else 0x8
     illegal = [mark, mark << (8 if wide else 4), mark | mark << (8 if wide else 4)]
     why = "an illegal pair contributes 0 and is flagged"
@@ -91,6 +99,18 @@ def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
     biases = np.repeat(BIASES, len(a), axis=0)
     a_pairs, b_pairs = (np.tile(words, len(BIASES))[:, None].repeat(lanes, axis=1) for words in (a, b))
     return _inputs(a_pairs, b_pairs, biases[:, 0], biases[:, 1], 0)
+
+
+def _powers(lanes: int, wide: bool) -> dict[str, np.ndarray]:
+    """Every sum of POWERS, of either sign, with c = 0, 1 and -1."""
+    code = (lambda integer: 0x8070 + integer) if wide else (lambda integer: 0x84 + integer)
+    pairs = np.zeros((2, len(POWERS[wide]), 2, 3, lanes), np.int64)
+    for row, operands in enumerate(POWERS[wide]):
+        for operand, integers in enumerate(operands):
+            pairs[operand, row, :, :, : len(integers)] = [code(each) for each in integers]
+    pairs[0, :, 1] |= np.where(pairs[0, :, 1], 0x80 if wide else 0x8, 0)
+    a_pairs, b_pairs = pairs.reshape(2, -1, lanes)
+    return _inputs(a_pairs, b_pairs, *((4, 4) if wide else (12, 12)), np.tile([0, 1, -1], len(a_pairs) // 3))
 
 
 def _there_and_back(lanes: int, factor: int, plus: int, minus: int) -> tuple[np.ndarray, np.ndarray]:

@@ -165,6 +165,15 @@ def test_threads_change_nothing() -> None:
     )
 
 
+def test_scaled_embeddings_are_rounded_once() -> None:
+    """D-arith-32: times float32(sqrt(width)), to fp16; a float32 stream keeps the product."""
+    parts, wide = (models.prepare("tiny-gemma2", scheme) for scheme in ("fp16", "fp16:residual=fp32"))
+    rows = models.load("tiny-gemma2").tensor("embed")[[3, 200]]
+
+    assert np.array_equal(parts.embed(np.array([3, 200])), (rows * np.float32(8)).astype(np.float16))
+    assert np.array_equal(wide.embed(np.array([3, 200])), rows * np.float32(8))
+
+
 def test_repr_shows_model_scheme_and_backend() -> None:
     prepared = models.prepare(small(), "fp16", backend="numpy")
 

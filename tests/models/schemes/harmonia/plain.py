@@ -22,7 +22,7 @@ from tests.oracles.kllm import functions
 ASCENDING = ("sequential",)
 
 
-OPT: dict[str, Any] = {"norm": "layer", "positions": "learned", "activation": "relu", "bias": True}
+OPT: dict[str, Any] = {"norm": "layer", "positions": "learned", "gated": False, "activation": "relu", "bias": True}
 
 
 def small(opt: bool = False) -> Model:

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from refemu.arith.attention import scores
+from refemu.arith.attention.scores import ScoreRule
 from refemu.arith.checks import Refused
 from refemu.models import backend
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache
 from refemu.models.schemes.harmonia.config import KV4, HarmoniaConfig
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
 from tests.arith.strategies import codes, numbers, repeating
 
@@ -54,6 +56,11 @@ def problem(config: HarmoniaConfig, tokens: int, seed: int) -> tuple[Units, np.n
     return Units(backend.Jit(), config), *seeded(tokens, seed)
 
 
+def scoring(q: np.ndarray, **rule: Any) -> Scoring:
+    """Logits times 1 / sqrt(head_dim)."""
+    return Scoring(np.float32(1 / np.sqrt(np.float64(q.shape[2]))), ScoreRule(**rule))
+
+
 def filled(units: Units, k: np.ndarray, v: np.ndarray) -> HarmoniaCache:
     made = HarmoniaCache(2, k.shape[2], len(k) + 1, units.config, units, "blk.7")
     made.append(k, v)
@@ -82,9 +89,9 @@ def test_the_kernel_equals_the_steps(change: dict[str, Any], qkv: Operands) -> N
     units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     held = filled(units, k, v).held()
     for some, start in ((q, 0), (q[-1:], len(q) - 1)):
-        found = harmonia_attention_jit.attend(units, some, held, start)
+        found = harmonia_attention_jit.attend(units, some, held, start, scoring(some))
         try:
-            wanted = attention.by_heads(units, some, held, start)
+            wanted = attention.by_heads(units, some, held, start, scoring(some))
         except Refused:
             assert found is None
         else:
@@ -99,10 +106,10 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
     grown.append(k[:-1], v[:-1])
     grown.append(k[-1:], v[-1:])
     grown.advance()
-    found = [attention.attend(units, q[-1:], made.held(), tokens - 1) for made in (whole, grown)]
+    found = [attention.attend(units, q[-1:], made.held(), tokens - 1, scoring(q)) for made in (whole, grown)]
 
     assert found[0].tobytes() == found[1].tobytes()
-    assert attention.attend(units, q, whole.held(), 0)[-1:].tobytes() == found[0].tobytes()
+    assert attention.attend(units, q, whole.held(), 0, scoring(q))[-1:].tobytes() == found[0].tobytes()
 
 
 @pytest.mark.long
@@ -119,9 +126,11 @@ def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], qkv:
     units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     q = np.tile(q, (1, 5, 1))[:, :heads]
     falling = filled(units, k, v).falling()
-    found = harmonia_attention_jit.attend(units, q, falling.high, 0, falling)
+    found = harmonia_attention_jit.attend(units, q, falling.high, 0, scoring(q), falling)
     try:
-        wanted = [attention.by_heads(units, q[t : t + 1], held, t) for t, held in enumerate(falling.by_query())]
+        wanted = [
+            attention.by_heads(units, q[t : t + 1], held, t, scoring(q)) for t, held in enumerate(falling.by_query())
+        ]
     except Refused:
         assert found is None
     else:
@@ -132,8 +141,8 @@ def test_bits_as_each_query_sees_them() -> None:
     """D-harmonia-19: the last query sees what `prefill_window="end"` shows to all of them; others see more bits."""
     units, q, k, v = problem(OFF, 120, 5)
     made = filled(units, k, v)
-    by_query = attention.attend_falling(units, q, made.falling())
-    end = attention.attend(units, q, made.held(), 0)
+    by_query = attention.attend_falling(units, q, made.falling(), scoring(q))
+    end = attention.attend(units, q, made.held(), 0, scoring(q))
     same = [bool(np.array_equal(a, b)) for a, b in zip(by_query, end, strict=True)]
 
     assert same[-1] and same[:32] == [True] * 32  # nothing that the first 32 see ever falls
@@ -146,7 +155,7 @@ def test_scores_are_rounded_before_they_are_scaled() -> None:
     root = np.float32(1 / np.sqrt(np.float64(20)))
     found = {
         (scores, scale): attention.logits(
-            Units(backend.NUMPY, dataclasses.replace(OFF, scores=scores, score_scale=scale)), sums, 20
+            Units(backend.NUMPY, dataclasses.replace(OFF, scores=scores, score_scale=scale)), sums, root
         )[0, 0]
         for scores in ("fp16", "fp32")
         for scale in ("softmax", "fold")
@@ -164,7 +173,7 @@ def test_scores_of_keys_that_are_not_seen_are_zero() -> None:
     """D-harmonia-16: groups of scores begin at absolute positions 0, 32, ..."""
     units, q, k, v = problem(OFF, 70, 1)
     keys, _ = filled(units, k, v).held().head(1)
-    _, p = attention.scores(units, q[:, 2], keys, 70, 1 + np.arange(70), "")
+    _, p = attention.scores(units, q[:, 2], keys, 70, 1 + np.arange(70), scoring(q), "")
 
     assert p.shape == (70, 70) and p.exponent.shape == (70, 3)
     assert not p.mantissa[np.triu_indices(70, 1)].any()
@@ -185,8 +194,8 @@ def test_other_options_take_the_readable_form(change: dict[str, Any]) -> None:
     units, q, k, v = problem(dataclasses.replace(OFF, **change), 40, 2)
     held = filled(units, k, v).held()
 
-    assert harmonia_attention_jit.attend(units, q, held, 0) is None
-    assert np.isfinite(attention.attend(units, q, held, 0)).all()
+    assert harmonia_attention_jit.attend(units, q, held, 0, scoring(q)) is None
+    assert np.isfinite(attention.attend(units, q, held, 0, scoring(q))).all()
 
 
 def test_scores_beyond_fp16_are_refused() -> None:
@@ -194,4 +203,39 @@ def test_scores_beyond_fp16_are_refused() -> None:
     units, q, k, v = problem(OFF, 4, 0)
     held = filled(units, np.full_like(k, 3e4), v).held()
     with pytest.raises(Refused, match=r"blk\.7\.scores: Bfp\.encode: x must hold no infinity and NaN"):
-        attention.attend(units, np.full_like(q, 6e4), held, 0, "blk.7")
+        attention.attend(units, np.full_like(q, 6e4), held, 0, scoring(q), "blk.7")
+
+
+@pytest.mark.parametrize(
+    "rule", [{"window": 40}, {"cap": 2.5}, {"slopes": (0.25, 0.0625, 0.5, 0.125)}, {"window": 7, "cap": 1.5}]
+)
+def test_window_cap_and_slopes_act_on_scaled_logits(rule: dict[str, Any]) -> None:
+    """D-harmonia-56: the kernel leaves them to the steps, but for a window that no query is beyond."""
+    units, q, k, v = problem(OFF, 45, 3)
+    held, given = filled(units, k, v).held(), scoring(q, **rule)
+    found = attention.attend(units, q, held, 0, given)
+    plain = attention.attend(units, q, held, 0, scoring(q))
+    wanted = np.empty_like(q)
+    for head in range(4):
+        stored, values = held.head(head // 2)
+        a = units.encode(units.config.format(units.config.act_mantissa), units.words(q[:, head]))
+        x = units.half(units.dot(a, stored)) * given.scale
+        if given.rule.cap:
+            cap = np.float32(given.rule.cap)
+            x = cap * scores.tanh32(x / cap)
+        for t in range(45):
+            if given.rule.slopes:
+                x[t, : t + 1] += np.float32(given.rule.slopes[head]) * np.arange(-t, 1, dtype=np.float32)
+            x[t, t + 1 :] = -np.inf
+            x[t, : max(0, t + 1 - (given.rule.window or 45))] = -np.inf
+        p = np.zeros((45, values.shape[0]), np.uint16)
+        p[:, :45] = units.words(units.softmax(x))
+        shares = units.encode(units.config.format(units.config.act_mantissa), p)
+        wanted[:, head] = units.half(units.dot(shares, values))
+
+    assert found.tobytes() == wanted.tobytes()
+    assert harmonia_attention_jit.attend(units, q, held, 0, given) is None
+    assert not np.array_equal(found, plain)
+    wide = scoring(q, window=45)
+    assert attention.attend(units, q, held, 0, wide).tobytes() == plain.tobytes()
+    assert harmonia_attention_jit.attend(units, q, held, 0, wide) is not None

@@ -15,6 +15,7 @@ from refemu.arith import fp16
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import Held
+from refemu.models.schemes.harmonia.steps import Scoring
 from refemu.models.taps import Watch
 from refemu.units.harmonia import harmonia_core
 
@@ -96,12 +97,13 @@ def same_codes(result: Any, wanted: BfpTensor) -> bool:
 def attended(core: Core, q: np.ndarray, held: Held, start: int) -> Iterator[tuple[str, bool]]:
     """Scores and context of every query head, queries (tokens, heads, head_dim) from position `start` on."""
     units, share = core.parts.units, q.shape[1] // held.heads
-    wanted = attention.attend(units, q, held, start)
+    scoring = Scoring(np.float32(1 / np.sqrt(np.float64(q.shape[2]))))
+    wanted = attention.attend(units, q, held, start, scoring)
     for head in range(q.shape[1]):
         k, v = held.head(head // share)
         rows = np.ascontiguousarray(q[:, head])
         seen = start + 1 + np.arange(len(q))
-        query, p = attention.scores(units, rows, k, v.shape[0], seen, "")
+        query, p = attention.scores(units, rows, k, v.shape[0], seen, scoring, "")
         scores = core.heads("score", query, np.s_[:], (k.sign, k.mantissa, k.exponent), start=start)
         length = k.shape[0]
         ends = BfpTensor(p.format, p.sign[:, :length], p.mantissa[:, :length], p.exponent[:, : -(-length // 32)], 1)

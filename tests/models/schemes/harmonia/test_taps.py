@@ -366,7 +366,7 @@ def test_later_calls_say_where_they_begin() -> None:
 
 
 def test_repr() -> None:
-    assert repr(Taps(prepared().units, 2, Watch())) == "Taps(layer=2)"
+    assert repr(Taps(prepared().units, 2, Watch(), prepared().scoring(2))) == "Taps(layer=2)"
 
 
 @pytest.mark.long

@@ -56,6 +56,7 @@ def layered(activation: str = "gelu_tanh") -> Model:
         context=16,
         norm="layer",
         positions="learned",
+        gated=False,
         activation=activation,
         bias=True,
     )

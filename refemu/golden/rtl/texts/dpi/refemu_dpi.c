@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STEP = 1, RUN = 2, RESET = 3, CLOSE = 4 };
@@ -19,6 +21,9 @@ enum { WORDS = 64, TEXT = 2048, TAIL = 1024, HEAD = 8 };
 #define MAGIC 0x554d4652u
 #define FRAME ((size_t)1 << 20)      /* bytes of a batch that are sent at once */
 #define LONGEST_HELLO ((size_t)1 << 26)
+/* Nanoseconds that a reply is looked for before this thread sleeps: to be woken takes longer than most transactions. */
+#define AWAKE_NS 60000L
+#define ASLEEP 32 /* replies that are waited for asleep behind a look in vain */
 
 /* A handle stays in a list for ever, so that one that was closed is known as such. */
 typedef struct refemu {
@@ -26,6 +31,7 @@ typedef struct refemu {
   int open;
   pid_t process;
   int to, from;
+  int asleep; /* how many of the next replies are waited for without a look */
   FILE *words; /* what the server writes to standard error */
   size_t words_in, words_out;
   char *hello, *digest;
@@ -118,6 +124,32 @@ static int receive(int file, unsigned char *data, size_t size) {
     size -= (size_t)done;
   }
   return 1;
+}
+
+static long since(const struct timespec *begin) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (long)(now.tv_sec - begin->tv_sec) * 1000000000L + (now.tv_nsec - begin->tv_nsec);
+}
+
+/* Looks for a reply for a while, and the read behind it waits if need be; not where the last look was in vain, as on a
+   machine with no core to spare. */
+static void wait_awake(refemu *h) {
+  struct pollfd watch;
+  struct timespec begin;
+  if (h->asleep > 0) {
+    h->asleep--;
+    return;
+  }
+  watch.fd = h->from;
+  watch.events = POLLIN;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  while (poll(&watch, 1, 0) == 0) {
+    if (since(&begin) >= AWAKE_NS) {
+      h->asleep = ASLEEP;
+      return;
+    }
+  }
 }
 
 static int enlarge(refemu *h, size_t size) {
@@ -347,6 +379,7 @@ static int ask(refemu *h, uint32_t kind, const uint32_t *in, size_t size, uint32
   if (size > 0) memcpy(h->buffer + HEAD, in, size);
   if (!send_all(h->to, h->buffer, HEAD + size)) return dead(h, "the process does not read any more");
   /* One read most often: no reply is longer than what is asked for, but one that refuses. */
+  wait_awake(h);
   for (have = 0; have < HEAD;) {
     ssize_t done = read(h->from, h->buffer + have, HEAD + want - have);
     if (done < 0 && errno == EINTR) continue;

@@ -14,6 +14,7 @@ from refemu.models.machine.report import Operation
 from refemu.models.schemes.harmonia import attention as scheme
 from refemu.models.schemes.harmonia.machine.memory import Memory
 from refemu.models.schemes.harmonia.machine.ports import Ports
+from refemu.models.schemes.harmonia.steps import Scoring
 from refemu.units.unit import Config
 
 
@@ -82,9 +83,8 @@ def _shares(memory: Memory, rows: np.ndarray, k: BfpTensor, seen: np.ndarray) ->
     steps = memory.ports.steps
     query = memory.ports.encode(steps.words(rows))
     sums = steps.dot(query, k)
-    hidden = np.arange(sums.shape[1]) >= seen[:, None]
-    logits = scheme.logits(steps, sums, rows.shape[1])
-    words = steps.words(steps.softmax(np.where(hidden, np.float32(-np.inf), logits)))
+    scoring = Scoring(memory.ports.prepared.model.attention_scale)
+    words = steps.words(scheme.shares(steps, sums, seen, scoring))
     return words, memory.ports.encode(words)
 
 

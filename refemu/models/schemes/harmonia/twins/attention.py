@@ -1,9 +1,10 @@
 """Compiled twin of `harmonia_attention.attend`: all heads in one kernel, scores never leave the cache of the CPU.
 
 Read harmonia_attention.py first. [harmonia §III-A, §IV-A]. It computes what the paper computes; options that the kernel
-does not have, and what must be refused, take the readable form.
+does not have, a model's soft cap, ALiBi or window among them, and what must be refused, take the readable form.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,32 @@ from refemu.arith.fp16_jit import plain, ready
 from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia.cache import Falling, Held
 from refemu.models.schemes.harmonia.codes import Codes
-from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.twins.linear import is_plain, operand
 from refemu.units.harmonia.kernels.attention import bfp_heads
 
 NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
 
 
-def attend(units: Units, q: np.ndarray, held: Held, start: int, falling: Falling | None = None) -> np.ndarray | None:
+def attend(
+    units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, falling: Falling | None = None
+) -> np.ndarray | None:
     """`harmonia_attention.attend`, or `attend_falling`, or None where the readable form must do it."""
     config, depth = units.config, q.shape[2]
-    if config.saturate or not is_plain(config) or not exact(config.group, config.act_mantissa, config.high):
+    within = replace(scoring.rule, window=0) if start + len(q) <= scoring.rule.window else scoring.rule
+    if (
+        not within.plain
+        or config.saturate
+        or not is_plain(config)
+        or not exact(config.group, config.act_mantissa, config.high)
+    ):
         return None
     converted = operand(np.ascontiguousarray(q).reshape(-1, depth), config.group, config.act_mantissa)
     if converted is None:
         return None
     query, powers = (part.reshape(*q.shape[:2], -1) for part in converted)
     query = plain(query[..., :depth])  # without what fills a last group
-    scale = np.float32(1) if config.score_scale == "fold" else np.float32(1 / np.sqrt(np.float64(depth)))
+    scale = np.float32(1) if config.score_scale == "fold" else scoring.scale
     ready()
     out, status = np.empty(q.shape, np.float32), []
     keys, values, fields = operand_of(held.keys), operand_of(held.values), held.keys.layout.fields

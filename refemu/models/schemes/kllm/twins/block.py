@@ -149,7 +149,10 @@ class TokenBlocks:
         return TokenLinear(x, row, group.codebook, outputs)
 
     def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> TokenAttention | Attention:
-        """`Blocks.attention`."""
+        """`Blocks.attention`; by the units where a soft cap, ALiBi or a window acts on the logits."""
+        rule = self._operands.sizes.score_rule(layer)
+        if rule.cap or rule.slopes or rule.first(len(cache)):
+            return self._blocks.attention(layer, q, cache)
         attention = self._attention[layer].run(self.encode(f"blk.{layer}.q", q), cache)
         return self._blocks.attention(layer, q, cache) if attention is None else attention
 

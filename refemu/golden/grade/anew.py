@@ -1,0 +1,67 @@
+"""A unit imported anew with other code in one of its modules; files stay as they are."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from refemu import units
+from refemu.units.unit import AnyUnit
+
+
+def sources(unit: AnyUnit) -> list[Path]:
+    """Files of the modules of a unit: one, or those of its package."""
+    home = units.module(unit.name)
+    assert home.__file__ is not None
+    file = Path(home.__file__)
+    return sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+
+
+@contextmanager
+def mutated(unit: AnyUnit, path: Path, code: CodeType) -> Iterator[AnyUnit]:
+    """The descriptor of a unit one of whose modules has other code. The modules of everyone else are as before."""
+    home = units.module(unit.name)
+    whole = path.stem in ("__init__", home.__name__.rpartition(".")[2])
+    name = home.__name__ if whole else f"{home.__name__}.{path.stem}"
+    loaded = {key: module for key, module in sys.modules.items() if f"{key}.".startswith(f"{home.__name__}.")}
+    above, _, last = home.__name__.rpartition(".")
+    finder = _Finder(name, path, code)
+    for key in loaded:
+        del sys.modules[key]
+    sys.meta_path.insert(0, finder)
+    try:
+        yield importlib.import_module(home.__name__).UNIT
+    finally:
+        sys.meta_path.remove(finder)
+        for key in [key for key in sys.modules if f"{key}.".startswith(f"{home.__name__}.")]:
+            del sys.modules[key]
+        sys.modules.update(loaded)
+        setattr(sys.modules[above], last, home)
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module, and runs given code as its contents."""
+
+    def __init__(self, name: str, path: Path, code: CodeType) -> None:
+        self.name, self.path, self.code = name, path, code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of that module, None of any other."""
+        if fullname != self.name:
+            return None
+        package = self.path.name == "__init__.py"
+        spec = spec_from_loader(fullname, self, origin=str(self.path), is_package=package)
+        if spec is not None and package:
+            spec.submodule_search_locations = [str(self.path.parent)]
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the code."""
+        exec(self.code, vars(module))

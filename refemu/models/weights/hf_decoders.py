@@ -1,0 +1,302 @@
+"""Decoders in Hugging Face folders, by `model_type`: sizes from `config.json`, places of the weights.
+
+GPT-2 and OPT are in `decoder_checkpoint`. Whatever is not modelled is refused by name (docs/models.md).
+"""
+
+from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refemu.arith.checks import Refused
+from refemu.models.config import Activation, ModelConfig
+from refemu.models.weights import decoder_checkpoint
+from refemu.models.weights.checkpoint import Settings, float32, read_json
+from refemu.models.weights.files import WeightFile
+from refemu.models.weights.hf_settings import HfSettings, hf_settings, rotary_settings
+from refemu.models.weights.sources import Converted, Source, raw_name
+
+NAMES = {
+    "embed": "embed_tokens",
+    "norm": "norm",
+    "attn_norm": "input_layernorm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "q_norm": "self_attn.q_norm",
+    "k_norm": "self_attn.k_norm",
+    "o": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}  #: of Llama and what is named like it
+GEMMA2_NAMES = {
+    **NAMES,
+    "attn_post_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "ffn_post_norm": "post_feedforward_layernorm",
+}
+PHI3_NAMES = {
+    **NAMES,
+    **dict.fromkeys("qkv", "self_attn.qkv_proj"),
+    **dict.fromkeys(("gate", "up"), "mlp.gate_up_proj"),
+}
+BLOOM_NAMES = {
+    "embed": "word_embeddings",
+    "embed_norm": "word_embeddings_layernorm",
+    "norm": "ln_f",
+    "attn_norm": "input_layernorm",
+    **dict.fromkeys("qkv", "self_attention.query_key_value"),
+    "o": "self_attention.dense",
+    "ffn_norm": "post_attention_layernorm",
+    "up": "mlp.dense_h_to_4h",
+    "down": "mlp.dense_4h_to_h",
+}
+HEAD = "lm_head.weight"
+GELU: dict[str, Activation] = {"gelu_pytorch_tanh": "gelu_tanh"}
+BLOOM_CONTEXT = 2048  #: where `config.json` states none; ALiBi has no longest text
+
+
+class Family(NamedTuple):
+    """How the folders of one `model_type` are read."""
+
+    config: Callable[[Path], ModelConfig]
+    weights: Callable[[WeightFile, ModelConfig], Converted]
+
+
+def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted]:
+    """Sizes and weights of the decoder that `config.json` tells of; refuses an unknown `model_type`."""
+    where = folder / "config.json"
+    kind = read_json(where).get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise Refused(f"{where}: model_type must be one of {', '.join(FAMILIES)}, bert, got {kind!r}")
+    family = FAMILIES[kind]
+    sizes = family.config(folder)
+    return sizes, family.weights(file, sizes)
+
+
+def llama_config(folder: Path) -> ModelConfig:
+    """Sizes of Llama 1 to 3.2 and what is like them."""
+    read = _read(folder, "llama", {"attention_bias": False, "mlp_bias": False})
+    return read.finished(ModelConfig(**_sizes(read)))
+
+
+def mistral_config(folder: Path) -> ModelConfig:
+    """Sizes of Mistral: Llama with a sliding window in every block, or none."""
+    read = _read(folder, "mistral", {"attention_bias": False, "mlp_bias": False})
+    sizes = _sizes(read)
+    return read.finished(
+        ModelConfig(**sizes, windows=_windows(read, sizes["blocks"], read.cap("sliding_window", 4096)))
+    )
+
+
+def qwen2_config(folder: Path) -> ModelConfig:
+    """Sizes of Qwen2 and Qwen2.5: Llama with biases on q, k and v."""
+    read = _read(folder, "qwen2", {})
+    sizes = _sizes(read)
+    return read.finished(ModelConfig(**sizes, qkv_bias=True, windows=_qwen_windows(read, sizes["blocks"])))
+
+
+def qwen3_config(folder: Path) -> ModelConfig:
+    """Sizes of Qwen3: Llama with norms on q and k."""
+    read = _read(folder, "qwen3", {"attention_bias": False})
+    sizes = _sizes(read, head_dim=128)
+    return read.finished(ModelConfig(**sizes, qk_norm=True, windows=_qwen_windows(read, sizes["blocks"])))
+
+
+def phi3_config(folder: Path) -> ModelConfig:
+    """Sizes of Phi-3 and Phi-4: Llama with fused layers, partial rotation, LongRoPE."""
+    read = _read(folder, "phi3", {"attention_bias": False, "mlp_bias": False})
+    sizes = _sizes(read)
+    return read.finished(ModelConfig(**sizes, windows=_windows(read, sizes["blocks"], read.cap("sliding_window", 0))))
+
+
+def gemma2_config(folder: Path) -> ModelConfig:
+    """Sizes of Gemma 2."""
+    read = _read(
+        folder, "gemma2", {"attention_bias": False, "use_bidirectional_attention": False}, act="hidden_activation"
+    )
+    read.expect("hidden_act", "gelu_pytorch_tanh", "the function of hidden_activation")
+    sizes = _sizes(read, head_dim=256, tied=True, eps=1e-6)
+    window, blocks = int(read.cap("sliding_window", 4096)), sizes["blocks"]
+    return read.finished(
+        ModelConfig(
+            **sizes,
+            activation=read.choice("hidden_activation", GELU, "gelu_pytorch_tanh"),
+            post_norms=True,
+            scaled_embed=True,
+            windows=_by_type(read, blocks, window, [i % 2 == 0 for i in range(blocks)]),
+            attention_cap=float32(read.cap("attn_logit_softcapping", 50.0)),
+            logit_cap=float32(read.cap("final_logit_softcapping", 30.0)),
+            scale_dim=read.real("query_pre_attn_scalar", 256),
+        )
+    )
+
+
+def bloom_config(folder: Path) -> ModelConfig:
+    """Sizes of BLOOM."""
+    read = hf_settings(folder)
+    read.expect("model_type", "bloom", "a BLOOM-like decoder")
+    read.expect("apply_residual_connection_post_layernorm", False, "the residual stream as modelled here")
+    width = read.whole("n_embed") if read.any("n_embed") is not None else read.whole("hidden_size")
+    read.expect("hidden_size", width, "the same as n_embed")
+    heads = read.whole("n_head") if read.any("n_head") is not None else read.whole("num_attention_heads")
+    blocks = read.whole("n_layer") if read.any("n_layer") is not None else read.whole("num_hidden_layers")
+    if heads < 1 or width % heads:
+        raise Refused(f"{read.path}: the width must be a multiple of the number of heads, got {width}, {heads}")
+    read.expect("n_inner", 4 * width, "the width of BLOOM's feed-forward half")
+    return read.finished(
+        ModelConfig(
+            blocks=blocks,
+            width=width,
+            ffn=4 * width,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=width // heads,
+            vocab=read.whole("vocab_size"),
+            context=read.whole("seq_length", BLOOM_CONTEXT),
+            rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)),
+            tied_head=bool(read.value("tie_word_embeddings", True)),
+            norm="layer",
+            positions="alibi",
+            activation="gelu_tanh",
+            gated=False,
+            bias=True,
+            embed_norm=True,
+        )
+    )
+
+
+def llama_weights(file: WeightFile, config: ModelConfig) -> Converted:
+    """The weights of a file named like Llama's."""
+    return Converted(file, config, lambda name: llama_source(name, config))
+
+
+def phi3_weights(file: WeightFile, config: ModelConfig) -> Converted:
+    """The weights of a Phi-3-like file."""
+    return Converted(file, config, lambda name: phi3_source(name, config))
+
+
+def gemma2_weights(file: WeightFile, config: ModelConfig) -> Converted:
+    """The weights of a Gemma-2-like file; the gain of a norm is 1 + its tensor."""
+    return Converted(file, config, lambda name: gemma2_source(name, config))
+
+
+def bloom_weights(file: WeightFile, config: ModelConfig) -> Converted:
+    """The weights of a BLOOM-like file."""
+    start = "transformer." if "transformer.word_embeddings.weight" in file.names else ""
+    return Converted(file, config, lambda name: bloom_source(name, config, start))
+
+
+def llama_source(name: str, config: ModelConfig) -> Source:
+    """`blk.3.q` is `model.layers.3.self_attn.q_proj.weight`."""
+    if name == "head":
+        return Source(HEAD, config.shapes[name])
+    return Source(raw_name(name, NAMES, "model.layers.", "model.")[1], config.shapes[name])
+
+
+def phi3_source(name: str, config: ModelConfig) -> Source:
+    """`blk.3.k` stands behind the rows of q in `model.layers.3.self_attn.qkv_proj.weight`, `up` behind `gate`."""
+    if name == "head":
+        return Source(HEAD, config.shapes[name])
+    part, raw = raw_name(name, PHI3_NAMES, "model.layers.", "model.")
+    return fused(Source(raw, config.shapes[name]), name, part, config)
+
+
+def fused(source: Source, name: str, part: str, config: ModelConfig) -> Source:
+    """The rows of a weight in a tensor that holds the layers of its group below each other."""
+    group = next((names for names in (("q", "k", "v"), ("gate", "up")) if part in names), None)
+    if group is None:
+        return source
+    rows = [config.shapes[name.replace(f".{part}", f".{other}")][0] for other in group]
+    place = group.index(part)
+    ends = list(accumulate(rows, initial=0))
+    return Source(source.raw, (ends[-1], *source.shape[1:]), first=ends[place], count=rows[place])
+
+
+def gemma2_source(name: str, config: ModelConfig) -> Source:
+    """`blk.3.ffn_norm` is 1 + `model.layers.3.pre_feedforward_layernorm.weight`."""
+    if name == "head":
+        return Source(HEAD, config.shapes[name])
+    raw = raw_name(name, GEMMA2_NAMES, "model.layers.", "model.")[1]
+    return Source(raw, config.shapes[name], plus=1.0 if name.endswith("norm") else 0.0)
+
+
+def bloom_source(name: str, config: ModelConfig, start: str = "transformer.") -> Source:
+    """`blk.3.k` is the middle third of every head's rows in `transformer.h.3.self_attention.query_key_value.weight`."""
+    shape = config.shapes[name]
+    if name == "head":
+        return Source(HEAD, shape)
+    part, raw = raw_name(name, BLOOM_NAMES, f"{start}h.", start)
+    if part in ("q", "k", "v"):
+        return Source(raw, (3 * shape[0], *shape[1:]), part=("qkv".index(part), 3, config.head_dim))
+    return Source(raw, shape)
+
+
+def _read(folder: Path, kind: str, wanted: dict[str, Any], act: str = "hidden_act") -> HfSettings:
+    read = hf_settings(folder)
+    read.expect("model_type", kind, "the family that is read")
+    if act == "hidden_act":
+        read.expect(act, "silu", "the layers as modelled here")
+    for key, value in wanted.items():
+        read.expect(key, value, "the layers as modelled here")
+    return read
+
+
+def _sizes(read: HfSettings, head_dim: int = 0, tied: bool = False, eps: float | None = None) -> dict[str, Any]:
+    """Fields that all families named like Llama have. head_dim: where none is stated; 0: width / heads."""
+    heads, width = read.whole("num_attention_heads"), read.whole("hidden_size")
+    dim = read.whole("head_dim", head_dim or width // max(heads, 1))
+    return {
+        "blocks": read.whole("num_hidden_layers"),
+        "width": width,
+        "ffn": read.whole("intermediate_size"),
+        "heads": heads,
+        "kv_heads": read.whole("num_key_value_heads", heads),
+        "head_dim": dim,
+        "vocab": read.whole("vocab_size"),
+        "context": read.whole("max_position_embeddings"),
+        **rotary_settings(read, dim),
+        "rms_eps": float32(read.real("rms_norm_eps", eps)),
+        "tied_head": bool(read.value("tie_word_embeddings", tied)),
+    }
+
+
+def _qwen_windows(read: HfSettings, blocks: int) -> tuple[int, ...]:
+    """The windows of Qwen's blocks: of those from `max_window_layers` on, where `use_sliding_window` says so."""
+    window = int(read.cap("sliding_window", 4096)) if read.value("use_sliding_window", False) else 0
+    read.any("sliding_window")
+    first = read.whole("max_window_layers", 28)
+    return _by_type(read, blocks, window, [i >= first for i in range(blocks)])
+
+
+def _windows(read: HfSettings, blocks: int, window: float) -> tuple[int, ...]:
+    """One window for all blocks; 0: none."""
+    return _by_type(read, blocks, int(window), [True] * blocks)
+
+
+def _by_type(read: HfSettings, blocks: int, window: int, sliding: list[bool]) -> tuple[int, ...]:
+    """A window for each block. sliding: which blocks have one, where `layer_types` does not say it."""
+    kinds = {"sliding_attention": True, "full_attention": False}
+    stated = read.any("layer_types")
+    if stated is not None:
+        listed = Settings(f"{read.path}: layer_types.", dict(enumerate(map(str, stated))).get)
+        if len(stated) != blocks:
+            raise Refused(f"{read.path}: layer_types must name {blocks} blocks, got {len(stated)}")
+        sliding = [listed.choice(i, kinds) for i in range(blocks)]  # type: ignore[arg-type]
+    windows = tuple(window if here else 0 for here in sliding)
+    return windows if any(windows) else ()
+
+
+FAMILIES = {
+    "llama": Family(llama_config, llama_weights),
+    "mistral": Family(mistral_config, llama_weights),
+    "qwen2": Family(qwen2_config, llama_weights),
+    "qwen3": Family(qwen3_config, llama_weights),
+    "phi3": Family(phi3_config, phi3_weights),
+    "gemma2": Family(gemma2_config, gemma2_weights),
+    "bloom": Family(bloom_config, bloom_weights),
+    "gpt2": Family(decoder_checkpoint.gpt2_config, decoder_checkpoint.gpt2_weights),
+    "opt": Family(decoder_checkpoint.opt_config, decoder_checkpoint.opt_weights),
+}  #: by `model_type`

@@ -1,0 +1,84 @@
+"""Weights of a model as pieces of the tensors of a file: renamed, cut out of fused ones, transposed, shifted by one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.models.config import ModelConfig
+from refemu.models.encoder.config import BIAS
+from refemu.models.weights.checkpoint import require_blocks, require_same
+from refemu.models.weights.files import WeightFile
+
+
+@dataclass(frozen=True)
+class Source:
+    """Place of a weight in a file."""
+
+    raw: str  #: name of the tensor
+    shape: tuple[int, ...]  #: of the tensor
+    transpose: bool = False  #: the tensor is (in, out)
+    first: int = 0  #: row of the tensor, once it is (out, in), where the weight begins
+    count: int | None = None  #: of its rows; None: all that follow
+    #: rows of the tensor are (groups, parts, rows of a part), and the weight is this part of every group; None: not so
+    part: tuple[int, int, int] | None = None
+    plus: float = 0.0  #: added to every value, in float32
+
+    def cut(self, tensor: np.ndarray) -> np.ndarray:
+        """The weight in the tensor."""
+        rows = tensor.T if self.transpose else tensor
+        if self.part is not None:
+            number, parts, size = self.part
+            rows = rows.reshape(-1, parts, size, *rows.shape[1:])[:, number].reshape(-1, *rows.shape[1:])
+        rows = rows[slice(self.first, None if self.count is None else self.first + self.count)]
+        return np.ascontiguousarray(rows + np.float32(self.plus) if self.plus else rows)
+
+
+class Converted:
+    """The weights of a file under canonical names and in canonical shapes."""
+
+    def __init__(
+        self,
+        file: WeightFile,
+        config: ModelConfig,
+        source: Callable[[str], Source],
+        unused: tuple[str, ...] = (),
+        head: str = "lm_head.weight",
+    ) -> None:
+        """source: where a weight stands. unused: tensors that may be there. head: the output matrix, if it is tied."""
+        require_blocks(file, config.blocks)
+        self.file: WeightFile = file
+        self._shapes = config.shapes
+        self._sources = {name: source(name) for name in config.shapes}
+        wanted = {place.raw: place.shape for place in self._sources.values()}
+        require_same(file, wanted, config.meaning, (*unused, *([head] if config.tied_head else [])))
+        if config.tied_head and head in file.names and not np.array_equal(file.tensor(head), self.tensor("embed")):
+            raise Refused(f"{file.path}: tensor {head} must be the embedding, as tie_word_embeddings says")
+
+    def __repr__(self) -> str:
+        return f"Converted({self.file!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Canonical names in model order."""
+        return tuple(self._sources)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a weight."""
+        return self._shapes[name]
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A weight as float32, decoded anew by every call."""
+        source = self._sources[name]
+        return source.cut(self.file.tensor(source.raw))
+
+
+def raw_name(name: str, table: Mapping[str, str], blocks: str, start: str = "") -> tuple[str, str]:
+    """The part that a canonical name ends with, the bias's own left off, and the tensor's name.
+
+    table: names by part. blocks: what stands before the number of a block, "model.layers.". start: before other names.
+    """
+    prefix, _, part = name.removesuffix(BIAS).rpartition(".")
+    before = f"{blocks}{prefix.removeprefix('blk.')}." if prefix else start
+    return part, before + table[part] + (BIAS if name.endswith(BIAS) else ".weight")

@@ -1,0 +1,78 @@
+"""Hugging Face folders of every family: sizes from `config.json`; whatever is not modelled is refused."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.models.config import ModelConfig
+from refemu.models.weights.hf_decoders import llama_config as hf_config
+from tests.models import toy_files
+from tests.models.toy_files import CONFIG
+
+
+def test_sizes_come_from_hugging_faces_config(tmp_path: Path) -> None:
+    """There the pairs of rotary positions are half a head apart, and eps is float32 of the decimal number."""
+    folder = toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG))
+
+    assert hf_config(folder) == ModelConfig(**{**vars(CONFIG), "rope_interleaved": False})
+
+
+def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
+    parameters = {"rope_type": "default", "rope_theta": 7e5}
+    folder = toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), rope_theta=..., rope_parameters=parameters)
+
+    assert hf_config(folder).rope_base == 7e5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param({"model_type": "bert"}, "model_type must be 'llama'", id="bert"),
+        pytest.param({"attention_bias": True}, "attention_bias must be False", id="bias"),
+        pytest.param(
+            {"rope_scaling": {"factor": 8}}, r"rope_scaling\.factor is a setting that is not modelled", id="scaling"
+        ),
+        pytest.param(
+            {"rope_parameters": {"rope_type": "llama3"}},
+            r"rope_parameters\.low_freq_factor must be a number",
+            id="llama3",
+        ),
+        pytest.param(
+            {"rope_parameters": {"rope_type": "spiral"}}, "rope_type must be one of default, .*'spiral'", id="spiral"
+        ),
+        pytest.param({"rope_parameters": {"rope_type": "dynamic"}}, "'dynamic' is not modelled", id="dynamic"),
+        pytest.param({"num_experts": 8}, "num_experts is a setting that is not modelled here, got 8", id="experts"),
+        pytest.param(
+            {"quantization_config": {"bits": 4}}, "quantization_config is a setting that is not modelled", id="bits"
+        ),
+        pytest.param({"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
+        pytest.param({"hidden_size": 64.5}, "hidden_size must be a whole number, got 64.5", id="fraction"),
+        pytest.param({"hidden_size": True}, "hidden_size must be a whole number, got True", id="yes"),
+        pytest.param(
+            {"num_attention_heads": math.inf}, "num_attention_heads must be a whole number, got inf", id="inf"
+        ),
+        pytest.param(
+            {"num_attention_heads": math.nan}, "num_attention_heads must be a whole number, got nan", id="nan"
+        ),
+        pytest.param({"rope_parameters": 5}, "rope_parameters must be an object, got int", id="rope number"),
+        pytest.param({"rope_parameters": [5]}, "rope_parameters must be an object, got list", id="rope list"),
+        pytest.param(
+            {"rope_parameters": {"rope_theta": "x"}}, r"rope_parameters\.rope_theta must be a number", id="rope text"
+        ),
+        pytest.param(
+            {"rope_theta": math.inf}, "rope_theta must be a number that float32 holds, got inf", id="rope inf"
+        ),
+        pytest.param(
+            {"rms_norm_eps": 1e300}, "rms_norm_eps must be a number that float32 holds, got 1e", id="eps beyond"
+        ),
+        pytest.param(
+            {"rms_norm_eps": 10**400}, "rms_norm_eps must be a number that float32 holds, got 1", id="eps far"
+        ),
+    ],
+)
+def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        hf_config(toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings))

@@ -1,0 +1,22 @@
+"""Pieces of tensors: rows, parts of fused heads, transposed, shifted; `Converted` is tested with the decoders."""
+
+import numpy as np
+
+from refemu.models.weights.sources import Source, raw_name
+
+
+def test_a_weight_is_cut_out_of_a_tensor() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(12, 2)
+
+    assert Source("x", x.shape, first=3, count=2).cut(x).tolist() == [[6, 7], [8, 9]]
+    assert Source("x", x.shape, transpose=True, first=1).cut(x).tolist() == [x[:, 1].tolist()]
+    assert Source("x", x.shape, part=(1, 3, 2)).cut(x)[:, 0].tolist() == [4, 6, 16, 18]
+    assert Source("x", (12,), part=(2, 3, 2)).cut(x[:, 0]).tolist() == [8, 10, 20, 22]
+    assert Source("x", x.shape, count=1, plus=1.0).cut(x).tolist() == [[1, 2]]
+
+
+def test_names_have_the_prefix_of_blocks_or_of_the_rest() -> None:
+    table = {"q": "attention.query", "norm": "final"}
+
+    assert raw_name("blk.3.q.bias", table, "layers.", "model.") == ("q", "layers.3.attention.query.bias")
+    assert raw_name("norm", table, "layers.", "model.") == ("norm", "model.final.weight")
