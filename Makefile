@@ -12,7 +12,7 @@ HF     := tests/conformance/test_transformers.py tests/conformance/test_families
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow conformance conformance-hf test-pythons arm64 lint bench kernels rtl plugins vectors grades alternatives clean
+.PHONY: help golden test test-long test-slow conformance conformance-hf test-pythons arm64 lint bench docs kernels rtl plugins vectors grades alternatives clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-long: those that take seconds each; make test-slow: the exhaustive sweeps too)"
@@ -20,6 +20,7 @@ help:
 	@echo "make arm64    equal digests on aarch64, emulated   (make test-slow: this and the next, too)"
 	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
 	@echo "make lint     layout and rules by ruff, types by mypy and pyright"
+	@echo "make docs     the documentation as pages: $(OUT)/docs/html/index.html"
 	@echo "make bench    speed beside what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
@@ -78,6 +79,10 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/known_types.py
+
+docs:
+	@$(PYTHON) tools/bootstrap.py $(VENV) docs
+	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(BIN)/python -m tools.site $(OUT)/docs
 
 bench:
 	@$(PYTHON) tools/bootstrap.py $(VENV) bench

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refemu import golden
 from refemu.cli.arguments import parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -14,6 +15,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 PLAIN = [block for block in BLOCKS if "smollm2" not in block]
+DOCS = [
+    (page, block) for page in PAGES[1:] for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+]
 
 
 def commands() -> list[str]:
@@ -32,6 +36,18 @@ def test_command_is_understood(line: str) -> None:
 @pytest.mark.parametrize("block", PLAIN, ids=range(len(PLAIN)))
 def test_python_block_runs(block: str) -> None:
     exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize(("page", "block"), DOCS, ids=[f"{page.stem}-{at}" for at, (page, _) in enumerate(DOCS)])
+def test_python_block_of_docs_runs(
+    page: Path, block: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder with the set that they read."""
+    folder = tmp_path_factory.mktemp("docs")
+    if "vec/ovp_decoder-int4" in block:
+        golden.generate(folder / "vec", units=["ovp_decoder:int4"], kinds=["paper"])
+    monkeypatch.chdir(folder)
+    exec(compile(block, page.name, "exec"), {"__name__": "docs"})
 
 
 def test_the_shown_values_are_the_real_ones() -> None:

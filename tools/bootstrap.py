@@ -23,6 +23,7 @@ CONTAINS = {
     "bench": {"models", "bench"},
     "rtl": {"rtl"},
     "browser": {"models", "test", "browser"},
+    "docs": {"models", "test", "docs"},
 }
 
 

@@ -1,0 +1,54 @@
+"""Pages of decisions: text, test, where each is taken and set, the other answers and the sets that tell them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from refemu.cli.explain_words import parameters_of_decision
+from refemu.golden.pages import decisions, places
+from refemu.golden.pages.reading import page
+from tools.site.text import code, link, linked, slug, table
+
+ROOT = Path(__file__).resolve().parents[2]
+_SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^### (D-[a-z]+-\d+) ", re.MULTILINE)
+
+
+def pages() -> dict[str, str]:
+    """Pages by name: an index, and one for each section of docs/decisions.md."""
+    text = page("decisions.md")
+    head = text.split("\n## ")[0]
+    sections = {title: _ENTRY.findall(body) for title, body in _SECTION.findall(text)}
+    named = {slug(title): title for title in sections}
+    tree = "\n".join(named)
+    rows: list[list[object]] = [
+        [f"[{id}](#{slug(id)})", decisions.find(id).title, len(decisions.find(id).alternatives)]
+        for ids in sections.values()
+        for id in ids
+    ]
+    listed = table(["id", "decision", "other answers"], rows)
+    index = f"{linked(head)}\n\n```{{toctree}}\n:maxdepth: 1\n{tree}\n```\n\n{listed}"
+    written = {f"decisions/{slug(title)}.md": _page(title, ids) for title, ids in sections.items()}
+    return {"decisions/index.md": index, **written}
+
+
+def _page(title: str, ids: list[str]) -> str:
+    return "\n".join([f"# Decisions: {title}\n", *("\n".join(_entry(id)) for id in ids)])
+
+
+def _entry(id: str) -> Iterator[str]:
+    entry = decisions.find(id)
+    yield f"({slug(id)})=\n## {id}: {entry.title}\n\n{linked(entry.text)}\n"
+    rows: list[list[object]] = [
+        [link(each.unit), each.says.replace("|", "\\|"), code(each.set), each.rows] for each in entry.alternatives
+    ]
+    yield table(["unit", "other answer", "committed set that tells it best", "rows that differ"], rows)
+    for unit, reason in entry.unobservable.items():
+        yield f"{link(unit)}: no other answer shows: {linked(reason)}\n"
+    taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
+    yield f"- Taken in {'; '.join(taken)}"
+    names = parameters_of_decision(id)
+    if names:
+        yield f"- Set by {', '.join(link(name) for name in names)}"
+    yield f"- Pinned by `{entry.test}`"
+    yield f"- Offline: `refemu explain {id}`\n"

@@ -1,0 +1,98 @@
+"""Markdown of docs/ with links: decisions, other pages and terms that it names become links of the site."""
+
+import re
+
+from refemu.golden.pages import decisions, topics
+
+_FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(`[^`\n]+`)")
+_ID = re.compile(r"(?<![\w\[#/-])D-[a-z]+-\d+(?![\w\]-])")
+_PAGE = re.compile(r"`?\bdocs/(api|[a-z]+(?:\.md|/[a-z]+\.md))`?")
+_SEE = re.compile(r"^See: (.+)\.$", re.MULTILINE)
+#: pages of docs/ that the site shows in another form
+PLACES = {"decisions.md": "decisions/index.md", "alternatives.md": "decisions/index.md", "api": "api/index.md"}
+
+
+def linked(text: str) -> str:
+    """Turn names of decisions and of pages into links, outside code, headings and what is a link already."""
+    parts = _FENCE.split(text)
+    return "".join(part if number % 2 else _lines(part) for number, part in enumerate(parts))
+
+
+def slug(word: str) -> str:
+    """The anchor of a word: lower case, a dash for what is no letter or digit."""
+    return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
+
+
+def link(word: str) -> str:
+    """A link to the place that explains a word which `refemu explain` takes."""
+    topic = topics.find(word)
+    if topic.kind == "decision":
+        return f"[{word}](#{slug(word)})"
+    if topic.kind in ("parameter", "port"):
+        return f"[`{word}`](#{slug(f'{topic.of}-{topic.member}' if topic.kind == 'parameter' else f'unit-{topic.of}')})"
+    prefix = {"unit": "unit", "format": "format", "scheme": "scheme", "term": "term"}[topic.kind]
+    shown = word if topic.kind == "term" else f"`{word}`"
+    return f"[{shown}](#{slug(f'{prefix}-{topic.of}')})"
+
+
+def glossary(text: str) -> str:
+    """The glossary with an anchor for every term, and links behind `See:`."""
+    text = re.sub(
+        r"^### (.+)$", lambda match: f"({slug(f'term-{match[1]}')})=\n### {match[1]}", text, flags=re.MULTILINE
+    )
+    text = re.sub(r"^(Also: .+\.)$", r"*\1*\n", text, flags=re.MULTILINE)
+    return _SEE.sub(lambda match: f"\nSee {', '.join(link(word.strip()) for word in match[1].split(','))}.", text)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(line if line.startswith("#") else _line(line) for line in text.split("\n"))
+
+
+def _line(line: str) -> str:
+    line = _PAGE.sub(lambda match: _page(match[1]), line)
+    return "".join(part if number % 2 else _ID.sub(_decision, part) for number, part in enumerate(_CODE.split(line)))
+
+
+def _page(name: str) -> str:
+    return f"[{name.removesuffix('.md')}](/{PLACES.get(name, name)})"
+
+
+def _decision(match: re.Match[str]) -> str:
+    return f"[{match[0]}](#{slug(match[0])})" if match[0] in decisions.every() else match[0]
+
+
+def listed(index: str, names: list[str]) -> str:
+    """The first page, with the pages that its lists leave out behind the guides."""
+    more = "".join(f"{name}\n" for name in sorted(names) if name != "index" and f"\n{name}\n" not in index)
+    head, guides, rest = index.partition(":caption: Guides\n")
+    there, fence, tail = rest.partition("```")
+    return f"{head}{guides}{there}{more}{fence}{tail}"
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a table."""
+    return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"[ \t\n]+", " ", str(text)).strip())
+
+
+def table(columns: list[str], rows: list[list[object]]) -> str:
+    """A table, "" where it has no rows."""
+    if not rows:
+        return ""
+    lines = [columns, ["---"] * len(columns), *([cell(each) for each in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def code(text: object) -> str:
+    """Text as code; nothing where there is none."""
+    return f"`{text}`" if str(text) else ""
+
+
+def prose(text: str) -> str:
+    """Text of a docstring or a comment in Markdown: what would be markup is escaped, decisions become links."""
+    parts = _CODE.split(text)
+    return linked("".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts)))
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([*_<>\[\]\\])", r"\\\1", text)

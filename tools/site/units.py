@@ -1,0 +1,153 @@
+"""A page per unit, from its descriptor: drawing, worked example, ports, parameters, decisions, Python interface."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from refemu import draw, units
+from refemu.golden.pages import decisions, parameters
+from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit, Kind
+from tools.site.text import code, link, linked, prose, slug, table
+
+EVENTS = 8  #: of the worked example
+WIDE = 8  #: lanes that a cell shows
+MANY = 8  #: ports that are columns
+FLOATS = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32)}  #: bit patterns, by a port's kind
+
+
+def pages() -> dict[str, str]:
+    """Pages and drawings by name, with an index by paper."""
+    written: dict[str, str] = {}
+    for name in units.names():
+        written |= page(units.find(name))
+    return {"units/index.md": _index(), **written}
+
+
+def page(unit: AnyUnit) -> dict[str, str]:
+    """The page of a unit, and its drawing."""
+    config = next(iter(unit.configs))
+    why, inputs = example(unit, config)
+    states = list(unit.trace(unit.config(config), inputs))
+    picture = next((drawn for state in reversed(states[:EVENTS]) if (drawn := draw.state(unit, config, state))), "")
+    files = {f"units/{unit.name}.svg": picture} if picture else {}
+    return {**files, f"units/{unit.name}.md": "\n".join(_parts(unit, config, why, states, bool(picture)))}
+
+
+def example(unit: AnyUnit, config: str) -> tuple[str, Mapping[str, np.ndarray]]:
+    """The first case of the paper, or of any kind: why it is there, and its inputs as `trace` takes them."""
+    kinds: tuple[Kind, ...] = ("paper", "edge", "random")
+    cases = next(cases for kind in kinds for cases in unit.stimuli(unit.configs[config], kind, 0))
+    chosen = 0 if unit.timing == "event" else slice(0, 1)
+    return cases.why, {port: array[chosen] for port, array in cases.inputs.items()}
+
+
+def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: bool) -> Iterator[str]:
+    yield f"({slug(f'unit-{unit.name}')})=\n# {unit.name}\n"
+    yield f"{prose(unit.meaning[:1].upper() + unit.meaning[1:])}. [{unit.paper}]\n"
+    if picture:
+        yield f"![State of {unit.name} after an event of the example]({unit.name}.svg)\n"
+    yield f"## Worked example\n\n{prose(why[:1].upper() + why[1:])}. Configuration `{config}`.\n"
+    yield "An empty cell is unchanged; of wide ports the first lanes stand here.\n"
+    yield _events(unit, config, states[:EVENTS])
+    page = f"../_static/step/{unit.name}.html"
+    yield f'<a href="{page}">Step through it</a> in a page of its own, by slider and arrow keys.\n'
+    yield f"```\nrefemu step {unit.name}\nrefemu step {unit.name} --html {unit.name}.html\nrefemu explain {unit.name}"
+    yield f"refemu generate -o vec --unit {unit.name}\nrefemu export rtl {unit.name} -o bench\n```\n"
+    yield "## Ports\n"
+    yield table(["port", "direction", "bits", "lanes", "values", "meaning"], list(_ports(unit)))
+    yield from _parameters(unit)
+    yield from _decisions(unit)
+    module = units.module(unit.name).__name__
+    directive = f".. automodule:: {module}\n   :members:\n   :exclude-members: UNIT"
+    yield f"## Python\n\n```{{eval-rst}}\n{directive}\n```\n"
+
+
+def _events(unit: AnyUnit, config: str, states: list[Any]) -> str:
+    """A table of the events: ports as rows where there are many. A cell is empty where a port keeps its value."""
+    sides = unit.ports(unit.config(config))
+    ports = sides.inputs + sides.outputs
+    cells = [[_value(port, getattr(state, port.name)) for port in ports] for state in states]
+    kept = [cells[0]]
+    for before, after in pairwise(cells):
+        kept.append(["" if new == old else new for old, new in zip(before, after, strict=True)])
+    rows = [[number, state.event, *row] for number, (state, row) in enumerate(zip(states, kept, strict=True))]
+    if len(ports) <= MANY:
+        return table(["#", "event", *(code(port.name) for port in ports)], rows)
+    turned = [[code(port.name), *(row[column + 2] for row in rows)] for column, port in enumerate(ports)]
+    return table(["port", *(f"{number} {state.event}" for number, state in enumerate(states))], turned)
+
+
+def _value(port: Port, value: Any) -> str:
+    """The lanes of a value, floats as numbers, side by side in one line."""
+    lanes = np.ravel(np.asarray(value, dtype=object))
+    if port.kind in FLOATS:
+        words, real = FLOATS[port.kind]
+        lanes = lanes.astype(words).view(real)
+    text = [f"{lane:g}" if port.kind in FLOATS else str(lane) for lane in lanes[:WIDE].tolist()]
+    return "\u00a0".join([*text, f"… ({lanes.size})"] if lanes.size > WIDE else text)
+
+
+def _ports(unit: AnyUnit) -> Iterator[list[object]]:
+    for each in parameters.ports(unit.name).values():
+        low, high = each.port.limits
+        values = f"{low} to {high}" if each.port.bits < 16 else each.port.kind
+        yield [code(each.port.name), each.direction, each.port.bits, each.port.lanes, values, prose(each.port.meaning)]
+
+
+def _parameters(unit: AnyUnit) -> Iterator[str]:
+    known = parameters.of_unit(unit.name)
+    if not known:
+        return
+    yield "## Parameters\n"
+    for each in known.values():
+        yield f"({slug(f'{unit.name}-{each.name}')})=\n"
+    rows: list[list[object]] = [
+        [code(each.name), code(each.default) or "needed", _listed(each), prose(each.meaning)] for each in known.values()
+    ]
+    yield table(["parameter", "default", "values", "meaning"], rows)
+    ready: list[list[object]] = [
+        [code(name), ", ".join(code(f"{key}={each.ready[name]}") for key, each in known.items() if name in each.ready)]
+        for name in unit.configs
+    ]
+    yield table(["configuration", "sets"], ready)
+
+
+def _listed(each: parameters.Parameter) -> str:
+    return ", ".join([*(code(choice) for choice in each.choices), *each.open])
+
+
+def _decisions(unit: AnyUnit) -> Iterator[str]:
+    ids = list(dict.fromkeys([each.decision for each in unit.alternatives] + list(unit.unobservable)))
+    entries = [decisions.every()[id] for id in ids if id in decisions.every()]
+    if not entries:
+        return
+    yield "## Decisions\n"
+    rows: list[list[object]] = []
+    for entry in entries:
+        others = [each for each in entry.alternatives if each.unit == unit.name]
+        for each in others:
+            rows.append([link(entry.id), entry.title, each.says.replace("|", "\\|"), code(each.set), each.rows])
+        if not others:
+            reason = entry.unobservable.get(unit.name, "")
+            rows.append([link(entry.id), entry.title, linked(reason) or "by parameter", "", ""])
+    yield table(["id", "decision", "another answer", "set that tells it", "rows"], rows)
+
+
+def _index() -> str:
+    papers: dict[str, list[str]] = {}
+    for name, paper in units.PAPERS.items():
+        papers.setdefault(paper, []).append(name)
+    parts = ["# Units\n\nHardware blocks of the four papers. Each page is made from the unit's descriptor.\n"]
+    for paper, names in papers.items():
+        rows: list[list[object]] = [
+            [f"[{name}](#{slug(f'unit-{name}')})", prose(units.find(name).meaning)] for name in names
+        ]
+        parts.append(f"## {_TITLES.get(paper, paper)}\n\n{table(['unit', 'what it does'], rows)}")
+    tree = "\n".join(units.names())
+    return "\n".join([*parts, f"```{{toctree}}\n:hidden:\n{tree}\n```\n"])
+
+
+_TITLES = {"olive": "OliVe", "kllm": "KLLM", "harmonia": "Harmonia", "leankv": "LeanKV"}
