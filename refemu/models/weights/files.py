@@ -15,6 +15,7 @@ from refemu.arith import fp16, panels
 from refemu.arith.checks import Refused, at, first_index, lookup
 from refemu.arith.reading import reading
 from refemu.models.extras import need
+from refemu.models.weights import digests
 
 COMPILED = 1 << 18  #: elements from which on compiled code casts
 
@@ -45,6 +46,12 @@ def paths(weights: Any) -> tuple[Path, ...]:
     if file is None:
         return ()
     return tuple(getattr(file, "paths", None) or (file.path,))
+
+
+def require_same(weights: Any) -> None:
+    """Refuse weights of which a file changed since its digest was taken."""
+    for file in paths(weights):
+        digests.require_same(file)
 
 
 def half(weights: Any, name: str) -> np.ndarray:
