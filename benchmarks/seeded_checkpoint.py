@@ -21,6 +21,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.weights.checkpoint import raw_name_hf
 
 SHAPES = {
+    "two-blocks": {"blocks": 2, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},
     "1b": {"blocks": 22, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},  # TinyLlama 1.1 B
     "7b": {"blocks": 32, "width": 4096, "ffn": 11008, "heads": 32, "kv_heads": 32, "head_dim": 128},  # Llama 2 7 B
 }
