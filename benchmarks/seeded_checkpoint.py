@@ -18,7 +18,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.models.config import ModelConfig
-from refemu.models.weights.checkpoint import raw_name_hf
+from refemu.models.weights.hf_decoders import llama_source
 
 SHAPES = {
     "two-blocks": {"blocks": 2, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},
@@ -53,8 +53,9 @@ def write(shape: str, folder: Path) -> Path:
             shards, held = [{}], 0
         number = len(set(where.values())) + (0 if shards[-1] else 1)
         tensor = weight(name, size)
-        shards[-1][raw_name_hf(name)] = tensor
-        where[raw_name_hf(name)] = _shard(number)
+        raw = llama_source(name, sizes).raw
+        shards[-1][raw] = tensor
+        where[raw] = _shard(number)
         held += tensor.nbytes
     save_file(shards.pop(), folder / _shard(len(set(where.values()))))
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}, indent=1))

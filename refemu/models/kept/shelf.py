@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ LEAST = 1 << 24  #: weights of a model that is worth keeping; a smaller one is p
 PACKAGE = Path(__file__).resolve().parents[2]
 #: what every recipe computes with
 SHARED = ("arith/**/*.py", "models/*.py", "models/kept/*.py", "models/weights/**/*.py")
-#: fields of the sizes that change no tensor
+#: fields of the sizes that change no tensor; where they change what is searched, an item's name has them
 OTHER_SIZES = ("blocks", "context")
 _LEFT = re.compile(re.escape(items.PARTIAL) + "[a-z0-9_]+")
 
@@ -108,7 +108,7 @@ def enabled() -> bool:
 
 def key(model: Model, recipe: Recipe) -> dict[str, Any]:
     """What the prepared tensors depend on."""
-    sizes = {name: value for name, value in asdict(model.config).items() if name not in OTHER_SIZES}
+    sizes = {name: value for name, value in _plain(model.config).items() if name not in OTHER_SIZES}
     return {
         "version": items.VERSION,
         "recipe": recipe.name,
@@ -117,6 +117,14 @@ def key(model: Model, recipe: Recipe) -> dict[str, Any]:
         "sizes": sizes,
         "weights_sha256": model.sha256,
     }
+
+
+def _plain(value: Any) -> Any:
+    """A record as its fields and its kind, for JSON: two kinds of rotary scaling may have equal fields."""
+    if is_dataclass(value) and not isinstance(value, type):
+        there = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {"kind": type(value).__name__, **there}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 @functools.cache
