@@ -149,7 +149,7 @@ def test_one_file_of_weights_under_other_settings_has_its_own_calibration(
 
 @pytest.mark.parametrize("kind", [kind for kind in toy_families.CONFIGS if kind != "gpt2"])
 def test_tensors_in_half_are_those_of_tensor_rounded(kind: str, tmp_path: Path) -> None:
-    """Fused, permuted, sorted and moved by one, from GGUF; a sum is rounded once, not its terms."""
+    """Fused, permuted and sorted, from GGUF."""
     values = {name: value + np.float32(1 / 3) * value for name, value in toy_families.values(kind).items()}
     model = models.load(toy_families.write_gguf(tmp_path / f"{kind}.gguf", kind, values))
     for name in model.config.shapes:
