@@ -51,14 +51,14 @@ def files(name: str) -> dict[str, bytes]:
 
 def write(name: str, folder: Path) -> list[Path]:
     """Write the package into `folder`, which must not be there or be empty; returns its files."""
-    made = files(name)
+    contents = files(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder}: must be a new or an empty folder; nothing was written")
-    for path, data in made.items():
+    for path, data in contents.items():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    return [folder / path for path in made]
+    return [folder / path for path in contents]
 
 
 def _text(name: str, words: dict[str, str]) -> bytes:
