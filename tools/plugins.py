@@ -113,7 +113,26 @@ def use(binaries: Path, folder: Path) -> None:
     told = run(test, folder, code=1)
     require("counterexample saved" in told, "the pytest plug-in saves a counterexample")
     run([binaries / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests"], folder)
+    started(binaries, folder)
     broken(binaries, folder)
+
+
+def started(binaries: Path, folder: Path) -> None:
+    """What `refemu new-unit` writes is installed, passes its tests, and has a set that grades; a change is seen."""
+    refemu, python = binaries / "refemu", binaries / "python"
+    run([refemu, "new-unit", "my_block"], folder)
+    pip(binaries, folder, str(folder / "refemu-my-block"))
+    tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "refemu-my-block/tests"]
+    run(tests, folder)
+    run([refemu, "generate", "-o", "mine", "--unit", "my_block"], folder)
+    run([refemu, "grade", "mine/refemu-my-block.my_block-b8_even"], folder)
+    source = folder / "refemu-my-block" / "src" / "refemu_my_block" / "my_block.py"
+    text = source.read_text()
+    require("else whole & 1)" in text, "my_block.py has its rule of ties")
+    source.write_text(text.replace("else whole & 1)", "else 1 - whole & 1)"))
+    pip(binaries, folder, str(folder / "refemu-my-block"))
+    told = run(tests, folder, code=1)
+    require("test_every_case_is_the_oracles[b8_even]" in told, "the oracle sees another rule of ties")
 
 
 def broken(binaries: Path, folder: Path) -> None:

@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
         _ppl,
         _study,
         _models,
+        _new_unit,
     ):
         build(commands)
     return top
@@ -71,6 +72,15 @@ def _command(commands: "argparse._SubParsersAction[_Parser]", name: str, help: s
 def _list(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "list", "what there is, with paper sections and port widths")
     command.add_argument("what", nargs="?", choices=("formats", "units", "schemes", "models"), help="one kind only")
+
+
+def _new_unit(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(
+        commands, "new-unit", "write a package with a unit that works, to put your own block in its place"
+    )
+    command.set_defaults(module="new_unit")
+    command.add_argument("name", metavar="NAME", help="name of the unit, a lower case word such as my_block")
+    command.add_argument("-o", "--out", metavar="DIR", help="folder of the package; default refemu-NAME")
 
 
 def _show(commands: "argparse._SubParsersAction[_Parser]") -> None:

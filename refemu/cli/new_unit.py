@@ -1,0 +1,21 @@
+"""`refemu new-unit`: a working package with one unit, to put a block of one's own in its place."""
+
+import argparse
+from pathlib import Path
+
+from refemu.cli.output import print_json
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the package; returns 0."""
+    from refemu.golden.start import package
+
+    name = arguments.name
+    folder = Path(arguments.out or f"refemu-{name.replace('_', '-')}")
+    written = package.write(name, folder)
+    if arguments.json:
+        print_json({"unit": name, "folder": str(folder), "files": [str(path) for path in written]})
+        return 0
+    print(f"{folder}: {len(written)} files; README.md says what each holds")
+    print(f"pip install -e '{folder}[test]' && pytest {folder}")
+    return 0

@@ -1,0 +1,74 @@
+"""A package with one unit, written for somebody to put a block of his own in its place."""
+
+import keyword
+import re
+from importlib import resources
+from pathlib import Path
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden.rtl import keywords
+
+#: file of the package -> text that it is made from; @NAME@ in either is the name of the unit
+FILES = {
+    "pyproject.toml": "pyproject.toml.txt",
+    "README.md": "README.md",
+    "src/refemu_@NAME@/__init__.py": "init.py.txt",
+    "src/refemu_@NAME@/py.typed": "",
+    "src/refemu_@NAME@/decisions.md": "decisions.md",
+    "src/refemu_@NAME@/@NAME@.py": "unit.py.txt",
+    "src/refemu_@NAME@/cases/__init__.py": "init.py.txt",
+    "src/refemu_@NAME@/cases/@NAME@.py": "cases.py.txt",
+    "src/refemu_@NAME@/twins/__init__.py": "init.py.txt",
+    "src/refemu_@NAME@/twins/@NAME@.py": "twin.py.txt",
+    "src/refemu_@NAME@/alternatives/__init__.py": "init.py.txt",
+    "src/refemu_@NAME@/alternatives/@NAME@.py": "alternatives.py.txt",
+    "tests/oracle.py": "oracle.py.txt",
+    "tests/test_@NAME@.py": "test_unit.py.txt",
+}
+_NAME = re.compile(r"[a-z]+(_?[a-z0-9]+)*")
+
+
+def files(name: str) -> dict[str, bytes]:
+    """Paths and contents of a package with the unit `name`.
+
+    Refused: a name that is no lower case word of letters, digits and single underscores, or that refemu's own unit has.
+    """
+    if not _NAME.fullmatch(name) or len(name) > 40:
+        raise Refused(f"new-unit: a name is a lower case word of at most 40 letters, digits and _, got {name[:60]!r}")
+    if keyword.iskeyword(name) or name in keywords.SYSTEMVERILOG or name in keywords.C:
+        raise Refused(f"new-unit: a name must be no keyword of Python, SystemVerilog or C, got {name!r}")
+    if name in units.names():
+        raise Refused(f"new-unit: refemu has a unit {name}; give yours another name")
+    words = {
+        "@NAME@": name,
+        "@DASHED@": name.replace("_", "-"),
+        "@CLASS@": "".join(part.capitalize() for part in name.split("_")),
+        "@LETTERS@": re.sub(r"[^a-z]", "", name),
+    }
+    return {_filled(path, words): _text(text, words) for path, text in FILES.items()}
+
+
+def write(name: str, folder: Path) -> list[Path]:
+    """Write the package into `folder`, which must not be there or be empty; returns its files."""
+    contents = files(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Refused(f"{folder}: must be a new or an empty folder; nothing was written")
+    for path, data in contents.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    return [folder / path for path in contents]
+
+
+def _text(name: str, words: dict[str, str]) -> bytes:
+    if not name:
+        return b""
+    text = resources.files(__package__).joinpath("texts", name).read_text("utf-8")
+    return _filled(text, words).encode()
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for mark, word in words.items():
+        text = text.replace(mark, word)
+    return text

@@ -1,0 +1,29 @@
+"""`refemu new-unit`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refemu.cli import main
+
+
+def test_it_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new-unit", "my_block", "-o", str(tmp_path / "made")]) == 0
+    assert f"pip install -e '{tmp_path / 'made'}[test]' && pytest {tmp_path / 'made'}" in capsys.readouterr().out
+
+
+def test_the_folder_is_named_after_the_distribution(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new-unit", "my_block", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert (document["unit"], document["folder"]) == ("my_block", "refemu-my-block")
+    assert all(Path(path).is_file() for path in document["files"])
+
+
+def test_names_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new-unit", "orizuru"]) == 2
+    assert "refemu has a unit orizuru" in capsys.readouterr().err

@@ -1,0 +1,114 @@
+"""A package as `refemu new-unit` writes it: its tests pass, see what is changed, and use public names only."""
+
+import os
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.golden.start import package
+from tests.plugin_distribution import write
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+PUBLIC = ROOT / "examples" / "refemu-mx" / "tests" / "test_public_names.py"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A package, with its metadata where pip would put them."""
+    folder = tmp_path / "made"
+    package.write("my_block2", folder)
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    points = {
+        f"{group.removeprefix('refemu.')} {name}": place
+        for group, entries in project["entry-points"].items()
+        for name, place in entries.items()
+    }
+    write(folder / "src", project["name"], points, {}, project["version"])
+    return folder
+
+
+def outcome(folder: Path, *words: str) -> tuple[int, str]:
+    """Exit code and output of the package's tests in a process of their own."""
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder / "src"), str(ROOT)])}
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    ran = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def test_its_tests_pass_as_written(made: Path) -> None:
+    code, told = outcome(made)
+
+    assert code == 0 and " passed" in told and "skipped" not in told, told
+
+
+def test_another_tie_is_seen_by_oracle_and_twin(made: Path) -> None:
+    change(made / "src/refemu_my_block2/my_block2.py", "else whole & 1)", "else 1 - whole & 1)")
+    code, told = outcome(made, "-k", "protocol or oracles")
+
+    assert code == 1
+    assert "FAILED tests/test_my_block2.py::test_every_case_is_the_oracles[b8_even]" in told
+    assert "FAILED tests/test_my_block2.py::test_protocol[twin" in told
+
+
+def test_cases_that_are_lost_are_seen_by_the_grade(made: Path) -> None:
+    cases = made / "src/refemu_my_block2/cases/my_block2.py"
+    change(cases, 'kind == "edge"', 'kind == "none"')
+    change(cases, 'words("my_block2/random", seed, 256)', 'words("my_block2/random", seed, 4)')
+    code, told = outcome(made, "-k", "gate")
+
+    assert code == 1 and "FAILED tests/test_my_block2.py::test_sets_reach_every_gate[b8_even]" in told
+
+
+def test_only_public_names_are_used(made: Path) -> None:
+    private = runpy.run_path(str(PUBLIC))["private"]
+    sources = [path for path in made.rglob("*.py") if path.stat().st_size]
+
+    assert len(sources) == 10
+    assert [name for path in sources for name in private(path.read_text()) if name] == []
+
+
+def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
+    ruff = Path(sys.executable).with_name("ruff")
+    if not ruff.is_file():
+        pytest.skip("the extra `dev` is not installed")
+    for words in (["format", "--check"], ["check"]):
+        line = [ruff, *words, "--config", ROOT / "pyproject.toml", "--no-cache", made]
+        ran = subprocess.run(line, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Block", "a name is a lower case word"),
+        ("2block", "a name is a lower case word"),
+        ("a__b", "a name is a lower case word"),
+        ("a" * 41, "a name is a lower case word"),
+        ("../x", "a name is a lower case word"),
+        ("class", "must be no keyword of Python, SystemVerilog or C"),
+        ("reg", "must be no keyword"),
+        ("orizuru", "refemu has a unit orizuru"),
+    ],
+)
+def test_names_that_cannot_be_used_are_refused(name: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=why):
+        package.write(name, tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_something_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(Refused, match="must be a new or an empty folder"):
+        package.write("my_block2", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
