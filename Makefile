@@ -12,7 +12,7 @@ HF     := tests/conformance/test_transformers.py tests/conformance/test_families
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow conformance conformance-hf test-pythons arm64 lint bench docs kernels rtl vectors grades alternatives clean
+.PHONY: help golden test test-long test-slow conformance conformance-hf test-pythons arm64 lint bench docs kernels rtl plugins vectors grades alternatives clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-long: those that take seconds each; make test-slow: the exhaustive sweeps too)"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench    speed beside what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
+	@echo "make plugins  a package of units outside refemu's tree beside an installed refemu"
 	@echo "make grades   grade the committed sets: vectors/GRADES.md"
 	@echo "make alternatives   other answers to decisions, and the rows that tell them: docs/alternatives.md"
 	@echo "make vectors  regenerate the committed sets under vectors/"
@@ -100,6 +101,10 @@ rtl:
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.foreign.run --out $(OUT)/rtl/foreign
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.constrained --out $(OUT)/rtl/constrained
 	@$(BIN)/python -m examples.rtl.run --out $(OUT)/rtl $(RTL)
+
+# examples/refemu-mx beside an installed refemu, in a fresh environment
+plugins:
+	@$(PYTHON) tools/plugins.py $(OUT)/plugins
 
 # GRADES=--check compares the page instead
 grades:

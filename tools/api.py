@@ -24,6 +24,7 @@ from refemu import arith, units
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "docs" / "api"
 PACKAGES = ("arith", "formats", "units", "draw", "models", "golden", "testing")
+FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for authors of units, imported by who needs them
 NOTE = "Written by tools/api.py from `__all__`; do not edit."
 
 
@@ -55,7 +56,7 @@ def packages() -> list[str]:
     """Name the packages and modules whose `__all__` is public: those of PACKAGES, arith's modules, every unit."""
     modules = [value.__name__ for name in arith.__all__ if inspect.ismodule(value := getattr(arith, name))]
     blocks = [units.module(name).__name__ for name in units.names()]
-    return [f"refemu.{name}" for name in PACKAGES] + modules + blocks
+    return [f"refemu.{name}" for name in PACKAGES] + modules + list(FOR_AUTHORS) + blocks
 
 
 def public(package: str) -> Iterator[Public]:

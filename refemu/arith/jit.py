@@ -24,6 +24,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from refemu.arith.checks import Refused, require_choice
 from refemu.home import cache_folder, exposed, make_private
 
+__all__ = ["helper", "kernel"]
 PACKAGE = Path(__file__).resolve().parent.parent
 
 _kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
@@ -59,6 +60,17 @@ def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function`: numpy's error model (vectorisable), no fastmath, GIL released. As it is when JIT is off.
 
     Without the wrapper for callers in C, which nobody has, a tenth of the compiler's time is saved.
+
+    Parameters
+    ----------
+    function : callable
+        Function of arrays and scalars. It may use names of refemu and of its own package: the key of the cache of
+        compiled code holds their sources, and of no others.
+
+    Returns
+    -------
+    callable
+        Compiled at the first call with its types.
     """
     compiled = numba.njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
     if compiled is not function:
@@ -68,7 +80,18 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Like `kernel`, inlined into the kernels of the same file."""
+    """Compile like `kernel`, inlined into the kernels of the same file.
+
+    Parameters
+    ----------
+    function : callable
+        Function that a kernel calls.
+
+    Returns
+    -------
+    callable
+        For kernels only.
+    """
     return numba.njit(error_model="numpy", nogil=True, inline="always")(function)
 
 
@@ -179,17 +202,51 @@ def _use_cache(dispatcher: Any) -> None:
     if _folder is None:
         dispatcher._cache = NullCache()
         return
+    folder = _folder_of(Path(dispatcher.py_func.__code__.co_filename))
+    if folder is None:
+        dispatcher._cache = NullCache()
+        return
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = os.fspath(_folder)
+    numba.config.CACHE_DIR = os.fspath(folder)
     try:
         cache = _Cache(dispatcher.py_func)
     finally:
         numba.config.CACHE_DIR = before
     # numba falls back on other folders, without the key, where it cannot write
-    inside = Path(cache.cache_path).is_relative_to(_folder)
+    inside = Path(cache.cache_path).is_relative_to(folder)
     if inside:
         os.chmod(cache.cache_path, 0o700)  # numba made it under the umask
     dispatcher._cache = cache if inside else NullCache()
+
+
+def _folder_of(source: Path) -> Path | None:
+    """The folder for kernels of one source: that in use; of a plug-in's sources one below it, by what they hold.
+
+    A kernel of a plug-in may use names of refemu and of its own package. None: that folder cannot be made.
+    """
+    if _folder is None or source.is_relative_to(PACKAGE):
+        return _folder
+    try:
+        folder = _folder / f"plug-in-{_foreign_key(_top(source))}"
+        make_private(folder)
+    except OSError:  # or there is no such source: code of a notebook, or made by `exec`
+        return None
+    return folder
+
+
+def _top(source: Path) -> Path:
+    """The highest package with an `__init__` that a source is in; the file itself where it is in none."""
+    packages = [folder for folder in source.parents if (folder / "__init__.py").is_file()]
+    return packages[-1] if packages else source
+
+
+@functools.cache
+def _foreign_key(top: Path) -> str:
+    """sha256 of the place and all sources of a package that is not refemu, or of one file."""
+    digest = hashlib.sha256(os.fspath(top).encode())
+    for path in sorted(top.rglob("*.py")) if top.is_dir() else [top]:
+        digest.update(path.relative_to(top).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:32]
 
 
 def _usable(root: Path) -> Path | None:

@@ -15,7 +15,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.golden.pages import topics
 
     name, _ = units.parameters.split(arguments.word)
-    if name in units.names():
+    if name in units.names() or name in units.plugged() or "/" in name:
         return unit(arguments)
     topic = topics.find(arguments.word)
     if arguments.config:
@@ -32,11 +32,11 @@ def unit(arguments: argparse.Namespace) -> int:
     from refemu import golden, units
 
     chosen, config = units.choose(arguments.word, arguments.config)
-    listed = golden.alternatives(chosen.name, config, arguments.set)
+    listed = golden.alternatives(chosen.key, config, arguments.set)
     ports = explain_words.ports(chosen, config)
-    parameters = explain_words.parameters("unit", chosen.name)
+    parameters = explain_words.parameters("unit", chosen.key)
     if arguments.json:
-        heads = {"unit": chosen.name, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
+        heads = {"unit": chosen.key, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
         tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "set": arguments.set}
         alternatives = [dataclasses.asdict(each) for each in listed]
         print_json({**heads, **tables, "alternatives": alternatives, "unobservable": dict(chosen.unobservable)})

@@ -42,7 +42,7 @@ def _beside(arguments: argparse.Namespace) -> int:
     unit, config = units.choose(arguments.unit, arguments.config)
     out, in_c = Path(arguments.out), arguments.form == "c"
     missing, kept = program.beside(unit, config, out) if in_c else _of_a_core(arguments, unit, config)
-    spec = [f"{unit.name}:{config}"]
+    spec = [f"{unit.key}:{config}"]
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
     source, then = (
@@ -74,7 +74,7 @@ def _sv(arguments: argparse.Namespace) -> int:
 
     unit, config = units.choose(arguments.unit, arguments.config)
     out = Path(arguments.out)
-    written = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=["paper", "edge", "random"], hex=True)
+    written = golden.generate(out, units=[f"{unit.key}:{config}"], kinds=["paper", "edge", "random"], hex=True)
     loaded = golden.load(written[0].path)
     texts = {out / name: data for name, data in systemverilog.files(loaded).items()}
     stub = out / f"{unit.name}.v"
@@ -119,7 +119,7 @@ def _dpi(arguments: argparse.Namespace) -> int:
     unit, config = units.choose(arguments.unit, arguments.config)
     out = Path(arguments.out)
     missing, kept = dpi.beside(unit, config, out, arguments.name or "", arguments.registers)
-    written = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=["paper", "edge", "random"], hex=True)
+    written = golden.generate(out, units=[f"{unit.key}:{config}"], kinds=["paper", "edge", "random"], hex=True)
     store.write_files(missing)
     print(f"{written[0].path}: {written[0].rows} rows; run make client there, or make verilator DEVICE=your.v")
     if kept:

@@ -32,10 +32,21 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(result)
     if arguments.write_missing and not arguments.json:
-        target = f"{arguments.write_missing}/{result.unit}-{result.config}"
-        print(f"{target}: convicts every hole" if holes else "there is no hole; nothing was written")
+        name = result.set if not arguments.unit else _set_name(arguments.unit, arguments.config)
+        print(
+            f"{arguments.write_missing}/{name}: convicts every hole"
+            if holes
+            else "there is no hole; nothing was written"
+        )
     undecided = any(counts.undecided for counts in result.classes.values())
     return int(not result.passes or (arguments.strict and (undecided or holes)))
+
+
+def _set_name(unit: str, config: str | None) -> str:
+    from refemu import units
+    from refemu.units import parameters
+
+    return parameters.set_name(*units.choose(unit, config))
 
 
 def _print(result: Any) -> None:

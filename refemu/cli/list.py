@@ -1,8 +1,12 @@
 """`refemu list`: formats, units, schemes and models, with paper sections and port widths."""
 
 import argparse
+import dataclasses
+import sys
+from collections.abc import Callable
 from typing import Any
 
+from refemu import plugins
 from refemu.cli.output import print_json, print_table
 
 
@@ -10,8 +14,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one kind or all four; returns 0."""
     kinds = [arguments.what] if arguments.what else ["formats", "units", "schemes", "models"]
     lists = {kind: _LISTS[kind]() for kind in kinds}
+    broken = [each for kind in kinds for each in _BROKEN[kind]()]
     if arguments.json:
-        print_json(lists)
+        print_json(lists | ({"broken": [dataclasses.asdict(each) for each in broken]} if broken else {}))
         return 0
     for row in lists.get("units", ()):
         row["timing"] = _SHORT[row["timing"]]
@@ -20,12 +25,15 @@ def run(arguments: argparse.Namespace) -> int:
         print_table(kind, columns, rows, right)
         if kind == "schemes":
             print(_MIXES)
+    for each in broken:
+        print(f"refemu: {each.error}", file=sys.stderr)
     return 0
 
 
 def formats() -> list[dict[str, Any]]:
     """Every ready constant: name, bits of one element (block formats: of its fields), the expression that makes it."""
     from refemu import formats as layer
+    from refemu.formats import ready
 
     tables = [
         {"name": name, "bits": str(fmt.width), "definition": repr(fmt)} for name, fmt in layer.constants().items()
@@ -34,7 +42,11 @@ def formats() -> list[dict[str, Any]]:
         {"name": name, "bits": " ".join(str(part.bits) for part in layer.structure(fmt)), "definition": repr(fmt)}
         for name, fmt in layer.blocks().items()
     ]
-    return tables + blocks
+    others = [
+        {"name": name, "bits": str(fmt.width), "definition": repr(fmt)}
+        for name, fmt in ready.REGISTRY.working()[0].items()
+    ]
+    return tables + blocks + others
 
 
 def units() -> list[dict[str, Any]]:
@@ -43,7 +55,7 @@ def units() -> list[dict[str, Any]]:
 
     return [
         {
-            "unit": unit.name,
+            "unit": shown,
             "config": name,
             "paper": unit.paper,
             "timing": unit.timing,
@@ -51,7 +63,7 @@ def units() -> list[dict[str, Any]]:
             "in": _ports(unit.ports(config).inputs),
             "out": _ports(unit.ports(config).outputs),
         }
-        for unit in map(layer.find, layer.names())
+        for shown, unit in ({name: layer.find(name) for name in layer.names()} | layer.working()).items()
         for name, config in unit.configs.items()
     ]
 
@@ -67,7 +79,15 @@ def models() -> list[dict[str, Any]]:
     """Every model, and whether its weights are here."""
     from refemu.models.fetch import store
 
-    return store.status()
+    others = [_plugged_model(plug) for plug in plugins.plugs("model")]
+    return [*store.status(), *others]
+
+
+def _plugged_model(plug: plugins.Plug) -> dict[str, Any]:
+    """A row on a model that a distribution brings."""
+    where = f"{plug.origin.distribution} {plug.origin.version}"
+    facts = {"state": "plug-in", "kind": "", "source": where, "licence": "", "bytes": 0, "sha256": "", "path": ""}
+    return {"name": plug.name, **facts, "meaning": f"model of {where}"}
 
 
 def _ports(ports: Any) -> str:
@@ -83,6 +103,38 @@ _MIXES = (
 )
 _SHORT = {"combinational": "comb.", "event": "event"}
 _LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models}
+
+
+def _broken_formats() -> tuple[plugins.Broken, ...]:
+    from refemu.formats import ready
+
+    return ready.REGISTRY.working()[1]
+
+
+def _broken_units() -> tuple[plugins.Broken, ...]:
+    from refemu import units as layer
+
+    return layer.broken()
+
+
+def _broken_schemes() -> tuple[plugins.Broken, ...]:
+    from refemu.models.schemes import registry
+
+    return registry.broken()
+
+
+def _broken_models() -> tuple[plugins.Broken, ...]:
+    from refemu.models import plugged
+
+    return plugged.REGISTRY.working()[1]
+
+
+_BROKEN: dict[str, Callable[[], tuple[plugins.Broken, ...]]] = {
+    "formats": _broken_formats,
+    "units": _broken_units,
+    "schemes": _broken_schemes,
+    "models": _broken_models,
+}
 _COLUMNS: dict[str, tuple[list[str], list[str]]] = {
     "formats": (["name", "bits", "definition"], ["bits"]),
     "units": (["unit", "config", "paper", "timing", "in", "out"], []),

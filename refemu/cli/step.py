@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         _wave(arguments.vcd, unit, ports, states)
     if arguments.json:
         print_json(
-            {"unit": unit.name, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]}
+            {"unit": unit.key, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]}
         )
     else:
         width = _columns()

@@ -1,5 +1,6 @@
 """What a code means: element formats, block formats and their ready constants. Knows no unit and no numba."""
 
+from .code_format import CodeFormat
 from .element import Element
 from .field import Field
 from .groupint import INT4_G128, GroupInt, GroupIntTensor
@@ -53,7 +54,7 @@ from .olive.ovp import (
     Ovp,
     OvpTensor,
 )
-from .ready import Block, blocks, constants, find
+from .ready import Block, blocks, constants, find, plugged, register, unregister
 from .structure import structure
 
 __all__ = [
@@ -97,6 +98,7 @@ __all__ = [
     "Bfp",
     "BfpTensor",
     "Block",
+    "CodeFormat",
     "Codebook",
     "Element",
     "Field",
@@ -120,7 +122,10 @@ __all__ = [
     "constants",
     "find",
     "function_table",
+    "plugged",
+    "register",
     "squares",
     "structure",
     "train",
+    "unregister",
 ]

@@ -5,7 +5,8 @@ Paper: [olive §3], [harmonia §III-B], [leankv §4]. A name listed in a Literal
 
 from typing import Literal, TypeAlias, overload
 
-from refemu.arith.checks import lookup
+from refemu import plugins
+from refemu.formats.code_format import CodeFormat, admitted
 from refemu.formats.element import Element
 from refemu.formats.groupint import INT4_G128, GroupInt
 from refemu.formats.harmonia.bfp import BFP4, BFP8, Bfp
@@ -74,6 +75,9 @@ CONSTANTS: dict[str, Element | Ovp] = {
 #: formats of stored fields without a table of codes
 BLOCKS: dict[str, Block] = {"BFP4": BFP4, "BFP8": BFP8, "INT4_G128": INT4_G128, **dict(sorted(PAIRS.items()))}
 
+#: formats of plug-ins, and those registered by call
+REGISTRY = plugins.Registry("format", lambda: {**CONSTANTS, **BLOCKS}, admitted)
+
 
 def constants() -> dict[str, Element | Ovp]:
     """List every ready format with a table of codes.
@@ -112,23 +116,73 @@ def find(name: GroupIntName) -> GroupInt: ...
 @overload
 def find(name: PairName) -> HeteroKV: ...
 @overload
-def find(name: str) -> Element | Ovp | Block: ...
-def find(name: str) -> Element | Ovp | Block:
+def find(name: str) -> Element | Ovp | Block | CodeFormat: ...
+def find(name: str) -> Element | Ovp | Block | CodeFormat:
     """Find a ready format.
 
     Parameters
     ----------
     name : str
-        Name of the constant, in any case, "-" for "_".
+        Name of the constant, in any case, "-" for "_"; of a plug-in's format also `distribution/NAME`.
 
     Returns
     -------
-    Element, Ovp, Bfp, GroupInt or HeteroKV
+    Element, Ovp, Bfp, GroupInt, HeteroKV or CodeFormat
         The format.
 
     Raises
     ------
     Refused
-        An unknown name; the refusal shows the nearest known one.
+        An unknown name, with the nearest; a plug-in that does not load.
     """
-    return lookup("format", name.upper().replace("-", "_"), {**CONSTANTS, **BLOCKS})
+    distribution, slash, bare = name.rpartition("/")
+    constant = f"{distribution}{slash}{bare.upper().replace('-', '_')}"
+    ready: dict[str, Element | Ovp | Block] = {**CONSTANTS, **BLOCKS}
+    return ready[constant] if constant in ready else REGISTRY.find(constant)
+
+
+def register(name: str, fmt: CodeFormat) -> CodeFormat:
+    """Register a format in this process: `find` and `refemu show` then know its name.
+
+    Parameters
+    ----------
+    name : str
+        Upper case word.
+    fmt : CodeFormat
+        Format.
+
+    Returns
+    -------
+    CodeFormat
+        The same.
+
+    Raises
+    ------
+    Refused
+        A name of refemu's own, or codes that do not fit the width.
+    RefusedType
+        It lacks one of width, codes, encode, decode and describe.
+    """
+    return REGISTRY.register(fmt, name)
+
+
+def unregister(name: str) -> None:
+    """Take back `register`.
+
+    Parameters
+    ----------
+    name : str
+        Name of a format; nothing happens where none of that name was registered by call.
+    """
+    REGISTRY.forget(name)
+
+
+def plugged() -> tuple[str, ...]:
+    """List every format that is not refemu's own: of installed distributions, then those registered by call.
+
+    Returns
+    -------
+    tuple of str
+        Names; where one is not unique, `distribution/FORMAT`.
+    """
+    return REGISTRY.names()

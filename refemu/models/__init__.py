@@ -20,11 +20,12 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models import backend as backends
-from refemu.models import schemes
+from refemu.models import plugged, schemes
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
+from refemu.models.plugged import register
 from refemu.models.runtime import Session, greedy
 from refemu.models.schemes import registry
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
@@ -41,6 +42,7 @@ __all__ = [
     "greedy",
     "load",
     "prepare",
+    "register",
     "run",
     "session",
 ]
@@ -90,6 +92,8 @@ def load(name: str | Path) -> Model:
 
     if str(name) in tiny_decoders.CONFIGS:
         return tiny_decoders.model(str(name))
+    if isinstance(name, str) and not Path(name).exists() and plugged.REGISTRY.knows(name):
+        return plugged.load(name)
     return stored.load(name)
 
 

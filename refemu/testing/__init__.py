@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from refemu.testing.blocks import codebooks, tensors
     from refemu.testing.compare import assert_bits_equal, hold
     from refemu.testing.machines import PageManagerMachine
+    from refemu.testing.protocol import UnitRule, unit_protocol, unit_rules
     from refemu.testing.strategies import codes, float16s, float32s, inputs, port_values
 
 __all__ = [
     "PageManagerMachine",
+    "UnitRule",
     "assert_bits_equal",
     "codebooks",
     "codes",
@@ -33,11 +35,14 @@ __all__ = [
     "inputs",
     "port_values",
     "tensors",
+    "unit_protocol",
+    "unit_rules",
 ]
 
 _HOME = {
     "PageManagerMachine": "machines",
     **dict.fromkeys(("assert_bits_equal", "hold"), "compare"),
+    **dict.fromkeys(("UnitRule", "unit_protocol", "unit_rules"), "protocol"),
     **dict.fromkeys(("codebooks", "tensors"), "blocks"),
     **dict.fromkeys(("codes", "float16s", "float32s", "inputs", "port_values"), "strategies"),
 }

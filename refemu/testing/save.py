@@ -35,5 +35,5 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     return (
         f"counterexample saved; replay it with:\n  refemu diff {target} {place / 'dut.npz'} --explain --ports "
         f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"
-        f"  refemu step {unit.name} --case {target}:{first}"
+        f"  refemu step {unit.key} --case {target}:{first}"
     )

@@ -6,11 +6,13 @@ The types of both, and of `from refemu.units import orizuru`, stand in `__init__
 import importlib
 from types import ModuleType
 
-from refemu.arith.checks import Refused, lookup
-from refemu.units import parameters
+from refemu import plugins
+from refemu.arith.checks import Refused
+from refemu.units import consistent, parameters
+from refemu.units.derived import twin
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result, Stepped
-from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Unit, choices
+from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit, choices
 
 __all__ = [
     "PAPERS",
@@ -20,17 +22,26 @@ __all__ = [
     "Clocked",
     "Config",
     "Flag",
+    "Kind",
     "Port",
     "Ports",
     "Result",
+    "RunFunction",
     "Stepped",
     "Unit",
+    "broken",
+    "called",
     "choices",
     "choose",
     "configurations",
     "find",
     "module",
     "names",
+    "plugged",
+    "register",
+    "twin",
+    "unregister",
+    "working",
 ]
 
 #: The paper of every unit, by which its module is found: `refemu.units.<paper>.<name>`.
@@ -93,8 +104,19 @@ PAPERS = {
 }
 
 
+def _admitted(unit: object, name: str, origin: plugins.Origin) -> AnyUnit:
+    checked = consistent.require(unit)
+    if checked.name != name:
+        raise Refused(f"unit {name}: the entry point must have the unit's name, {checked.name}")
+    vars(checked)["origin"] = origin
+    return checked
+
+
+_PLUGGED = plugins.Registry("unit", lambda: PAPERS, _admitted)
+
+
 def names() -> tuple[str, ...]:
-    """List every unit.
+    """List every unit of refemu itself.
 
     Returns
     -------
@@ -104,13 +126,106 @@ def names() -> tuple[str, ...]:
     return tuple(PAPERS)
 
 
-def find(name: str) -> AnyUnit:
-    """Find the descriptor of a unit.
+def plugged() -> tuple[str, ...]:
+    """List every unit that is not refemu's own: of installed distributions, then those registered by call.
+
+    Returns
+    -------
+    tuple of str
+        Names; where one is not unique, `distribution/unit`.
+    """
+    return _PLUGGED.names()
+
+
+def _is_own(unit: object) -> bool:
+    """Whether a descriptor is refemu's own."""
+    return isinstance(unit, Unit) and unit.name in PAPERS and module(unit.name).UNIT is unit
+
+
+def working() -> dict[str, AnyUnit]:
+    """Load every unit that is not refemu's own.
+
+    Returns
+    -------
+    dict of Unit
+        Those that load, by the names of `plugged`.
+    """
+    return _PLUGGED.working()[0]
+
+
+def broken() -> tuple[plugins.Broken, ...]:
+    """Load every unit of every installed distribution, and list those that fail.
+
+    Returns
+    -------
+    tuple of Broken
+        Kind, key, version and error of each.
+    """
+    return _PLUGGED.working()[1]
+
+
+def called() -> tuple[str, ...]:
+    """List the units that were registered by call, in this process only.
+
+    Returns
+    -------
+    tuple of str
+        Names.
+    """
+    return _PLUGGED.called()
+
+
+def register(unit: AnyUnit) -> AnyUnit:
+    """Register a unit in this process: its name then stands wherever a unit's name is taken.
+
+    A later unit of the same name takes the place of an earlier one. To bring a unit to every process, name it in the
+    entry points `refemu.units` of a distribution.
+
+    Parameters
+    ----------
+    unit : Unit
+        Descriptor.
+
+    Returns
+    -------
+    Unit
+        The same.
+
+    Raises
+    ------
+    Refused
+        The descriptor contradicts itself, or the name is one of refemu's or of the unit's own distribution.
+    RefusedType
+        It is no Unit.
+    """
+    if _PLUGGED.holds(unit) or _is_own(unit):
+        return unit
+    known = consistent.require(unit)
+    if not known.origin.distribution or not _PLUGGED.knows(known.key):
+        return _PLUGGED.register(known, known.name)
+    if _PLUGGED.find(known.key) is not known:
+        raise Refused(f"unit {known.key}: its distribution brings another of that name; give yours another name")
+    return known
+
+
+def unregister(name: str) -> None:
+    """Take back `register`.
 
     Parameters
     ----------
     name : str
-        Name.
+        Name of a unit; nothing happens where none of that name was registered by call.
+    """
+    _PLUGGED.forget(name)
+
+
+def find(name: str | AnyUnit) -> AnyUnit:
+    """Find the descriptor of a unit.
+
+    Parameters
+    ----------
+    name : str or Unit
+        Name, of a plug-in also `distribution/unit`. A Unit is registered, as `register` does.
 
     Returns
     -------
@@ -120,17 +235,20 @@ def find(name: str) -> AnyUnit:
     Raises
     ------
     Refused
-        An unknown name; the refusal shows the nearest known one.
+        An unknown name, with the nearest; a plug-in that does not load or contradicts itself; a name that several
+        distributions have; a distribution that is not installed.
     """
-    return module(lookup("unit", name, {unit: unit for unit in PAPERS})).UNIT
+    if not isinstance(name, str):
+        return register(name)
+    return module(name).UNIT if name in PAPERS else _PLUGGED.find(name)
 
 
-def choose(spec: str, config: str | None = None) -> tuple[AnyUnit, str]:
+def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str]:
     """Find a unit and one configuration of it.
 
     Parameters
     ----------
-    spec : str
+    spec : str or Unit
         Name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21".
     config : str, optional
         Configuration, where `spec` names none; by default the unit's first.
@@ -147,20 +265,20 @@ def choose(spec: str, config: str | None = None) -> tuple[AnyUnit, str]:
     Refused
         An unknown name or parameter, with the nearest; a value that the unit refuses; two configurations.
     """
-    name, text = parameters.split(spec)
+    name, text = parameters.split(spec) if isinstance(spec, str) else (spec, None)
     unit = find(name)
     if text is not None and config is not None:
-        raise Refused(f"{name}: one configuration is needed, got {text} and {config}")
+        raise Refused(f"{unit.name}: one configuration is needed, got {text} and {config}")
     text = text or config
     return unit, next(iter(unit.configs)) if text is None else parameters.text(unit, unit.config(text))
 
 
-def configurations(spec: str) -> tuple[AnyUnit, list[str]]:
+def configurations(spec: str | AnyUnit) -> tuple[AnyUnit, list[str]]:
     """Find a unit, and the configuration that follows its name or else all its ready ones.
 
     Parameters
     ----------
-    spec : str
+    spec : str or Unit
         As for `choose`.
 
     Returns
@@ -176,16 +294,16 @@ def configurations(spec: str) -> tuple[AnyUnit, list[str]]:
         As `choose` does.
     """
     unit, config = choose(spec)
-    return unit, [config] if ":" in spec else list(unit.configs)
+    return unit, [config] if isinstance(spec, str) and ":" in spec else list(unit.configs)
 
 
-def module(name: str, compiled: bool = False) -> ModuleType:
+def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
     """Import the module of a unit, or of its compiled twin.
 
     Parameters
     ----------
-    name : str
-        Name of the unit.
+    name : str or Unit
+        Unit, of a plug-in too.
     compiled : bool
         Import the twin.
 
@@ -194,7 +312,15 @@ def module(name: str, compiled: bool = False) -> ModuleType:
     module
         Module.
     """
-    return importlib.import_module(f"refemu.units.{PAPERS[name]}.{'twins.' if compiled else ''}{name}")
+    if isinstance(name, str) and name in PAPERS:
+        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{'twins.' if compiled else ''}{name}")
+    unit = find(name)
+    if _is_own(unit):
+        return module(unit.name, compiled)
+    if compiled:
+        return importlib.import_module(unit.twin.partition(":")[0])
+    points = [plug.module for plug in plugins.plugs("unit") if plug.key == unit.key]
+    return importlib.import_module(points[0] if points else unit.unit_class.__module__)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -5,17 +5,41 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from refemu.arith.checks import RefusedType
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described
 from refemu.units.ports import Port, Ports, collect
 from refemu.units.stepped import Clocked, Result, Stepped
 
 Arrays = Sequence[np.ndarray]
 Body = Callable[[Any, Arrays, Arrays], Sequence[int] | None]  #: of a twin: device, inputs, outputs -> counters
+
+
+class Descriptor(Protocol):
+    """What a twin needs of a `Unit`, whose module is made of this one."""
+
+    @property
+    def name(self) -> str:
+        """Name of the unit."""
+
+    @property
+    def timing(self) -> str:
+        """Whether rows follow each other."""
+
+    @property
+    def unit_class(self) -> type[Stepped[Any]]:
+        """Class of the readable form."""
+
+    @property
+    def counters(self) -> Sequence[str]:
+        """Names of counters."""
+
+    @property
+    def result(self) -> Callable[..., Any]:
+        """Class of what `run` returns."""
 
 
 def result_type(configurations: Sequence[Ports], counters: Sequence[str], module: str) -> type[Result]:
@@ -54,12 +78,27 @@ def readable(unit: Any) -> Callable[..., Any]:
     return _described(unit, run)
 
 
-def twin(unit: Any) -> Callable[[Body], Callable[..., Any]]:
+def twin(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
     """Decorate a function of device, inputs and outputs: it becomes the compiled `run` of `unit`.
 
     It gets contiguous, writable arrays in the ports' order, outputs followed by registers: (rows,) of a combinational
     unit, (devices, events) of a clocked one, then the axis of lanes where a port has several. It fills the outputs and
     returns the counters in the order of `unit.counters`; another number of them is refused.
+
+    Parameters
+    ----------
+    unit : Unit
+        Descriptor.
+
+    Returns
+    -------
+    callable
+        Decorator.
+
+    Raises
+    ------
+    Refused
+        At a call, what the readable form refuses too.
     """
 
     order = _order(unit)
@@ -164,6 +203,9 @@ def _signature(unit: Any) -> inspect.Signature:
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in inputs):
         inputs = _inputs(unit)
     config = _parameters(unit.unit_class).parameters.values()
+    twice = {each.name for each in inputs} & {each.name for each in config}
+    if twice:
+        raise Refused(f"{unit.name}: a parameter and an input port must have two names, got {min(twice)!r} for both")
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in config]
     return inspect.Signature([*inputs, *keywords], return_annotation=unit.result)
 

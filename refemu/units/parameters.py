@@ -63,16 +63,18 @@ def set_name(unit: Any, text: str) -> str:
     """Name of the set of a configuration in the form that the function `text` gives. Two texts have two names.
 
     unit: a Unit. `orizuru-n4096-k21`; where values are not plain words, or could be read in two ways, a digest follows.
+    The name of a plug-in's set begins with its distribution: `refemu-mx.mx_encoder-mxfp4`.
     """
+    prefix = unit.key.replace("/", ".")
     if text in unit.configs:
-        return f"{unit.name}-{text}"
+        return f"{prefix}-{text}"
     values = spelling.assignments(text, unit.name)
     parts = [f"{name}{value}" if _WORD.fullmatch(value) else name for name, value in values.items()]
     name = "-".join(parts).lower()
     plain = all(map(_WORD.fullmatch, values.values()))
     if not plain or name in unit.configs or any(_ambiguous(unit, part) for part in parts):
         name = f"{name}-x{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    return f"{unit.name}-{name}"
+    return f"{prefix}-{name}"
 
 
 def _ambiguous(unit: Any, part: str) -> bool:

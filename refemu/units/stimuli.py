@@ -13,11 +13,30 @@ from numpy.typing import ArrayLike
 from refemu.arith import prng
 from refemu.units.ports import Port
 
+__all__ = ["Seeds", "admitted", "columns", "random", "random_inputs", "sequences", "words"]
+
 Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 
 
 def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
-    """The first `count` words of the sequence `label` of every seed plus `after`: uint64 (seeds, count)."""
+    """Draw the first words of the sequence of a label, for every seed.
+
+    Parameters
+    ----------
+    label : str
+        Name of the sequence.
+    seed : int or range
+        Seeds.
+    count : int
+        Words of each.
+    after : int
+        Added to every seed.
+
+    Returns
+    -------
+    ndarray of uint64 (seeds, count)
+        Words.
+    """
     seeds = seed if isinstance(seed, range) else (seed,)
     return prng.words_of([prng.stream(label, each + after) for each in seeds], 0, count)
 
@@ -25,10 +44,34 @@ def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
 def random(
     unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random", first: int = 0
 ) -> np.ndarray:
-    """Uniform values of `port`, one sequence per unit, kind, port and seed: int64 of `shape` (and lanes).
+    """Draw uniform values of a port, one sequence per unit, kind, port and seed.
 
-    Words of an fp16 port are finite; values lie between the port's limits. seed: a range concatenates the values of its
-    seeds along the first axis. first: number of rows of the sequence to skip.
+    Words of an fp16 port are finite; values lie between the port's limits.
+
+    Parameters
+    ----------
+    unit : str
+        Name of the unit.
+    port : Port
+        Port.
+    shape : tuple of int
+        Shape of what one seed draws, without lanes.
+    seed : int or range
+        Seed; a range concatenates the values of its seeds along the first axis.
+    kind : str
+        Kind of the cases.
+    first : int
+        Number of rows of the sequence to skip.
+
+    Returns
+    -------
+    ndarray of int64
+        Values, lanes last where the port has several.
+
+    Raises
+    ------
+    Refused
+        A seed is out of range.
     """
     full = (*shape, port.lanes) if port.lanes > 1 else shape
     seeds = seed if isinstance(seed, range) else (seed,)
@@ -41,7 +84,20 @@ def random(
 
 
 def admitted(port: Port, values: np.ndarray) -> np.ndarray:
-    """Map int64 `values` of the port's bits to its limits, fp16 patterns to finite ones; others stay as they are."""
+    """Map values of a port's bits to its limits, and fp16 patterns to finite ones; others stay as they are.
+
+    Parameters
+    ----------
+    port : Port
+        Port.
+    values : ndarray of int64
+        Values.
+
+    Returns
+    -------
+    ndarray of int64
+        Values that the port admits.
+    """
     if port.kind == "f16":
         values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
     low, high = port.limits
@@ -52,7 +108,24 @@ def admitted(port: Port, values: np.ndarray) -> np.ndarray:
 
 
 def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: Seeds) -> dict[str, np.ndarray]:
-    """Uniform values of every port, by its name, as `random` draws them."""
+    """Draw uniform values of every port, as `random` does.
+
+    Parameters
+    ----------
+    unit : str
+        Name of the unit.
+    ports : sequence of Port
+        Ports.
+    shape : tuple of int
+        Shape of what one seed draws, without lanes.
+    seed : int or range
+        Seed.
+
+    Returns
+    -------
+    dict of ndarray of int64
+        Values by port.
+    """
     return {port.name: random(unit, port, shape, seed) for port in ports}
 
 
@@ -65,16 +138,37 @@ def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict
 
 
 def columns(**values: ArrayLike) -> dict[str, np.ndarray]:
-    """Arrays of one length from sequences and scalars, by port: `columns(pair=[1, 2], bias=3)`."""
+    """Make arrays of one length from sequences and scalars: `columns(pair=[1, 2], bias=3)`.
+
+    Parameters
+    ----------
+    **values : array_like of integers
+        By port; a scalar stands in every row.
+
+    Returns
+    -------
+    dict of ndarray
+        Arrays by port.
+    """
     arrays = {port: np.asarray(value) for port, value in values.items()}
     length = max(array.shape[0] for array in arrays.values() if array.ndim)
     return {port: array if array.ndim else np.full(length, array) for port, array in arrays.items()}
 
 
 def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
-    """Inputs of cases that are sequences of events: int64 (cases, events) by name.
+    """Make inputs of cases that are sequences of events.
 
-    events: cases of equal length; an event holds one value per name.
+    Parameters
+    ----------
+    names : sequence of str
+        Ports.
+    events : sequence
+        Cases of equal length; an event holds one value per name.
+
+    Returns
+    -------
+    dict of ndarray of int64 (cases, events)
+        Arrays by port.
     """
     table = np.array(events, np.int64)
     return {name: table[:, :, column] for column, name in enumerate(names)}

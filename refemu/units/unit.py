@@ -7,10 +7,12 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described, parameters, shown
 from refemu.units.alternative import Alternative as Alternative
@@ -75,7 +77,9 @@ class Unit(Generic[S, R]):
     peaks: Sequence[str] = ()  #: counters whose total over devices is the largest one, not the sum
     result: type[R] = _DERIVED  #: of `run`; made of ports and counters where none is given
     run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); steps `unit_class` where none is given
-    twin: str = ""  #: "module:function" of the compiled twin, imported on first use; in `twins/` where none is given
+    #: "module:function" of the compiled twin, imported on first use; in `twins/` where none is given; "none": there is
+    #: no twin, and the readable form runs in its place
+    twin: str = ""
     timing: str = ""  #: "combinational", or "event": rows of a case are consecutive steps from reset; by `unit_class`
     version: int = 1  #: +1 whenever some input gives another output
     flags: Mapping[str, Flag] = field(default_factory=dict)  #: flags of a row by name
@@ -96,8 +100,8 @@ class Unit(Generic[S, R]):
             "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
             "result": lambda: result_type(ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
-            "twin": lambda: f"refemu.units.{self.paper.split()[0]}.twins.{self.name}:run",
-            "others": lambda: f"refemu.units.{self.paper.split()[0]}.alternatives.{self.name}",
+            "twin": lambda: self._beside("twins", ":run"),
+            "others": lambda: self._beside("alternatives"),
         }
         for name, value in derived.items():
             if not getattr(self, name):
@@ -107,10 +111,33 @@ class Unit(Generic[S, R]):
 
     @cached_property
     def run_jit(self) -> RunFunction[R]:
-        """The compiled twin: same arguments, same Result. Imports numba."""
-        module, function = self.twin.split(":")
+        """The compiled twin: same arguments, same Result. Imports numba. Refused: there is no such module."""
+        if self.twin == "none":
+            return self.run
+        module, _, function = self.twin.partition(":")
+        if not module or (not module.startswith("refemu.") and not _exists(module)):
+            place = f"module {module}" if module else "a module in no package"
+            raise Refused(f"{self.name}: a compiled twin is needed, or twin='none', got none in {place}")
         twin: Callable[..., R] = getattr(importlib.import_module(module), function)
         return twin
+
+    @cached_property
+    def origin(self) -> plugins.Origin:
+        """The distribution that the unit comes from; without a name of refemu's own, and of one registered by call."""
+        module = self.unit_class.__module__
+        return plugins.Origin() if module.startswith("refemu.") else plugins.origin_of("unit", module)
+
+    @property
+    def key(self) -> str:
+        """The name that finds the unit whatever else is installed: "orizuru", "refemu-mx/mx_encoder"."""
+        return f"{self.origin.distribution}/{self.name}" if self.origin.distribution else self.name
+
+    def _beside(self, folder: str, function: str = "") -> str:
+        """The module of the unit's name in a folder beside that of its class; "" where that is in no package."""
+        module = self.unit_class.__module__
+        paper = f"refemu.units.{self.paper.split()[0]}"
+        package = paper if module.startswith("refemu.") else module.rpartition(".")[0]
+        return f"{package}.{folder}.{self.name}{function}" if package else ""
 
     @cached_property
     def alternatives(self) -> Sequence[Alternative]:
@@ -124,6 +151,8 @@ class Unit(Generic[S, R]):
 
     @cached_property
     def _others(self) -> object:
+        if not self.others:
+            return None
         try:
             return importlib.import_module(self.others)
         except ModuleNotFoundError as error:
@@ -268,6 +297,13 @@ class Unit(Generic[S, R]):
 
     def __repr__(self) -> str:
         return f"<Unit {self.name}: {self.meaning}>"
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
 
 
 #: A descriptor of any unit. Its States have different fields, which `ports` names.

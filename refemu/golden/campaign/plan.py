@@ -21,6 +21,7 @@ from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets
 from refemu.golden.make import model_cases
 from refemu.golden.make.model_cases import Progress
+from refemu.units.unit import AnyUnit
 
 ROWS = 1 << 16  #: of a shard of random cases, about: as many seeds as come up to them
 BYTES = 1 << 25  #: of such a shard with wide ports, about
@@ -31,6 +32,10 @@ SHARDS = 1 << 20  #: of a campaign of random cases, at most: the list alone take
 
 class Request(Protocol):
     """All that a campaign's bytes depend on."""
+
+    @property
+    def units(self) -> Mapping[str, int]:
+        """Name -> version."""
 
     @property
     def named(self) -> Sequence[str]:
@@ -66,7 +71,7 @@ class RandomRequest:
             shard
             for unit, configs in map(units.configurations, self.units)
             for config in configs
-            for shard in self._shards(unit.name, config)
+            for shard in self._shards(unit.key, config)
         )
         first = sorted(itertools.islice(every, SHARDS + 1))
         if len(first) > SHARDS:
@@ -134,18 +139,19 @@ class Outcome:
     sha256: str  #: over names and digests of all sets
 
 
-def request(rows: int, *, units_: Sequence[str] | None = None, seed: int = 0) -> RandomRequest:
+def request(rows: int, *, units_: Sequence[str | AnyUnit] | None = None, seed: int = 0) -> RandomRequest:
     """A campaign of at least `rows` random rows for every configuration of `units_`, by default of all that have any.
 
     Refused: units of `units_` that have no random cases.
     """
     require_int(rows, 1, 1 << 48, "campaign", "rows")
     require_int(seed, 0, 1 << 40, "campaign", "seed")
-    names = sorted(set(units.names() if units_ is None else units_))
+    asked = [spec if isinstance(spec, str) else units.find(spec).key for spec in units_ or ()]
+    names = sorted(set(units.names() if units_ is None else asked))
     without = [
         spec
-        for spec, (unit, configs) in zip(units_ or (), map(units.configurations, units_ or ()), strict=True)
-        if not any(rows_per_seed(unit.name, config) for config in configs)
+        for spec, (unit, configs) in zip(asked, map(units.configurations, asked), strict=True)
+        if not any(rows_per_seed(unit.key, config) for config in configs)
     ]
     if without:
         raise Refused(f"campaign: units: each must have random cases, got none for {', '.join(sorted(set(without)))}")
@@ -194,7 +200,7 @@ def _tapped(runs: Sequence[model_cases.Source], units_: Sequence[str] | None) ->
     from refemu.models import schemes
 
     known = sorted({unit for run in runs for unit in schemes.taps(schemes.parse(run.scheme))})
-    names = known if units_ is None else sorted({units.find(name).name for name in units_})
+    names = known if units_ is None else sorted({units.find(name).key for name in units_})
     if strange := [name for name in names if name not in known]:
         raise Refused(
             f"campaign: {', '.join(run.scheme for run in runs)} taps no {', no '.join(strange)}; "
@@ -252,6 +258,8 @@ def run(
     """
     selftest.check()
     require_int(workers, 1, 1024, "campaign", "workers")
+    if workers > 1 or scheduler is not None:
+        _require_installed(wanted)
     shards, folder = wanted.shards(), Path(out)
     with campaign_folder.held(folder, wanted.stated()):
         missing = [shard for shard in shards if not finished(shard, folder)]
@@ -265,6 +273,16 @@ def run(
         else:
             pool.pool(missing, folder, min(workers, len(missing)), counter.finish, counter.fail)
         return _outcome(shards, folder, len(missing), wanted.named)
+
+
+def _require_installed(wanted: Request) -> None:
+    """Refuse units that other processes do not know."""
+    for name in wanted.units:
+        if name in units.called():
+            raise Refused(
+                f"campaign: unit {name} is registered in this process only, and workers are others; run it with one "
+                "worker, or install the distribution that brings it"
+            )
 
 
 class _Counter:

@@ -14,6 +14,7 @@ from refemu.golden.files import sets
 from refemu.golden.files.sets import Golden
 from refemu.golden.grade import answers, device
 from refemu.units import alternative as other
+from refemu.units.unit import AnyUnit
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,13 @@ class Choice:
     rows: int | None  #: rows of the set that tell it; None without a set, or where no such device exists
 
 
-def alternatives(unit: str, config: str | None = None, path: str | Path | None = None) -> tuple[Choice, ...]:
+def alternatives(unit: str | AnyUnit, config: str | None = None, path: str | Path | None = None) -> tuple[Choice, ...]:
     """List the other answers to the decisions of a unit, those that `diff --explain` tries.
 
     Parameters
     ----------
-    unit : str
-        Name of the unit.
+    unit : str or Unit
+        Unit.
     config : str, optional
         Configuration; by default the first ready one.
     path : str or Path, optional
@@ -49,7 +50,7 @@ def alternatives(unit: str, config: str | None = None, path: str | Path | None =
         Unknown unit or configuration, or a set of another.
     """
     descriptor, name = units.choose(unit, config)
-    rows = None if path is None else answers.of_set(_required(sets.load(path), descriptor.name, name))
+    rows = None if path is None else answers.of_set(_required(sets.load(path), descriptor.key, name))
     choices = []
     for each in descriptor.alternatives:
         values = parameters(descriptor.config(name), each)

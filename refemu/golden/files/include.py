@@ -8,6 +8,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.golden.files import hexfile
+from refemu.golden.files.manifest import unit_name
 
 _C_TYPES = {"u1": "uint8_t", "u2": "uint16_t", "u4": "uint32_t", "u8": "uint64_t"}
 _PREFIX = {"stimulus": "", "expected": "", "state": "ST_"}
@@ -15,7 +16,7 @@ _PREFIX = {"stimulus": "", "expected": "", "state": "ST_"}
 
 def files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
     """Both headers: file name -> content. They follow from the sealed manifest alone."""
-    unit = manifest["unit"]
+    unit = unit_name(manifest)
     return {f"{unit}_vec.h": _text(_c_lines(manifest)), f"{unit}_vec.svh": _text(_verilog_lines(manifest))}
 
 
@@ -24,7 +25,7 @@ def _text(lines: Iterator[str]) -> bytes:
 
 
 def _c_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
-    unit = manifest["unit"].upper()
+    unit = unit_name(manifest).upper()
     first = ";\n   first.bin one uint8_t a row, 1 = reset before it" if manifest["timing"] == "event" else ""
     yield f"/* {manifest['name']}: every file of bin/ holds {unit}_ROWS x LANES values of its TYPE, little-endian;"
     yield f"   a .care file has the TYPE and LANES of its array, flags.bin one {unit}_ROW_FLAGS_TYPE a row{first}. */"

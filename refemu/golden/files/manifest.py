@@ -20,7 +20,7 @@ from refemu.golden.files import fields
 
 SCHEMA = "refemu.vectors/1"
 RELEASES = ("0.1.0",)  #: versions that a set may name as the last that changed it
-_UNHASHED = ("self_sha256", "refemu_version")
+_UNHASHED = ("self_sha256", "refemu_version", "distribution_version")
 _MARKS = (b'"refemu.vectors/', b'"self_sha256"', b'"min_rows"', b'"refemu_version"', b'"generator"')
 _ARRAY_NAMES = {
     "stimulus": r"in\.[a-z][a-z0-9_]*",
@@ -54,7 +54,7 @@ def array_sha256(array: np.ndarray) -> str:
 
 
 def self_sha256(manifest: Mapping[str, Any]) -> str:
-    """Digest of the canonical manifest without its own digest and without `refemu_version`."""
+    """Digest of the canonical manifest without its own digest and without the versions that made it."""
     return sha256(canonical({name: value for name, value in manifest.items() if name not in _UNHASHED}))
 
 
@@ -175,6 +175,11 @@ def _validator() -> Callable[[Any], Any]:
     return fastjsonschema.compile(json.loads(schema))
 
 
+def unit_name(manifest: Mapping[str, Any]) -> str:
+    """Name of a set's unit as files have it: of a plug-in's unit without its distribution."""
+    return str(manifest["unit"]).rpartition("/")[2]
+
+
 def config(manifest: Mapping[str, Any]) -> str:
     """Configuration of a set: its ready name, or its parameters as text."""
     return str(manifest.get("parameters", manifest["name"][len(manifest["unit"]) + 1 :]))
@@ -182,8 +187,11 @@ def config(manifest: Mapping[str, Any]) -> str:
 
 def _require_rows(manifest: dict[str, Any], thing: str) -> None:
     rows, row = manifest["rows"], 0
-    if not manifest["name"].startswith(f"{manifest['unit']}-"):
-        raise Damaged(f"{thing}: name must be {manifest['unit']}-<configuration>, got {manifest['name']}")
+    prefix = manifest["unit"].replace("/", ".")
+    if not manifest["name"].startswith(f"{prefix}-"):
+        raise Damaged(f"{thing}: name must be {prefix}-<configuration>, got {manifest['name']}")
+    if ("/" in manifest["unit"]) != ("distribution_version" in manifest):
+        raise Damaged(f"{thing}: distribution_version belongs to a unit of a distribution, got unit {manifest['unit']}")
     if rows < max(1, manifest["min_rows"]):
         raise Damaged(f"{thing}: {rows} rows, at least {max(1, manifest['min_rows'])} are needed")
     for entry in manifest["cases"]:

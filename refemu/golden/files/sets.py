@@ -272,8 +272,8 @@ def case_inputs(golden: Golden, case: int, unit: AnyUnit) -> tuple[str, dict[str
     Refused
         Another unit, or a row that begins no case.
     """
-    if golden.manifest["unit"] != unit.name:
-        raise Refused(f"{golden.name}: holds cases of {golden.manifest['unit']}, not of {unit.name}")
+    if golden.manifest["unit"] != unit.key:
+        raise Refused(f"{golden.name}: holds cases of {golden.manifest['unit']}, not of {unit.key}")
     if golden.case(case) != case:
         raise Refused(f"{golden.name}: row {case} is inside case {golden.case(case)}; give {golden.case(case)}")
     rows = golden.entry(case)["rows"]

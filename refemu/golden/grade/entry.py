@@ -63,7 +63,7 @@ def grade_set(
 
 def grade_stimulus(
     path: str | Path,
-    unit: str,
+    unit: str | AnyUnit,
     config: str | None = None,
     classes: Sequence[str] | None = None,
     pool: int = ROWS,
@@ -77,8 +77,8 @@ def grade_stimulus(
     path : str or Path
         An .npz with an array `in.<port>`, (rows,) and lanes, for every input: bit patterns, or values. For an event
         unit `first` may say where cases start. Other arrays are not read.
-    unit : str
-        Name of the unit.
+    unit : str or Unit
+        Unit.
     config : str, optional
         Ready configuration of the unit; by default its first.
     classes : sequence of str, optional

@@ -32,7 +32,7 @@ class Minimal:
 
 
 def generate_minimal(
-    out: str | Path, units: Sequence[str], kinds: Sequence[Kind] | None = None, seed: int = 0
+    out: str | Path, units: Sequence[str | AnyUnit], kinds: Sequence[Kind] | None = None, seed: int = 0
 ) -> list[Minimal]:
     """Write the smallest subset found of a unit's cases that convicts every wrong device that all of them convict.
 
@@ -40,7 +40,7 @@ def generate_minimal(
     ----------
     out : str or Path
         Folder of the sets, `out`/<unit>-<configuration>/.
-    units : sequence of str
+    units : sequence of str or Unit
         Units, in all their ready configurations or in one, as for `generate`.
     kinds : sequence of str, optional
         Kinds of cases to choose from; by default all that no model makes.

@@ -8,6 +8,7 @@ import numpy as np
 
 from refemu import formats
 from refemu.golden.files import case_ids, manifest
+from refemu.golden.make import forms
 from refemu.golden.make.rows import FLAG_BITS, TWIN_FROM, Block, columns, evaluate, led, stacked
 from refemu.golden.rtl import keywords
 from refemu.units import parameters
@@ -27,20 +28,25 @@ def build(
     seed: int = 0,
     source: Mapping[str, Any] | None = None,
     version: str = manifest.RELEASES[-1],
+    made_by: str = "",
     twin_from: int = TWIN_FROM,
     lead: bool = True,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest (without exports and digest) and arrays of `unit` in its ready configuration `config`.
 
     generator: kind -> function and seed, as the manifest has it. source: the run behind the cases of kind "model".
-    version: the release to be named as the last that changed the set. twin_from: as for `rows.evaluate`. lead:
+    version: the release to be named as the last that changed the set, and made_by: that of the distribution that a
+    plug-in's unit comes from, by default the one that is installed. twin_from: as for `rows.evaluate`. lead:
     whether a case that tells a working device from an absent one comes first; else rows are in the order of the cases.
-    Refused: no cases, ports that are keywords or not unique, values that do not fit their port, and cases of which none
-    can lead.
+    Refused: no cases, ports that are keywords or not unique, values that do not fit their port, cases of which none can
+    lead, and a unit that is not refemu's own whose twin differs from its readable form.
     """
     ports = unit.ports(unit.config(config))
     _require_names(unit, ports)
-    evaluated = [evaluate(unit, unit.config(config), block, twin_from) for block in cases]
+    blocks_given = list(cases)
+    if not unit.unit_class.__module__.startswith("refemu."):
+        forms.require_equal(unit, unit.config(config), blocks_given)
+    evaluated = [evaluate(unit, unit.config(config), block, twin_from) for block in blocks_given]
     blocks = led(unit, unit.config(config), evaluated, twin_from) if lead else evaluated
     arrays = _joined(ports, blocks)
     described = _described(unit, config, blocks, arrays)
@@ -52,6 +58,7 @@ def build(
         "seed": seed,
         "source": manifest.plain(source or {}),
         "refemu_version": version,
+        **({"distribution_version": made_by or unit.origin.version} if unit.origin.distribution else {}),
     }, arrays
 
 
@@ -70,7 +77,7 @@ def _described(unit: AnyUnit, config: str, blocks: Sequence[Block], arrays: Mapp
     return {
         "schema": manifest.SCHEMA,
         "name": parameters.set_name(unit, config),
-        "unit": unit.name,
+        "unit": unit.key,
         "paper": unit.paper,
         "unit_version": unit.version,
         "config": {name: spelled(value) for name, value in unit.config(config).items()},

@@ -45,7 +45,7 @@ class Summary:
 def generate(
     out: str | Path,
     *,
-    units: Sequence[str] | None = None,
+    units: Sequence[str | AnyUnit] | None = None,
     configs: Sequence[str] | None = None,
     kinds: Sequence[Kind] | None = None,
     model: str | None = None,
@@ -66,9 +66,9 @@ def generate(
     ----------
     out : str or Path
         Folder of the sets.
-    units : sequence of str, optional
+    units : sequence of str or Unit, optional
         Units, in all their ready configurations or in one: "orizuru", "orizuru:n8", "orizuru:n=4096,k=21". By default
-        all.
+        all of refemu itself.
     configs, kinds : sequence of str, optional
         Names; by default all.
     model : str, optional
@@ -116,7 +116,7 @@ def generate(
         if "model" in wanted
         else []
     )
-    taps = _tapped(runs, [unit.name for unit in chosen], progress)
+    taps = _tapped(runs, [unit.key for unit in chosen], progress)
     if units is not None:
         require_cases(chosen, targets, wanted, seed, taps, runs)
     written = list(_written(targets, wanted, seed, taps, hex, bin, progress))
@@ -159,7 +159,7 @@ def _written(
     for done, (unit, config, folder) in enumerate(targets):
         if progress:
             progress("sets", done, len(targets))
-        run, tapped = taps.get((unit.name, config), (None, ()))
+        run, tapped = taps.get((unit.key, config), (None, ()))
         left_out: list[str] = []
         blocks, generator = collect(unit, config, kinds, seed, tapped, left_out.append)
         if blocks:
@@ -174,7 +174,7 @@ def _elsewhere(
     targets: Sequence[Target], taps: Mapping[tuple[str, str], tuple[Source, Sequence[Cases]]]
 ) -> dict[str, list[str]]:
     """By unit: operations of a model whose parameters no set of the request has, and how to ask for them."""
-    wanted = {(unit.name, config) for unit, config, _ in targets}
+    wanted = {(unit.key, config) for unit, config, _ in targets}
     lines: dict[str, list[str]] = {}
     for (unit, config), (run, cases) in taps.items():
         if (unit, config) not in wanted:
@@ -189,7 +189,7 @@ def _unreached(runs: Sequence[Source], asked: Sequence[AnyUnit], taps: Collectio
     return [
         f"no case of {unit}: {run.tokens} tokens of {run.model} under scheme {run.scheme} bring nothing to its ports"
         for run in runs
-        for unit in sorted(model_cases.tapped_units(run, [unit.name for unit in asked]))
+        for unit in sorted(model_cases.tapped_units(run, [unit.key for unit in asked]))
         if unit not in reached
     ]
 
@@ -276,15 +276,15 @@ def _write(
     manifest, arrays = build.build(unit, config, blocks, **facts)
     files = sets.render(manifest, arrays, hex, bin)
     sealed = manifests.parse(files[sets.MANIFEST], str(folder))
-    version = _kept_version(folder, sealed)
-    if version != manifest["refemu_version"]:
-        sealed = {**sealed, "refemu_version": version}
+    kept = _kept_versions(folder, sealed)
+    if kept:
+        sealed = {**sealed, **kept}
         files[sets.MANIFEST] = manifests.canonical(sealed)
     store.replace(folder, files)
     kinds = {kind: rows for kind in KINDS if (rows := _rows(sealed, kind))}
     return Summary(
         sealed["name"],
-        unit.name,
+        unit.key,
         config,
         str(folder),
         sealed["rows"],
@@ -292,21 +292,20 @@ def _write(
         kinds,
         len(b"".join(files.values())),
         sealed["self_sha256"],
-        version,
+        sealed["refemu_version"],
     )
 
 
-def _kept_version(folder: Path, sealed: Mapping[str, Any]) -> str:
-    """The release that last changed the set: the recorded one, if all else is equal."""
+def _kept_versions(folder: Path, sealed: Mapping[str, Any]) -> dict[str, str]:
+    """The releases that last changed the set, where all else is as recorded there."""
     path = folder / sets.MANIFEST
-    if path.is_file():
-        try:
-            old = manifests.parse(path.read_bytes(), str(path))
-        except Refused:
-            return str(sealed["refemu_version"])
-        if old["self_sha256"] == sealed["self_sha256"]:
-            return str(old["refemu_version"])
-    return str(sealed["refemu_version"])
+    try:
+        old = manifests.parse(path.read_bytes(), str(path)) if path.is_file() else {}
+    except Refused:
+        return {}
+    if old.get("self_sha256") != sealed["self_sha256"]:
+        return {}
+    return {name: old[name] for name in ("refemu_version", "distribution_version") if name in old}
 
 
 def _rows(manifest: Mapping[str, Any], kind: Kind) -> int:
@@ -336,17 +335,17 @@ def require_cases(
     taps: pairs of unit and configuration to whose ports a model's run brought something. runs: the runs of models.
     """
     served = {
-        unit.name for unit, config, _ in targets if (unit.name, config) in taps or _has_cases(unit, config, kinds, seed)
+        unit.key for unit, config, _ in targets if (unit.key, config) in taps or _has_cases(unit, config, kinds, seed)
     }
-    missing = {unit.name: unit for unit in units if unit.name not in served}
+    missing = {unit.key: unit for unit in units if unit.key not in served}
     if not missing:
         return
-    offered = {unit.name for unit, _, _ in targets}
+    offered = {unit.key for unit, _, _ in targets}
     lines = [
         f"  {name}: {_why(unit, kinds, runs, taps) if name in offered else _no_configuration(unit)}"
         for name, unit in missing.items()
     ]
-    count = len({unit.name for unit in units})
+    count = len({unit.key for unit in units})
     raise Refused(
         f"generate: units: each must have cases, got none for {len(missing)} of {count}; nothing was "
         "written:\n" + "\n".join(lines)

@@ -72,6 +72,7 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
         seed=manifest["seed"],
         source=source if "model" in generator else {},
         version=manifest["refemu_version"],
+        made_by=manifest.get("distribution_version", ""),
     )
     return sets.render(manifest_, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 
@@ -83,7 +84,14 @@ def _shard(unit: AnyUnit, config: str, manifest: Mapping[str, Any]) -> dict[str,
     blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
     generator = {"random": {**entry, "function": function_of(unit)}}
     described, arrays = build.build(
-        unit, config, blocks, generator=generator, seed=entry["seed"], version=manifest["refemu_version"], twin_from=1
+        unit,
+        config,
+        blocks,
+        generator=generator,
+        seed=entry["seed"],
+        version=manifest["refemu_version"],
+        made_by=manifest.get("distribution_version", ""),
+        twin_from=1,
     )
     return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 

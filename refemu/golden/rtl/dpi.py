@@ -58,7 +58,7 @@ def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -
         "module": unit.name,
         "config": config,
         "set": said["set"],
-        "spec": " ".join([f"{unit.name}:{config}", *options]),
+        "spec": " ".join([f"{unit.key}:{config}", *options]),
         "digest": said["digest"],
         "words_in": str(asked.words),
         "words_out": str(answers.words),

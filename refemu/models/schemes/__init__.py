@@ -1,5 +1,16 @@
 """Schemes: assignment of a paper's units to the parts of the transformer; `registry` holds them by name."""
 
-from refemu.models.schemes.registry import SCHEMES, describe, find, name, parameters, parse, taps, text
+from refemu.models.schemes.registry import (
+    SCHEMES,
+    describe,
+    find,
+    name,
+    parameters,
+    parse,
+    plugged,
+    register,
+    taps,
+    text,
+)
 
-__all__ = ["SCHEMES", "describe", "find", "name", "parameters", "parse", "taps", "text"]
+__all__ = ["SCHEMES", "describe", "find", "name", "parameters", "parse", "plugged", "register", "taps", "text"]

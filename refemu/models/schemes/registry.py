@@ -9,7 +9,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from refemu.arith.checks import Refused, RefusedType
+from refemu import plugins
+from refemu.arith.checks import Refused
 from refemu.formats import spelling
 from refemu.models.backend import Backend
 from refemu.models.model import Model
@@ -17,7 +18,7 @@ from refemu.models.schemes import single
 from refemu.models.schemes.mix import grammar, rules
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
-from refemu.models.schemes.single import PAPERS, SCHEMES
+from refemu.models.schemes.single import PAPERS, PLUGGED, SCHEMES
 
 __all__ = ["PAPERS", "SCHEMES"]
 
@@ -58,15 +59,26 @@ def find(scheme: "str | Scheme") -> Scheme:
 
     Refuses what is no dataclass instance, and one whose `prepared_by` names no function.
     """
-    if isinstance(scheme, str):
-        return parse(scheme)
-    config: Any = scheme
-    if isinstance(config, type):
-        raise RefusedType(f"scheme: a name or a configuration is needed, got the class {config.__name__}")
-    if not dataclasses.is_dataclass(config) or not hasattr(config, "prepared_by"):
-        raise RefusedType(f"scheme: a name or a configuration is needed, got {type(config).__name__}")
-    _names(config, "prepared_by")
-    return scheme
+    return parse(scheme) if isinstance(scheme, str) else single.required(scheme)
+
+
+def register(name: str, scheme: Scheme) -> Scheme:
+    """Add a scheme in this process; `parse`, and `--scheme` of a program that does so, then know its name.
+
+    A distribution brings schemes by entry points `refemu.schemes`. Refuses a name of refemu's own, and what is no
+    configuration.
+    """
+    return PLUGGED.register(scheme, name)
+
+
+def plugged() -> tuple[str, ...]:
+    """Names of the schemes that are not refemu's own."""
+    return PLUGGED.names()
+
+
+def broken() -> tuple[plugins.Broken, ...]:
+    """Load every scheme of every installed distribution, and list those that fail."""
+    return PLUGGED.working()[1]
 
 
 def prepare(
@@ -111,17 +123,8 @@ def _of_machine(config: Scheme, attribute: str) -> Any:
 
 def named(config: Scheme, attribute: str) -> Any:
     """The function that a class variable names, imported."""
-    module, function = _names(config, attribute)
+    module, function = single.place_of(config, attribute)
     return getattr(importlib.import_module(module), function)
-
-
-def _names(config: Any, attribute: str) -> tuple[str, str]:
-    """Module and function in a class variable "package.module:function"; refuses another form."""
-    text = getattr(config, attribute)
-    module, _, function = text.partition(":") if isinstance(text, str) else ("", "", "")
-    if not module or not function:
-        raise RefusedType(f"{type(config).__name__}: {attribute} must be 'package.module:function', got {text!r}")
-    return module, function
 
 
 def name(scheme: Scheme) -> str:
@@ -144,10 +147,17 @@ def describe() -> list[dict[str, Any]]:
     """One row per registered scheme: name, paper, its halves in a mix, and its parameters as `parse` takes them."""
     rows = []
     scheme: Any
-    for known, scheme in SCHEMES.items():
+    for known, scheme in (*SCHEMES.items(), *PLUGGED.working()[0].items()):
         fields = [field.name for field in dataclasses.fields(scheme)]
         values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
-        rows.append({"name": known, "paper": scheme.paper, "halves": " ".join(scheme.halves), "parameters": values})
+        rows.append(
+            {
+                "name": known,
+                "paper": scheme.paper,
+                "halves": " ".join(getattr(scheme, "halves", ())),
+                "parameters": values,
+            }
+        )
     return rows
 
 

@@ -2,10 +2,11 @@
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_type_hints
 
-from refemu.arith.checks import lookup
+from refemu import plugins
+from refemu.arith.checks import RefusedType, lookup
 from refemu.arith.reading import reading
 from refemu.formats import spelling
 from refemu.models.schemes.scheme import Scheme
@@ -36,15 +37,48 @@ PAPERS = {
 }
 
 
+def required(scheme: Any) -> Scheme:
+    """A configuration; refuses what is no dataclass instance, and one whose `prepared_by` names no function."""
+    if isinstance(scheme, type):
+        raise RefusedType(f"scheme: a name or a configuration is needed, got the class {scheme.__name__}")
+    if not dataclasses.is_dataclass(scheme) or not hasattr(scheme, "prepared_by"):
+        raise RefusedType(f"scheme: a name or a configuration is needed, got {type(scheme).__name__}")
+    place_of(scheme, "prepared_by")
+    return scheme  # type: ignore[return-value]  # a dataclass of that form
+
+
+def place_of(config: Any, attribute: str) -> tuple[str, str]:
+    """Module and function in a class variable "package.module:function"; refuses another form."""
+    text = getattr(config, attribute)
+    module, _, function = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if not module or not function:
+        raise RefusedType(f"{type(config).__name__}: {attribute} must be 'package.module:function', got {text!r}")
+    return module, function
+
+
+def _admitted(scheme: Any, known: str, origin: plugins.Origin) -> Scheme:
+    if isinstance(scheme, str):
+        raise RefusedType(f"scheme {known}: a configuration is needed, got {scheme!r}")
+    return required(scheme)
+
+
+PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _admitted)  #: schemes of plug-ins, and those registered by call
+
+
 class Ready(Mapping[str, Scheme]):
-    """The registered configurations by name; the module of a paper is imported when one of its schemes is read."""
+    """The registered configurations by name; the module of a paper is imported when one of its schemes is read.
+
+    It finds schemes of plug-ins too, and lists refemu's own.
+    """
 
     def __getitem__(self, name: str) -> Scheme:
+        if name not in PAPERS:
+            return PLUGGED.find(name)
         config: Scheme = importlib.import_module(f"refemu.models.schemes.{PAPERS[name]}.config").READY[name]
         return config
 
     def __contains__(self, name: object) -> bool:
-        return name in PAPERS
+        return name in PAPERS or (isinstance(name, str) and PLUGGED.knows(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(PAPERS)
@@ -63,7 +97,7 @@ def parse(spec: str) -> Scheme:
     Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
     """
     name, _, rest = spec.partition(":")
-    base = lookup("scheme", name, SCHEMES)
+    base = SCHEMES[name]
     changes = {}
     for part in rest.split(","):  # a later value takes the place of an earlier one, so that a text can be extended
         for key, value in spelling.assignments(part, f"scheme {name}").items():
@@ -76,7 +110,8 @@ def name(scheme: Scheme) -> str:
     """The registered name with the fewest fields to change; the first of equals."""
     module = type(scheme).__module__
     there = [known for known, paper in PAPERS.items() if module == f"refemu.models.schemes.{paper}.config"]
-    same = [known for known in there if type(SCHEMES[known]) is type(scheme)]
+    others: Iterable[str] = () if module.startswith("refemu.") else PLUGGED.working()[0]
+    same = [known for known in (*there, *others) if type(SCHEMES[known]) is type(scheme)]
     return min(same, key=lambda known: len(differences(known, scheme)))
 
 

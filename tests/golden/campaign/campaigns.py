@@ -31,6 +31,10 @@ class Rigged:
     exchange: Callable[[int, RandomShard], Shard]
     named: tuple[str, ...] = ()
 
+    @property
+    def units(self) -> Mapping[str, int]:
+        return self.inner.units
+
     def stated(self) -> Mapping[str, Any]:
         return self.inner.stated()
 

@@ -1,14 +1,14 @@
 """Every unit describes itself: names, ports, flags, configurations."""
 
-import dataclasses
 import re
+from collections.abc import Callable
 
 import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.golden.rtl import keywords
-from refemu.units.unit import Config, Unit
+from refemu.testing import protocol
+from refemu.units.unit import AnyUnit, Unit
 from tests.units.protocol.blocks import CONFIGS, UNITS
 
 
@@ -22,40 +22,21 @@ def test_unknown_unit_is_refused_with_the_nearest_name() -> None:
         units.find("ovp_decode")
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
-def test_port_names_are_no_keywords(unit: Unit, name: str) -> None:
-    """Of Verilog, SystemVerilog or C: RTL and kernels use them as they are."""
-    ports = unit.ports(unit.configs[name])
-    keywords.require_names([port.name for port in (*ports.inputs, *ports.outputs)], unit.name)
-    keywords.require_names([port.name for port in ports.state], unit.name)
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_descriptor_is_complete(unit: Unit) -> None:
     assert unit is units.find(unit.name)
-    assert unit.configs and unit.meaning and re.match(r"(olive|kllm|harmonia|leankv) §", unit.paper)
-    assert unit.timing in ("combinational", "event")
-    assert sorted(flag.bit for flag in unit.flags.values()) == list(range(len(unit.flags)))
-    assert repr(unit) == f"<Unit {unit.name}: {unit.meaning}>"
+    assert re.match(r"(olive|kllm|harmonia|leankv) §", unit.paper)
 
 
+RULES = (
+    protocol.descriptor_follows_its_rules,
+    protocol.port_names_are_no_keywords,
+    protocol.state_and_result_are_named_as_the_ports,
+    protocol.device_and_config_evaluate_back,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
-def test_state_and_result_are_named_as_the_ports(unit: Unit, name: str) -> None:
-    ports = unit.ports(unit.configs[name])
-    device = unit.unit_class(**unit.configs[name])
-    state = {field.name for field in dataclasses.fields(device.snapshot())}
-    result = {field.name for field in dataclasses.fields(unit.result)}
-
-    assert {"event", "index"} | {port.name for port in ports.all} <= state
-    assert {port.name for port in ports.outputs + ports.state} | set(unit.counters) <= result
-    assert len({port.name for port in ports.all}) == len(ports.all)
-
-
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
-def test_device_and_config_evaluate_back(unit: Unit, name: str) -> None:
-    config, unit_class = unit.configs[name], unit.unit_class
-    device = unit_class(**config)
-    rebuilt = eval(repr(device), {unit_class.__name__: unit_class})
-
-    assert repr(rebuilt) == repr(device) and rebuilt.snapshot() == device.snapshot()
-    assert eval(repr(config), {"Config": Config}) == config and hash(config) == hash(Config(**config))
+def test_descriptor(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, name: str) -> None:
+    rule(unit, name)

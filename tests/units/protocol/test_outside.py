@@ -1,30 +1,12 @@
 """Parameters from outside: every configuration that a unit takes has stimuli; cases that do not fit it are named."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from refemu import golden, units
-from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.make.rows import evaluate
-from refemu.units.unit import KINDS, AnyUnit, Config
-
-
-def neighbours(unit: AnyUnit) -> Iterator[tuple[str, Config]]:
-    """Texts and configurations in which one parameter of the first ready one is another: switches, small numbers."""
-    for name, value in next(iter(unit.configs.values())).items():
-        others: list[Any] = [not value] if isinstance(value, bool) else []
-        if type(value) is int:
-            others = sorted({1, value + 1} - {value})
-        for other in others:
-            text = f"{name}={str(other).lower() if isinstance(other, bool) else other}"
-            try:
-                config = unit.config(text)
-                unit.unit_class(**config)
-            except (Refused, RefusedType):
-                continue
-            yield text, config
+from refemu.testing import protocol
+from refemu.units.unit import AnyUnit
 
 
 @pytest.mark.parametrize(
@@ -35,12 +17,7 @@ def neighbours(unit: AnyUnit) -> Iterator[tuple[str, Config]]:
     ],
 )
 def test_every_configuration_has_stimuli_that_it_takes(unit: AnyUnit) -> None:
-    for text, config in neighbours(unit):
-        left: list[str] = []
-        blocks = [block for kind in KINDS[:-1] for block in unit.stimuli(config, kind, 0, left.append)]
-        assert blocks, (text, left)
-        for block in blocks:
-            evaluate(unit, config, block, twin_from=1)
+    protocol.configurations_beside_the_first_have_stimuli(unit, next(iter(unit.configs)))
 
 
 def test_cases_that_do_not_fit_are_left_out_and_named(tmp_path: Any) -> None:

@@ -1,17 +1,17 @@
 """The compiled twin of every unit gives the bits of the readable form, on all cases and on drawn inputs."""
 
 import importlib
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.arith.jit import jit_is_off
+from refemu.testing import protocol
 from refemu.units.unit import Unit
 from tests.arith.interpreted import interpreted, loaded
-from tests.units.protocol.blocks import CONFIGS, FIRST_CONFIGS, blocks, drawn, evaluated, rows
+from tests.units.protocol.blocks import CONFIGS, FIRST_CONFIGS, blocks, rows
 
 #: units, and configurations, whose twin is NumPy or the readable form alone
 WITHOUT_A_KERNEL = {
@@ -35,9 +35,7 @@ INTERPRETED = [
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
 def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
-    forms = (evaluated(unit, name, jit=jit) for jit in (False, True))
-    for block, result, twin in zip(blocks(unit, name), *forms, strict=True):
-        assert result.equals(twin), block.why
+    protocol.twin_equals_unit_on_every_case(unit, name)
 
 
 @pytest.mark.long
@@ -73,10 +71,11 @@ def test_a_kernel_that_says_otherwise_as_python_is_seen(
 
 
 @pytest.mark.parametrize(("unit", "name"), FIRST_CONFIGS)
-@settings(max_examples=25)
-@given(data=st.data())
-def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str, data: st.DataObject) -> None:
-    config = unit.configs[name]
-    stimulus = data.draw(drawn(unit, name, most=6))
+def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str) -> None:
+    protocol.twin_equals_unit_on_drawn_inputs(unit, name)
 
-    assert unit.evaluate(config, stimulus, jit=False).equals(unit.evaluate(config, stimulus))
+
+def test_every_rule_is_held_here() -> None:
+    """No rule of the protocol is for plug-ins only."""
+    named = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    assert all(f"protocol.{rule.check.__name__}" in named for rule in protocol.unit_rules(units.find("concat")))

@@ -7,6 +7,7 @@ import copy
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -55,7 +56,7 @@ class Pool(Clocked[State]):
         self.list: FreePageList = FreePageList(shape.pages)
         self.table: PageTable = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
 
-    @property
+    @cached_property
     def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
         """Ports of a manager of this size."""
         return ports(asdict(self.shape))
@@ -253,7 +254,7 @@ class Pool(Clocked[State]):
             slots=tuple(self.requests.free_slots),
             following=last.get("following"),
             **self._registers(),
-            **asdict(self.counters),
+            **vars(self.counters),
         )
 
     @state.setter

@@ -1,0 +1,1 @@
+"""Other answers to the decisions of the units."""

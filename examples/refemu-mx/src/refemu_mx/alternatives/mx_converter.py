@@ -1,0 +1,35 @@
+"""Other answers to the decisions of mx_converter."""
+
+from collections.abc import Sequence
+
+from refemu.arith import Refused
+from refemu.units import Alternative, choices
+from refemu_mx.mx_converter import MxConverter, magnitude
+
+
+class Dropping(MxConverter):
+    """Converter that takes elements that are no numbers as zeros."""
+
+    def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
+        """The block without NaN and infinity."""
+        source, _ = self.formats
+        if source.specials == "none":
+            raise Refused(f"{self.name}: {self.source} has numbers only")
+        return super().block(scale_in, tuple(0 if magnitude(source, code) is None else code for code in codes_in))
+
+
+class OneScale(MxConverter):
+    """Converter that gives a block of zeros the scale 1."""
+
+    def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
+        """The right block but for its scale."""
+        scale, codes, clipped = super().block(scale_in, codes_in)
+        zero = all(magnitude(self.formats[0], code) in ((0, self.formats[0].lsb),) for code in codes_in)
+        return (127 if zero and scale != 255 else scale), codes, clipped
+
+
+ALTERNATIVES = (
+    *choices("D-mx-1", "rule", "floor", "ceil", "even", "nvidia"),
+    Alternative("D-mx-2", "a block of zeros has the scale 1", variant=OneScale),
+    Alternative("D-mx-7", "NaN and infinity are taken as zeros", variant=Dropping),
+)

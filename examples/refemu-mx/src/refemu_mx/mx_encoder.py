@@ -1,0 +1,179 @@
+"""The MX encoder: a block of 32 float32 values to one E8M0 scale and 32 element codes [ocp MX 1.0 §6.3].
+
+Decisions: D-mx-1 (the rule of the scale), D-mx-2 (a block of zeros), D-mx-3 (NaN and infinity), D-mx-4 (elements beyond
+the largest saturate), D-mx-5 (the smallest MXINT8 code), D-mx-6 (a negative value that rounds to zero).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from refemu.arith import Refused
+from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
+from refemu_mx.cases import mx_encoder as mx_encoder_cases
+from refemu_mx.elements import ELEMENTS, Element, ElementName
+
+Rule: TypeAlias = Literal["floor", "ceil", "even", "nvidia"]
+RULES: tuple[Rule, ...] = ("floor", "ceil", "even", "nvidia")
+BLOCK, BIAS, NAN = 32, 127, 255  #: elements of a block; of the scale: bias, and code of NaN
+Magnitude: TypeAlias = tuple[int, int]  #: m * 2**e
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything after a block."""
+
+    event: str
+    index: int
+    x: tuple[int, ...]
+    scale: int
+    codes: tuple[int, ...]
+    clipped: int
+    blocks: int
+    clips: int
+
+
+class MxEncoder(Stepped[State]):
+    """Encoder of blocks; one event is one block."""
+
+    name = "mx_encoder"
+
+    def __init__(self, element: ElementName = "e4m3", rule: Rule = "floor") -> None:
+        """Choose the element format and the rule of the scale.
+
+        Parameters
+        ----------
+        element : str
+            Element format.
+        rule : str
+            Rule of the scale: "floor" of the specification, "ceil", "even", "nvidia" (D-mx-1).
+
+        Raises
+        ------
+        Refused
+            Unknown element or rule.
+        """
+        self.element, self.rule = element, rule
+        self.format = element_of(element, self.name)
+        if rule not in RULES:
+            raise Refused(f"{self.name}: rule must be one of {', '.join(RULES)}, got {rule!r}")
+        self.ports = ports(Config(element=element, rule=rule))
+        self.state = self.reset(State)
+
+    def step(self, x: Sequence[int]) -> State:
+        """Encode one block."""
+        return self._open(*self.accept(x))
+
+    def _open(self, x: tuple[int, ...]) -> State:
+        scale, codes, clipped = self.block(x)
+        done = self.latched(x, event="encode", scale=scale, codes=codes, clipped=clipped)
+        counts = {"blocks": done.blocks + 1, "clips": done.clips + clipped}
+        self.state = State(**{**vars(done), **counts})
+        return self.state
+
+    def block(self, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
+        """Scale, codes and whether an element was clipped, of 32 float32 patterns."""
+        if any(word >> 23 & 0xFF == 0xFF for word in x):  # D-mx-3
+            return NAN, (0,) * BLOCK, 0
+        parts = [magnitude32(word) for word in x]
+        scale = scale_code(self.format, self.rule, parts)
+        pairs = [self.code(m, e - scale + BIAS, word >> 31 == 1) for (m, e), word in zip(parts, x, strict=True)]
+        return scale, tuple(code for code, _ in pairs), int(any(clip for _, clip in pairs))
+
+    def code(self, m: int, e: int, negative: bool) -> tuple[int, bool]:
+        """Code of one element, m * 2**e of the scale, and whether it was clipped."""
+        return quantize(self.format, m, e, negative)
+
+
+def element_of(name: str, unit: str) -> Element:
+    """An element format by name. Refused: an unknown one."""
+    if name not in ELEMENTS:
+        raise Refused(f"{unit}: element must be one of {', '.join(ELEMENTS)}, got {name!r}")
+    return ELEMENTS[name]
+
+
+def magnitude32(word: int) -> Magnitude:
+    """m and e of a finite float32 pattern."""
+    field, fraction = word >> 23 & 0xFF, word & 0x7FFFFF
+    return (fraction | 1 << 23, field - 150) if field else (fraction, -149)
+
+
+def scale_code(fmt: Element, rule: Rule, parts: Sequence[Magnitude]) -> int:
+    """The code of a block's scale (D-mx-1); 0 for a block of zeros (D-mx-2)."""
+    m, e = max(parts, key=lambda part: (part[0].bit_length() + part[1] if part[0] else -9999, _aligned(part)))
+    if m == 0:
+        return 0
+    top = m.bit_length() - 1
+    exponent = top + e - fmt.emax
+    if rule == "ceil":
+        exponent += int(m != 1 << top)
+    elif rule == "even":
+        shift = top - fmt.man_bits - 1
+        halves = m >> shift if shift >= 0 else m << -shift
+        exponent += int(halves + 1 >> 1 == 2 << fmt.man_bits)
+    elif rule == "nvidia":
+        largest = fmt.largest[0]
+        shift = top - largest.bit_length() + 1
+        exponent += int((m << max(-shift, 0)) > largest << max(shift, 0))
+    return min(max(exponent + BIAS, 0), 254)
+
+
+def _aligned(part: Magnitude) -> int:
+    """m with its leading one in a fixed place, to compare two of one exponent."""
+    return part[0] << (64 - part[0].bit_length())
+
+
+def quantize(fmt: Element, m: int, e: int, negative: bool) -> tuple[int, bool]:
+    """The nearest code of m * 2**e, ties to even, and whether it was beyond the largest (D-mx-4)."""
+    top = m.bit_length() - 1 + e if m else fmt.emin  # zero is a subnormal number, whatever its e
+    place = fmt.lsb if fmt.exp_bits == 0 else max(top, fmt.emin) - fmt.man_bits
+    whole = nearest(m, e - place)
+    code = (place - fmt.lsb << fmt.man_bits) + whole
+    clipped = code > fmt.largest_code
+    code = min(code, fmt.largest_code)
+    if fmt.exp_bits == 0:  # D-mx-5: both signs end at the same magnitude
+        return (-code if negative else code) & 0xFF, clipped
+    return code | int(negative) << (fmt.width - 1), clipped  # D-mx-6
+
+
+def nearest(m: int, shift: int) -> int:
+    """The integer nearest to m * 2**shift, ties to even."""
+    if shift >= 0:
+        return m << shift
+    whole, rest = m >> -shift, m & ((1 << -shift) - 1)
+    half = 1 << (-shift - 1)
+    return whole + int(rest > half or (rest == half and whole & 1 == 1))
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Ports in one configuration."""
+    width = element_of(config["element"], "mx_encoder").width
+    return Ports(
+        inputs=(Port("x", 32, BLOCK, encoding="f32", meaning="values of the block"),),
+        outputs=(
+            Port("scale", 8, meaning="E8M0 code, 255 for NaN"),
+            Port("codes", width, BLOCK, meaning="element codes"),
+            Port("clipped", 1, meaning="an element was beyond the largest"),
+        ),
+    )
+
+
+UNIT: Unit[State, Result] = Unit(
+    name="mx_encoder",
+    paper="ocp MX 1.0 §6.3",
+    meaning="a block of float32 values to a shared scale and element codes",
+    configs={
+        **{f"{name}": Config(element=name, rule="floor") for name in ELEMENTS},
+        **{f"{name}_{rule}": Config(element=name, rule=rule) for name in ("e4m3", "e2m1") for rule in RULES[1:]},
+    },
+    ports=ports,
+    unit_class=MxEncoder,
+    cases=mx_encoder_cases.cases,
+    counters=("blocks", "clips"),
+    mark=mx_encoder_cases.mark,
+    flags={
+        "CLIPPED": Flag(0, "an element is beyond the largest and saturates (D-mx-4)"),
+        "NOT_FINITE": Flag(1, "a value is NaN or infinite (D-mx-3)"),
+    },
+)
+run: RunFunction[Result] = UNIT.run

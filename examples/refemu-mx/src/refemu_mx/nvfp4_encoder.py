@@ -1,0 +1,135 @@
+"""The NVFP4 encoder: 16 float32 values to one E4M3 scale and 16 E2M1 codes, under one float32 factor of the tensor.
+
+[nvfp4] The factor is 448 * 6 divided by the largest magnitude of the tensor; who has the tensor computes it once.
+Decisions: D-mx-10 (float32 operations and their order), D-mx-11 (a scale of zero), D-mx-3 (NaN and infinity),
+D-mx-4 and D-mx-6 (elements).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from refemu.arith import Refused
+from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
+from refemu_mx.cases import nvfp4_encoder as nvfp4_encoder_cases
+from refemu_mx.elements import E2M1, E4M3
+from refemu_mx.mx_encoder import magnitude32, quantize
+
+Order: TypeAlias = Literal["reciprocal", "division"]
+BLOCK, NAN = 16, 0x7F  #: elements of a block; E4M3 code of NaN
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything after a block."""
+
+    event: str
+    index: int
+    factor: int
+    x: tuple[int, ...]
+    scale: int
+    codes: tuple[int, ...]
+    clipped: int
+    blocks: int
+    clips: int
+
+
+class Nvfp4Encoder(Stepped[State]):
+    """Encoder of blocks; one event is one block."""
+
+    name = "nvfp4_encoder"
+
+    def __init__(self, order: Order = "reciprocal") -> None:
+        """Choose the order of the float32 operations on elements.
+
+        Parameters
+        ----------
+        order : str
+            "reciprocal": x * (factor / scale); "division": (x * factor) / scale (D-mx-10).
+
+        Raises
+        ------
+        Refused
+            Unknown order.
+        """
+        if order not in ("reciprocal", "division"):
+            raise Refused(f"{self.name}: order must be 'reciprocal' or 'division', got {order!r}")
+        self.order = order
+        self.ports = ports(Config(order=order))
+        self.state = self.reset(State)
+
+    def step(self, factor: int, x: Sequence[int]) -> State:
+        """Encode one block."""
+        return self._open(*self.accept(factor, x))
+
+    def _open(self, factor: int, x: tuple[int, ...]) -> State:
+        scale, codes, clipped = self.block(factor, x)
+        done = self.latched(factor, x, event="encode", scale=scale, codes=codes, clipped=clipped)
+        counts = {"blocks": done.blocks + 1, "clips": done.clips + clipped}
+        self.state = State(**{**vars(done), **counts})
+        return self.state
+
+    def block(self, factor: int, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
+        """Scale, codes and whether an element or the scale was clipped."""
+        if any(word >> 23 & 0xFF == 0xFF for word in (factor, *x)):  # D-mx-3
+            return NAN, (0,) * BLOCK, 0
+        with np.errstate(over="ignore", under="ignore"):
+            top = _float(max(word & 0x7FFFFFFF for word in x))
+            scale, over = self.rounded(E4M3, top / np.float32(6) * _float(factor))
+            if scale == 0:  # D-mx-11
+                return 0, tuple(word >> 31 << 3 for word in x), 0
+            pairs = [self.rounded(E2M1, each) for each in self.scaled(factor, x, np.float32(E4M3.number(scale)))]
+        return scale, tuple(code for code, _ in pairs), int(over or any(clip for _, clip in pairs))
+
+    def scaled(self, factor: int, x: Sequence[int], scale: np.float32) -> list[np.float32]:
+        """Values in units of the scale, by float32 operations (D-mx-10)."""
+        if self.order == "division":
+            return [_float(word) * _float(factor) / scale for word in x]
+        ratio = _float(factor) / scale
+        return [_float(word) * ratio for word in x]
+
+    @staticmethod
+    def rounded(fmt: Any, value: np.float32) -> tuple[int, bool]:
+        """The nearest code, ties to even, and whether it saturated; infinity does."""
+        word = int(value.view(np.uint32))
+        m, e = magnitude32(word) if word >> 23 & 0xFF != 0xFF else (1, 200)
+        return quantize(fmt, m, e, word >> 31 == 1)
+
+
+def _float(word: int) -> np.float32:
+    return np.uint32(word).view(np.float32)
+
+
+def ports(config: Mapping[str, Any]) -> Ports:
+    """Ports in one configuration."""
+    return Ports(
+        inputs=(
+            Port("factor", 32, encoding="f32", most=0x7F800000, meaning="factor of the tensor, not negative"),
+            Port("x", 32, BLOCK, encoding="f32", meaning="values of the block"),
+        ),
+        outputs=(
+            Port("scale", 8, meaning="E4M3 code, 0x7f for NaN"),
+            Port("codes", 4, BLOCK, meaning="E2M1 codes"),
+            Port("clipped", 1, meaning="the scale or an element was beyond the largest"),
+        ),
+    )
+
+
+UNIT: Unit[State, Result] = Unit(
+    name="nvfp4_encoder",
+    paper="nvfp4",
+    meaning="a block of float32 values to an E4M3 scale and E2M1 codes",
+    configs={"reciprocal": Config(order="reciprocal"), "division": Config(order="division")},
+    ports=ports,
+    unit_class=Nvfp4Encoder,
+    cases=nvfp4_encoder_cases.cases,
+    counters=("blocks", "clips"),
+    mark=nvfp4_encoder_cases.mark,
+    flags={
+        "CLIPPED": Flag(0, "the scale or an element is beyond the largest and saturates (D-mx-4)"),
+        "NO_SCALE": Flag(1, "the scale rounds to zero (D-mx-11)"),
+    },
+)
+run: RunFunction[Result] = UNIT.run

@@ -1,0 +1,189 @@
+"""Plug-ins: units, formats, schemes and models of other distributions, by entry points, and those registered by call.
+
+A distribution names what it brings in its metadata, in the groups `refemu.units`, `refemu.formats`, `refemu.schemes`
+and `refemu.models`. The metadata of an environment are read once, when a name is none of refemu's own or a list is
+wanted; a module is imported when something of it is used.
+"""
+
+import functools
+import re
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from refemu.arith.checks import Refused, RefusedType, lookup
+
+T = TypeVar("T")
+Kind: TypeAlias = Literal["unit", "format", "scheme", "model"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Distribution that something comes from."""
+
+    distribution: str = ""  #: normalised name, "refemu-mx"; "" of what no distribution names: refemu's, or by call
+    version: str = ""  #: of the distribution
+
+
+@dataclass(frozen=True)
+class Plug:
+    """Entry point of a distribution in one of the groups."""
+
+    kind: Kind
+    name: str  #: of what it brings
+    origin: Origin
+    module: str  #: that it is found in
+    point: EntryPoint
+
+    @property
+    def key(self) -> str:
+        """The name that finds it whatever else is installed: "refemu-mx/mx_encoder"."""
+        return f"{self.origin.distribution}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Entry point that could not be loaded, or that is refused."""
+
+    kind: Kind
+    key: str  #: "refemu-mx/mx_encoder"
+    version: str  #: of the distribution
+    error: str  #: one line
+
+
+class Unloadable(Refused):
+    """A plug-in that fails to load."""
+
+
+@functools.cache
+def plugs(kind: Kind) -> tuple[Plug, ...]:
+    """The entry points of one kind, in the order of their keys.
+
+    Several of one key, as of a distribution that is installed twice on a path, count once: the first is imported.
+    """
+    by_key: dict[str, Plug] = {}
+    for point in entry_points(group=f"refemu.{kind}s"):
+        distribution = re.sub(r"[-_.]+", "-", point.dist.name if point.dist else "").lower()
+        plug = Plug(
+            kind, point.name, Origin(distribution, point.dist.version if point.dist else ""), point.module, point
+        )
+        by_key.setdefault(plug.key, plug)
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+def origin_of(kind: Kind, module: str) -> Origin:
+    """The distribution that brings things of one kind from the package of a module; Origin() if none does."""
+    top = module.partition(".")[0]
+    return next((plug.origin for plug in plugs(kind) if plug.module.partition(".")[0] == top), Origin())
+
+
+_registries: list["Registry[Any]"] = []
+
+
+class Registry(Generic[T]):
+    """Things of one kind that are not refemu's own, by name."""
+
+    def __init__(
+        self, kind: Kind, known: Callable[[], Collection[str]], admit: Callable[[Any, str, Origin], T]
+    ) -> None:
+        """Make a registry.
+
+        known: names of refemu itself. admit(thing, name, origin): the thing; Refused: it breaks a rule.
+        """
+        self.kind: Kind = kind
+        self._known, self._admit = known, admit
+        self._called: dict[str, T] = {}
+        self._loaded: dict[str, T] = {}
+        _registries.append(self)
+
+    def register(self, thing: Any, name: str) -> T:
+        """Add a thing by call: it takes the place of an earlier one of that name. Refused: a name of refemu's own."""
+        if name in self._known():
+            raise Refused(f"{self.kind} {name}: refemu has one of that name; give yours another name")
+        self._called[name] = self._admit(thing, name, Origin())
+        return self._called[name]
+
+    def forget(self, name: str) -> None:
+        """Take back `register`; nothing happens where the name is not registered."""
+        self._called.pop(name, None)
+
+    def reload(self) -> None:
+        """Load entry points anew at their next use."""
+        self._loaded.clear()
+
+    def called(self) -> tuple[str, ...]:
+        """Names of what was registered by call."""
+        return tuple(self._called)
+
+    def holds(self, thing: object) -> bool:
+        """Whether this very thing is registered, or was loaded from an entry point."""
+        return any(thing is each for each in (*self._called.values(), *self._loaded.values()))
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is registered or an entry point's; nothing is loaded."""
+        return name in self._called or any(name in (plug.name, plug.key) for plug in plugs(self.kind))
+
+    def find(self, name: str) -> T:
+        """Load what a name stands for. Refused: nothing, or several distributions have it; Unloadable: it fails."""
+        if name in self._called:
+            return self._called[name]
+        there = {plug.key: plug for plug in plugs(self.kind)}
+        same = [plug for plug in there.values() if plug.name == name]
+        if len(same) > 1:
+            keys = ", ".join(plug.key for plug in same)
+            raise Refused(f"{self.kind} {name!r}: several distributions have one: {keys}; give one of these")
+        if same:
+            return self._load(same[0])
+        if name in there:
+            return self._load(there[name])
+        distribution, slash, bare = name.partition("/")
+        if slash and distribution not in {plug.origin.distribution for plug in there.values()}:
+            raise Refused(
+                f"unknown {self.kind} {name!r}: it is of distribution {distribution}, which is not installed here or "
+                f"brings no {self.kind}; install it: pip install {distribution}"
+            )
+        known = [*self._known(), *self.names()]
+        return lookup(self.kind, bare if slash else name, dict.fromkeys(known))  # type: ignore[return-value]  # it refuses
+
+    def names(self) -> tuple[str, ...]:
+        """The shortest name that finds each thing, those of entry points first; nothing is loaded."""
+        every = [plug.name for plug in plugs(self.kind)]
+        taken = {*self._known(), *self._called}
+        short = [
+            plug.key if plug.name in taken or every.count(plug.name) > 1 else plug.name for plug in plugs(self.kind)
+        ]
+        return (*short, *self._called)
+
+    def working(self) -> tuple[dict[str, T], tuple[Broken, ...]]:
+        """Load everything: what works by name, and what does not."""
+        things: dict[str, T] = {}
+        broken = []
+        for name in self.names():
+            try:
+                things[name] = self.find(name)
+            except Unloadable as error:
+                plug = next(plug for plug in plugs(self.kind) if name in (plug.name, plug.key))
+                broken.append(Broken(self.kind, plug.key, plug.origin.version, str(error)))
+        return things, tuple(broken)
+
+    def _load(self, plug: Plug) -> T:
+        if plug.key not in self._loaded:
+            about = f"plug-in {plug.origin.distribution} {plug.origin.version}: {self.kind} {plug.name}"
+            try:
+                self._loaded[plug.key] = self._admit(plug.point.load(), plug.name, plug.origin)
+            except (Refused, RefusedType) as error:
+                raise Unloadable(f"{about} is refused: {error}") from error
+            except Exception as error:  # whatever the code of others raises at its import
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{last.filename}:{last.lineno}"
+                raise Unloadable(f"{about} does not load: {type(error).__name__}: {error} ({place})") from error
+        return self._loaded[plug.key]
+
+
+def refresh() -> None:
+    """Read the metadata of the environment again at the next use: something was installed since."""
+    plugs.cache_clear()
+    for registry in _registries:
+        registry.reload()

@@ -1,0 +1,169 @@
+"""Units of other distributions: found by name where one is taken, named where they fail, refused where they clash."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden, plugins, units
+from refemu.arith.checks import Refused
+from refemu.cli import main
+from refemu.golden.files import manifest as manifests
+from tests.plugin_distribution import CLIPPER, installed, write
+
+
+@pytest.fixture
+def acme(tmp_path: Path) -> Iterator[Path]:
+    """The distribution `acme-clip`, with the unit `clipper`."""
+    folder = tmp_path / "site"
+    write(folder, "Acme_Clip", {"units clipper": "acme_clip:UNIT"}, {"acme_clip.py": CLIPPER})
+    with installed(folder):
+        yield folder
+
+
+def test_a_unit_is_found_by_its_name_and_by_that_of_its_distribution(acme: Path) -> None:
+    unit = units.find("clipper")
+
+    assert unit is units.find("acme-clip/clipper") is units.choose("clipper:b6")[0]
+    assert (unit.key, unit.origin) == ("acme-clip/clipper", plugins.Origin("acme-clip", "1.2"))
+    assert "clipper" in units.plugged() and "clipper" not in units.names()
+
+
+def test_everything_that_takes_a_name_takes_it(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "vec"
+    written = golden.generate(out, units=["clipper:b4"], hex=True, bin=True)
+    loaded = golden.load(out / "acme-clip.clipper-b4")
+
+    assert [each.name for each in written] == ["acme-clip.clipper-b4"]
+    assert loaded.manifest["unit"] == "acme-clip/clipper" and loaded.manifest["distribution_version"] == "1.2"
+    assert (out / "acme-clip.clipper-b4" / "include" / "clipper_vec.h").is_file()
+    assert golden.check(out).equal
+    answers = {name: loaded.arrays[name].copy() for name in ("out.clipped", "out.over")}
+    np.savez(tmp_path / "right.npz", **answers)
+    answers["out.clipped"][7] ^= 1
+    np.savez(tmp_path / "wrong.npz", **answers)
+    seen = [golden.diff(out / "acme-clip.clipper-b4", tmp_path / f"{name}.npz") for name in ("right", "wrong")]
+    assert [each.rows_differ for each in seen] == [0, 1] and seen[1].unit == "acme-clip/clipper"
+    for words in (
+        ["step", "clipper", "--input", "value=9,-100"],
+        ["grade", str(out / "acme-clip.clipper-b4")],
+        ["grade", str(out / "acme-clip.clipper-b4"), "--class", "model"],
+        ["step", "acme-clip/clipper", "--case", f"{out / 'acme-clip.clipper-b4'}:3"],
+        ["export", "rtl", "clipper", "-o", str(tmp_path / "rtl")],
+        ["export", "dpi", "clipper", "-o", str(tmp_path / "dpi")],
+        ["generate", "-o", str(tmp_path / "campaign"), "--unit", "clipper", "--cases", "100"],
+        ["check", str(tmp_path / "campaign")],
+        ["explain", "clipper"],
+    ):
+        assert main(words) == 0, (words, capsys.readouterr())
+    assert (tmp_path / "campaign" / "acme-clip.clipper-b6").is_dir()
+
+
+def test_a_set_says_what_to_install(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden.generate(tmp_path / "vec", units=["clipper:b4"])
+    code = "import sys; from refemu.cli import main; sys.exit(main(sys.argv[1:]))"
+    for command in (["check", "vec"], ["grade", "vec/acme-clip.clipper-b4"], ["step", "acme-clip/clipper"]):
+        ran = subprocess.run([sys.executable, "-c", code, *command], cwd=tmp_path, capture_output=True, text=True)
+        assert ran.returncode == 2
+        assert "distribution acme-clip, which is not installed" in ran.stderr and "pip install acme-clip" in ran.stderr
+
+
+def test_a_later_version_with_the_same_bits_checks_equal_and_keeps_the_recorded_one(tmp_path: Path) -> None:
+    for version in ("1.2", "1.3"):
+        write(tmp_path / version, "acme-clip", {"units clipper": "acme_clip:UNIT"}, {"acme_clip.py": CLIPPER}, version)
+    with installed(tmp_path / "1.2"):
+        golden.generate(tmp_path / "vec", units=["clipper:b4"])
+    with installed(tmp_path / "1.3"):
+        assert units.find("clipper").origin.version == "1.3"
+        assert golden.check(tmp_path / "vec").equal
+        golden.generate(tmp_path / "vec", units=["clipper:b4"])
+        assert golden.load(tmp_path / "vec" / "acme-clip.clipper-b4").manifest["distribution_version"] == "1.2"
+
+
+def test_broken_ones_are_named_and_take_nothing_down(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        acme,
+        "torn",
+        {"units torn": "torn:UNIT", "units lost": "no_such_module:UNIT", "units shut": "twice:UNIT"},
+        {
+            "torn.py": "raise RuntimeError('no licence')\n",
+            "twice.py": CLIPPER.replace("clipper", "shut").replace('Port("over", 1)', 'Port("value", 1)'),
+        },
+    )
+    plugins.refresh()
+    assert main(["list", "units", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    errors = {each["key"]: each["error"] for each in document["broken"]}
+
+    assert {"clipper", "concat"} <= {row["unit"] for row in document["units"]}
+    assert set(errors) == {"torn/torn", "torn/lost", "torn/shut"}
+    assert "does not load: RuntimeError: no licence" in errors["torn/torn"] and "torn.py:1" in errors["torn/torn"]
+    assert "no_such_module" in errors["torn/lost"]
+    assert "port name 'value' is there 2 times" in errors["torn/shut"]
+    assert main(["step", "torn"]) == 2
+    assert "plug-in torn 1.2: unit torn does not load: RuntimeError: no licence" in capsys.readouterr().err
+    assert main(["list", "units"]) == 0
+    printed = capsys.readouterr()
+    assert "clipper" in printed.out and printed.err.count("plug-in torn 1.2") == 3
+
+
+def test_names_that_clash_need_their_distribution(acme: Path) -> None:
+    write(
+        acme,
+        "other",
+        {"units clipper": "other_clip:UNIT", "units concat": "other_concat:UNIT"},
+        {"other_clip.py": CLIPPER, "other_concat.py": CLIPPER.replace("clipper", "concat")},
+    )
+    plugins.refresh()
+    with pytest.raises(Refused, match="several distributions have one: acme-clip/clipper, other/clipper"):
+        units.find("clipper")
+
+    assert units.find("other/clipper").origin.distribution == "other"
+    assert units.find("concat").paper.startswith("kllm") and units.find("other/concat").key == "other/concat"
+    assert {"acme-clip/clipper", "other/clipper", "other/concat"} <= set(units.plugged())
+
+
+def test_an_entry_point_has_the_name_of_its_unit(acme: Path) -> None:
+    write(acme, "misnamed", {"units trimmer": "acme_clip:UNIT"}, {})
+    plugins.refresh()
+    with pytest.raises(Refused, match="entry point must have the unit's name, clipper"):
+        units.find("trimmer")
+
+
+def test_a_unit_object_stands_wherever_a_name_is_taken(tmp_path: Path) -> None:
+    sys.modules["notebook"] = type(sys)("notebook")
+    exec(CLIPPER.replace('"clipper"', '"trimmer"'), vars(sys.modules["notebook"]))
+    unit = vars(sys.modules["notebook"])["UNIT"]
+    try:
+        golden.generate(tmp_path, units=[unit])
+        assert golden.check(tmp_path).equal and golden.grade_set(tmp_path / "trimmer-b4").passes is not None
+        assert "distribution_version" not in golden.load(tmp_path / "trimmer-b4").manifest
+        assert golden.alternatives(unit) == ()
+        with pytest.raises(Refused, match="class model changes sources, and module notebook has no file"):
+            golden.grade_set(tmp_path / "trimmer-b4", classes=["model"])
+        units.unregister("trimmer")
+        with pytest.raises(Refused, match="unknown unit 'trimmer'"):
+            golden.check(tmp_path)
+    finally:
+        units.unregister("trimmer")
+        del sys.modules["notebook"]
+
+
+def test_refemus_own_units_are_taken_as_objects_and_keep_their_bytes(tmp_path: Path) -> None:
+    golden.generate(tmp_path / "a", units=[units.find("concat")], kinds=["paper", "edge"])
+    golden.generate(tmp_path / "b", units=["concat"], kinds=["paper", "edge"])
+    texts = [(tmp_path / each / "concat-a4" / "manifest.json").read_bytes() for each in "ab"]
+
+    assert texts[0] == texts[1] and b"distribution" not in texts[0]
+    assert manifests.parse(texts[0], "concat")["unit"] == "concat"
+
+
+def test_nothing_of_other_distributions_is_read_for_a_name_of_refemus_own(acme: Path) -> None:
+    code = "from refemu import plugins, units; units.find('concat'); print(plugins.plugs.cache_info().misses)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "0\n"

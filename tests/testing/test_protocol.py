@@ -1,0 +1,77 @@
+"""The protocol of units holds a right unit, and names the rule that a wrong one breaks."""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from refemu import units
+from refemu.testing import unit_protocol, unit_rules
+from tests.plugin_distribution import CLIPPER
+
+
+@pytest.fixture
+def notebook() -> Iterator[ModuleType]:
+    """A module in no file."""
+    module = sys.modules["notebook"] = ModuleType("notebook")
+    yield module
+    del sys.modules["notebook"]
+
+
+def test_a_right_unit_holds(notebook: ModuleType) -> None:
+    exec(CLIPPER, vars(notebook))
+    unit = vars(notebook)["UNIT"]
+    unit_protocol(unit)
+    rules = unit_rules(unit)
+
+    assert len({str(rule) for rule in rules}) == len(rules) > 40
+    assert str(rules[0]) == "descriptor_follows_its_rules-b4"
+
+
+@pytest.mark.parametrize(
+    ("piece", "wrong", "rule"),
+    [
+        ("over", "output", "port_names_are_no_keywords"),
+        ("(-128, 128)", "(-128, 129)", "cases_fit_their_ports_and_say_why"),
+        ('"every value"', '""', "cases_fit_their_ports_and_say_why"),
+        (", 100)}", ", 128)}", "first_row_tells_a_device_from_none"),
+        ("11 * each", "11", "cases_depend_on_the_seed_alone"),
+        ("seeds = seed if isinstance(seed, range)", "seeds = (seed[0],) if isinstance(seed, range)", "random_cases_of"),
+        ("@dataclass(frozen=True)", "@dataclass(unsafe_hash=True)", "states_are_frozen"),
+        ("self._open(*self.accept(value))", "self._open(int(value))", "refused_step_leaves_the_state"),
+    ],
+)
+def test_a_wrong_unit_is_named(notebook: ModuleType, piece: str, wrong: str, rule: str) -> None:
+    assert piece in CLIPPER
+    exec(CLIPPER.replace(piece, wrong), vars(notebook))
+    with pytest.raises(AssertionError, match=f"clipper: {rule}"):
+        unit_protocol(vars(notebook)["UNIT"])
+
+
+def test_registers_outside_the_state_are_found(notebook: ModuleType) -> None:
+    source = CLIPPER.replace(
+        "        high = (1",
+        "        self.last, value = value, max(value, getattr(self, 'last', -128) // 128)\n        high = (1",
+    )
+    exec(source, vars(notebook))
+    with pytest.raises(AssertionError, match="clipper: "):
+        unit_protocol(vars(notebook)["UNIT"])
+
+
+def test_a_twin_that_differs_is_found(notebook: ModuleType) -> None:
+    def wrong(*values: Any, **named: Any) -> Any:
+        result: Any = vars(notebook)["UNIT"].run(*values, **named)
+        result.clipped[result.clipped == 3] = 2
+        return result
+
+    exec(CLIPPER.replace('twin="none"', 'twin="notebook:wrong"'), vars(notebook))
+    vars(notebook)["wrong"] = wrong
+    notebook.__spec__ = sys.__spec__
+    with pytest.raises(AssertionError, match="clipper: twin_equals_unit_on_every_case-b4: every value: the twin gives"):
+        unit_protocol(vars(notebook)["UNIT"])
+
+
+def test_it_is_what_refemus_own_units_hold() -> None:
+    unit_protocol(units.find("concat"))

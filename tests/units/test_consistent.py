@@ -1,0 +1,85 @@
+"""A descriptor that contradicts itself is refused with the rule, before it is registered."""
+
+from typing import Any
+
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import consistent
+from tests.plugin_distribution import CLIPPER
+
+
+def made(**changes: str) -> Any:
+    """The unit of CLIPPER with pieces of its source replaced: `name_of_piece="new text"` stands in PIECES."""
+    source = CLIPPER
+    for piece, text in changes.items():
+        assert PIECES[piece] in source
+        source = source.replace(PIECES[piece], text)
+    space: dict[str, Any] = {"__name__": __name__}
+    exec(source, space)
+    return space["UNIT"]
+
+
+PIECES = {
+    "over": 'Port("over", 1)',
+    "value": '(Port("value", 8, signed=True),)',
+    "first": '"b4": Config(bits=4)',
+    "name": '    name="clipper"',
+    "class_name": '    name = "clipper"',
+    "configs": 'configs={"b4": Config(bits=4), "b6": Config(bits=6)}',
+    "meaning": 'meaning="clips a signed value"',
+    "counters": 'counters=("operations",)',
+    "device": "unit_class=Clipper",
+    "own_ports": "self.ports = ports(Config(bits=bits))",
+    "end": 'twin="none",',
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"over": 'Port("value", 1)'}, "clipper: configuration b4: port name 'value' is there 2 times"),
+        ({"value": '(Port("bits", 8),)'}, "a parameter and an input port must have two names, got 'bits' for both"),
+        ({"over": 'Port("Over", 1)'}, "a port name is a lower case word, got 'Over'"),
+        ({"value": "()"}, "at least one input and one output are needed"),
+        ({"first": '"b4": Config(bits=4, lanes=2)'}, "the constructor of Clipper has no parameter lanes"),
+        ({"first": '"b4": Config(bits=70)'}, "bits must be in"),
+        ({"first": '"B-4": Config(bits=4)'}, "configuration B-4: its name must be a lower case word"),
+        ({"name": '    name="Clipper"'}, "a name is a lower case word, got 'Clipper'"),
+        ({"class_name": '    name = "other"'}, "unit_class.name must be 'clipper', got 'other'"),
+        ({"meaning": 'meaning=""'}, "meaning and paper must not be empty"),
+        ({"counters": 'counters=("clips",)'}, "its State needs a field clips"),
+        ({"device": "unit_class=int, run=print, result=int, timing='event'"}, "unit_class must derive from Stepped"),
+        ({"own_ports": "self.ports = ports(Config(bits=5))"}, "the device's ports must be those of the descriptor"),
+        ({"end": 'twin="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'}, "each flag needs a bit of its own"),
+    ],
+)
+def test_a_contradiction_is_refused(changes: dict[str, str], rule: str) -> None:
+    with pytest.raises((Refused, RefusedType), match=rule):
+        units.register(made(**changes))
+    assert "clipper" not in units.plugged()
+
+
+def test_a_constructor_that_refuses_a_ready_configuration() -> None:
+    source = CLIPPER.replace(
+        "        self.bits = bits\n",
+        "        self.bits = bits\n        if bits == 6:\n            raise ValueError('six')\n".replace(
+            "ValueError", "TypeError"
+        ),
+    )
+    space: dict[str, Any] = {"__name__": __name__}
+    exec(source, space)
+    with pytest.raises(Refused, match="clipper: configuration b6: the constructor refuses it: six"):
+        consistent.require(space["UNIT"])
+
+
+def test_only_a_unit_is_registered_and_no_name_of_refemus_own() -> None:
+    with pytest.raises(RefusedType, match="unit: a Unit is needed, got str"):
+        units.register("clipper")  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="unit concat: refemu has one of that name"):
+        units.register(made(name='    name="concat"', class_name='    name = "concat"'))
+
+
+def test_every_unit_of_refemu_is_consistent() -> None:
+    assert all(consistent.require(units.find(name)) is units.find(name) for name in units.names())
