@@ -41,6 +41,7 @@ from benchmarks.rows import (
     orizuru,
     rivals,
     serve,
+    sizes,
     threads,
     tools,
     units,
@@ -70,6 +71,7 @@ MODULES = (
     leankv_steps,
     machines,
     model,
+    sizes,
     vectors,
     tools,
     growth,
@@ -79,7 +81,7 @@ MODULES = (
 )
 THREADED = (threads, campaign, serve)  #: modules whose rows take several threads
 #: of commands, or of kernels that other rows compile
-WARM = (kllm, model, vectors, tools, growth, budgets, grades, explain, *THREADED)
+WARM = (kllm, model, sizes, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]

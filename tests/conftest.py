@@ -11,6 +11,9 @@ from hypothesis import settings
 LIBRARIES = ("numpy", "numba", "llvmlite", "scipy", "gguf", "safetensors", "tokenizers", "hypothesis")
 LEVELS = ("REFEMU_", "NUMBA_", "NPY_", "OPENBLAS_")  #: of variables that choose between ways to the same bits
 
+# Tests see what preparation computes, and write no gigabytes into the user's cache; those of `kept` turn it on.
+os.environ["REFEMU_PREPARED"] = "0"
+
 # The same examples in every run, and no time limit: a busy machine must not change a verdict.
 settings.register_profile("refemu", derandomize=True, deadline=None, database=None)
 settings.load_profile("refemu")

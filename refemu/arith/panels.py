@@ -1,5 +1,6 @@
 """Weights of a linear layer, prepared once for the compiled matmul: panels of columns, read in sequence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import RefusedType
 
 WIDTH = 4096  #: most columns of a panel: long rows suit a single vector, whose sums a first-level cache still holds
+COMPILED = 1 << 18  #: elements from which on compiled code transposes
 GRAIN = 16  #: a panel's width is a multiple of it, a vector of float32
 
 
@@ -37,6 +39,22 @@ class Panels:
         columns = self.values.transpose(1, 0, 2).reshape(terms, count * width)[:, : self.shape[0]]
         return columns.view(np.float16).astype(np.float32) if self.half else np.ascontiguousarray(columns)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `of_arrays` makes them of again, for a file."""
+        shape = np.array(self.shape, np.int64)
+        return {
+            "values": self.values,
+            "shape": shape,
+            "holds_fp16": np.array(self.holds_fp16),
+            "peak": np.array(self.peak),
+        }
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Panels":
+        """The panels whose `arrays` these are."""
+        shape = arrays["shape"].tolist()
+        return cls(arrays["values"], (shape[0], shape[1]), bool(arrays["holds_fp16"]), float(arrays["peak"]))
+
     def __repr__(self) -> str:
         return f"<Panels {self.shape} {'float16' if self.half else 'float32'} {self.nbytes} bytes>"
 
@@ -55,14 +73,28 @@ def panels(w: ArrayLike) -> Panels:
     width = max(-(-outputs // (count * GRAIN)) * GRAIN, GRAIN)
     values = np.zeros((count, terms, width), words.dtype)
     for number in range(count):
-        part = words[number * width : (number + 1) * width]
-        values[number, :, : part.shape[0]] = part.T
+        _transpose(words[number * width : (number + 1) * width], values[number])
     values.flags.writeable = False
     return Panels(values, (outputs, terms), bool(rows.dtype == np.float16 or fp16.is_fp16(rows).all()), peak(rows))
 
 
+def _transpose(rows: np.ndarray, out: np.ndarray) -> None:
+    """out (K, W), W a multiple of 4 <- rows (N, K), compiled for many words of 16 bits."""
+    if rows.size < COMPILED or rows.dtype != np.uint16:
+        out[:, : len(rows)] = rows.T
+        return
+    from refemu.arith import float_jit
+
+    plain = np.ascontiguousarray(rows)
+    if not plain.flags.writeable:  # a kernel sees one array type
+        frozen, plain = plain, np.empty(plain.shape, plain.dtype)
+        np.copyto(plain, frozen)
+    float_jit.transpose_words(plain, out.view(np.uint64))
+
+
 def peak(x: np.ndarray) -> float:
     """Largest magnitude of float16 or float32 `x`, by its words; NaN if there is one, 0 if `x` is empty."""
-    word = np.dtype(f"u{x.itemsize}").type
-    words = np.ascontiguousarray(x).view(word) & word((1 << 8 * x.itemsize - 1) - 1)
-    return float(words.max(initial=0).view(x.dtype))
+    plain, word = np.ascontiguousarray(x), np.dtype(f"u{x.itemsize}").type
+    positive = word(plain.view(f"i{x.itemsize}").max(initial=0))
+    either = plain.view(word).max(initial=0) & word((1 << 8 * x.itemsize - 1) - 1)  # a negative one, if there is one
+    return float(max(positive, either).view(x.dtype))

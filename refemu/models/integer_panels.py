@@ -5,7 +5,7 @@ sum to more than `WIDEST` is cut along the inputs into pieces that do not, and a
 rows into signed digits; the sums of pieces and digits are added in float64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -21,12 +21,35 @@ class IntegerPanels:
 
     owners: list[int]  #: the row of each piece below the matrix
 
-    def __init__(self, rows: np.ndarray, panels: Callable[[np.ndarray], Panels]) -> None:
-        """rows: (outputs, inputs), every value an fp16 value. panels: makes what the kernel reads, `dot_jit.panels`."""
+    def __init__(self, rows: np.ndarray, panels: Callable[[np.ndarray], Panels], largest: int | None = None) -> None:
+        """Cut and pack.
+
+        rows: (outputs, inputs) integers, every one an fp16 value; int64, or float16. panels: makes what the kernel
+        reads, `dot_jit.panels`. largest: sum of magnitudes of a row, where that is known.
+        """
         self.outputs: int = len(rows)
-        matrix, self.owners = pieces(rows, WIDEST)
-        self.row_sum: int = max(1, int(_sums(matrix).max()))  #: largest sum of magnitudes of a piece
-        self.panels: Panels = panels(fp16.to_f16(matrix))
+        if rows.dtype == np.float16 and largest is not None and largest <= WIDEST:
+            matrix, self.owners = rows, []
+            self.row_sum: int = max(1, largest)  #: largest sum of magnitudes of a piece
+        else:
+            matrix, self.owners = pieces(_integers(rows), WIDEST)
+            self.row_sum = max(1, int(_sums(matrix).max()))
+        self.panels: Panels = panels(matrix if matrix.dtype == np.float16 else fp16.to_f16(matrix))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `of_arrays` makes them of again, for a file."""
+        owners = np.array(self.owners, np.int64)
+        numbers = np.array([self.outputs, self.row_sum], np.int64)
+        return {**self.panels.arrays(), "owners": owners, "numbers": numbers}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "IntegerPanels":
+        """The panels whose `arrays` these are."""
+        panels = object.__new__(cls)
+        panels.outputs, panels.row_sum = arrays["numbers"].tolist()
+        panels.owners = arrays["owners"].tolist()
+        panels.panels = Panels.of_arrays(arrays)
+        return panels
 
     def __repr__(self) -> str:
         return f"<IntegerPanels of {self.outputs} rows and {len(self.owners)} pieces, row_sum={self.row_sum}>"
@@ -62,6 +85,10 @@ def pieces(rows: np.ndarray, most: int) -> tuple[np.ndarray, list[int]]:
         more += [np.where(number == piece, rows[row], 0) for piece in range(1, int(number[-1]) + 1)]
         owners += [row] * int(number[-1])
     return (np.concatenate([cut, more]) if more else cut), owners
+
+
+def _integers(rows: np.ndarray) -> np.ndarray:
+    return integers.from_float(rows.astype(np.float32)) if rows.dtype == np.float16 else rows
 
 
 def _sums(rows: np.ndarray) -> np.ndarray:

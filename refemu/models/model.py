@@ -47,9 +47,51 @@ class Model:
         Refused
             An unknown name.
         """
+        return self.weights.tensor(self.stored_name(name))
+
+    def half(self, name: str) -> np.ndarray:
+        """Read a weight rounded once to fp16.
+
+        Parameters
+        ----------
+        name : str
+            As for `tensor`.
+
+        Returns
+        -------
+        ndarray of float16
+            Weight; read-only and mapped where the file holds float16.
+
+        Raises
+        ------
+        Refused
+            An unknown name.
+        """
+        from refemu.models.weights import files
+
+        return files.half(self.weights, self.stored_name(name))
+
+    def stored_name(self, name: str) -> str:
+        """Find the name under which a weight is stored.
+
+        Parameters
+        ----------
+        name : str
+            As for `tensor`.
+
+        Returns
+        -------
+        str
+            `name`; of a tied head "embed".
+
+        Raises
+        ------
+        Refused
+            An unknown name.
+        """
         tied = isinstance(self.config, ModelConfig) and self.config.tied_head
         lookup("tensor", name, dict.fromkeys([*self.config.shapes, *(["head"] if tied else [])]))
-        return self.weights.tensor("embed" if tied and name == "head" else name)
+        return "embed" if tied and name == "head" else name
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

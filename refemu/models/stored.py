@@ -9,9 +9,9 @@ from refemu.models import tokenizer
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.fetch import catalog, store
-from refemu.models.fetch.files import digest
 from refemu.models.model import Model
 from refemu.models.weights import encoder_checkpoint, files, gguf_decoders, hf_decoders, shards
+from refemu.models.weights.digests import digest
 from refemu.models.weights.files import WeightFile, Weights
 
 WHOLE = "model.safetensors"  #: the weight file of a folder, where there is one

@@ -6,7 +6,7 @@ so that jitted and interpreted runs agree; unsigned subtractions wrap on purpose
 all share. An edit in any of them is a new folder of compiled code (`jit.cache_key`).
 """
 
-from refemu.arith.float_jit import attention, elementwise, groups, matmul, orders, rows, scalars
+from refemu.arith.float_jit import attention, elementwise, groups, layout, matmul, orders, rows, scalars
 from refemu.arith.float_jit.attention import attention_heads
 from refemu.arith.float_jit.elementwise import (
     all_fp16,
@@ -23,6 +23,7 @@ from refemu.arith.float_jit.elementwise import (
     widen_all,
 )
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
+from refemu.arith.float_jit.layout import transpose_words
 from refemu.arith.float_jit.matmul import (
     PAD,
     ROWS,
@@ -39,4 +40,4 @@ from refemu.arith.float_jit.orders import STRIP, exact_limbs, run_program, run_p
 from refemu.arith.float_jit.rows import group_terms, rmsnorm_rows, rotate_pairs, shifted_exp, softmax_rows
 from refemu.arith.float_jit.scalars import ACCUMULATORS, FP32, FP32_FMA
 
-MODULES = (scalars, elementwise, matmul, orders, rows, attention, groups)
+MODULES = (scalars, elementwise, layout, matmul, orders, rows, attention, groups)

@@ -6,7 +6,7 @@ D-olive-30 (constant and zero rows).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -147,6 +147,28 @@ def prepare(x: ArrayLike, fmt: Ovp, per: Per, base: Base, ratios: range, total: 
         np.where(usable, scales, np.float32(1)),
         usable,
     )
+
+
+def prepare_all(
+    x: ArrayLike, formats: Sequence[Ovp], per: Per, base: Base, ratios: range, total: Total
+) -> list[Problem]:
+    """`prepare` for several formats; those with the same rows and the same base share them."""
+    problems: list[Problem] = []
+    for fmt in formats:
+        like = [
+            p for p in problems if (p.format.pairing, p.format.outlier is None) == (fmt.pairing, fmt.outlier is None)
+        ]
+        problems.append(_under(like[0], fmt) if like else prepare(x, fmt, per, base, ratios, total))
+    return problems
+
+
+def _under(problem: Problem, fmt: Ovp) -> Problem:
+    """The rows and alphas of a problem for another format."""
+    with np.errstate(over="ignore", under="ignore"):
+        scales = problem.alphas / np.float32(fmt.normal.largest)
+    usable = np.isfinite(scales) & (scales >= SMALLEST_NORMAL)
+    _refuse_unscalable(problem.rows, usable)
+    return replace(problem, format=fmt, usable=usable, scales=np.where(usable, scales, np.float32(1)))
 
 
 def range_of(low: int, high: int, step: int) -> range:

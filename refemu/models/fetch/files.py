@@ -11,6 +11,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.models.fetch.catalog import Entry, File
+from refemu.models.weights.digests import digest as digest
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total), in bytes
 
@@ -22,15 +23,6 @@ def verify(file: Path, wanted: File, advice: str) -> None:
     actual = digest(file)
     if actual != wanted.sha256:
         raise Refused(f"{file}: sha256 is {actual}, {wanted.name} has {wanted.sha256}; {advice}")
-
-
-def digest(file: Path) -> str:
-    """sha256 of a file, in hex."""
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise Refused(f"{file}: {error.strerror or error}") from None
 
 
 def take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:

@@ -3,10 +3,11 @@
 `what` is the thing that refusals name, such as "calibration".
 """
 
+import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
+from refemu.models.kept.shelf import Shelf
 
 T = TypeVar("T")
 VERSION = 1  #: of the file
@@ -39,13 +41,37 @@ def save(path: str | Path, data: bytes) -> None:
         fresh.unlink(missing_ok=True)
 
 
+def remembered(shelf: Shelf, tokens: Sequence[Sequence[int]], make: Callable[[], bytes]) -> tuple[bytes, Path]:
+    """The file that `make` made of these texts at an earlier start, or makes now and keeps; and where it lies.
+
+    Only for a shelf that keeps something.
+    """
+    assert shelf.folder is not None
+    name = f"tokens-{tokens_digest(tokens)}"
+    file = shelf.item(name, lambda: {"file": np.frombuffer(make(), np.uint8)})["file"]
+    return file.tobytes(), shelf.folder / name
+
+
+def tokens_digest(tokens: Sequence[Sequence[int]]) -> str:
+    """Digest of texts as token ids."""
+    total = hashlib.sha256()
+    for text in tokens:
+        total.update(np.array(text, "<i8").tobytes() + b"|")
+    return total.hexdigest()[:24]
+
+
 def load(path: str | Path, what: str, parse: Callable[[Archive], T]) -> tuple[dict[str, Any], T]:
     """The description, and what `parse` makes of the arrays. Refuses a missing, damaged or foreign file."""
     where = Path(path)
     if not where.is_file():
         raise Refused(f"{what} {where}: no such file")
+    return read(where.read_bytes(), where, what, parse)
+
+
+def read(data: bytes, where: Path, what: str, parse: Callable[[Archive], T]) -> tuple[dict[str, Any], T]:
+    """The same of the bytes of a file; where: its path, for messages."""
     try:
-        archive = Archive(where.read_bytes(), where.name, deflated=False)
+        archive = Archive(data, where.name, deflated=False)
         description = json.loads(archive.array("description").tobytes())
         parsed, version = parse(archive), description.pop("version")
     except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise

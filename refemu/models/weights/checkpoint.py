@@ -15,7 +15,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.weights.files import WeightFile
+from refemu.models.weights.files import WeightFile, half
 
 T = TypeVar("T")
 _LARGEST = float(np.finfo(np.float32).max)
@@ -52,6 +52,10 @@ class Renamed:
     def tensor(self, name: str) -> np.ndarray:
         """A weight as float32, decoded anew by every call."""
         return self.file.tensor(self._raw[name])
+
+    def half(self, name: str) -> np.ndarray:
+        """A weight rounded once to fp16."""
+        return half(self.file, self._raw[name])
 
 
 def require_blocks(file: WeightFile, blocks: int) -> None:

@@ -11,9 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from refemu.arith import fp16, panels
 from refemu.arith.checks import Refused, at, first_index, lookup
 from refemu.arith.reading import reading
 from refemu.models.extras import need
+from refemu.models.weights import digests
+
+COMPILED = 1 << 18  #: elements from which on compiled code casts
 
 
 class Weights(Protocol):
@@ -34,6 +38,41 @@ class WeightFile(Weights, Protocol):
     """Tensors of a file."""
 
     path: Path
+
+
+def paths(weights: Any) -> tuple[Path, ...]:
+    """The files that weights are read from; none for seeded weights."""
+    file = getattr(weights, "file", None)
+    if file is None:
+        return ()
+    return tuple(getattr(file, "paths", None) or (file.path,))
+
+
+def require_same(weights: Any) -> None:
+    """Refuse weights of which a file changed since its digest was taken."""
+    for file in paths(weights):
+        digests.require_same(file)
+
+
+def half(weights: Any, name: str) -> np.ndarray:
+    """A tensor rounded once to fp16: float16, mapped where the file holds that, else made anew by every call.
+
+    Weights that transform what their file holds have no `half` of their own, and `tensor` is rounded.
+    """
+    reader = next(kind for kind in type(weights).__mro__ if "tensor" in vars(kind))
+    if "half" in vars(reader):
+        rounded: np.ndarray = weights.half(name)
+        return rounded
+    return narrow(weights.tensor(name))
+
+
+def narrow(values: np.ndarray) -> np.ndarray:
+    """float32 rounded to float16, compiled where there is much of it."""
+    if values.size < COMPILED:
+        return fp16.to_f16(values)
+    from refemu.arith import fp16_jit
+
+    return fp16_jit.to_f16(values)
 
 
 class GgufFile:
@@ -78,6 +117,10 @@ class GgufFile:
             values = self._library.quants.dequantize(stored.data, stored.tensor_type).reshape(self.shape(name))
         return _finite(values, self.path, name)
 
+    def half(self, name: str) -> np.ndarray:
+        """A tensor rounded once to fp16. Refuses what `tensor` refuses."""
+        return narrow(self.tensor(name))
+
 
 class SafetensorsFile:
     """A safetensors file with tensors in float32, float16 or bfloat16."""
@@ -108,21 +151,35 @@ class SafetensorsFile:
         if kind not in ("F32", "F16", "BF16"):
             raise Refused(f"{self.path}: tensor {name} is {kind}; F32, F16 and BF16 are read")
         with _readable(self.path, "safetensors", self._error):
-            values = self._bfloat16(name) if kind == "BF16" else self._file.get_tensor(name)
+            values = _widened(self._map(name, "<u2")) if kind == "BF16" else self._file.get_tensor(name)
         return _finite(values, self.path, name)
+
+    def half(self, name: str) -> np.ndarray:
+        """A tensor rounded once to fp16; float16 as it lies in the mapped file. Refuses what `tensor` refuses."""
+        kind = self._slice(name).get_dtype()
+        if kind != "F16":
+            return narrow(self.tensor(name))
+        with _readable(self.path, "safetensors", self._error):
+            values = self._map(name, "<f2")
+        peak = panels.peak(values)
+        if not peak <= fp16.MAX:  # NaN is not either
+            _finite(values, self.path, name)
+        return values
 
     def _slice(self, name: str) -> Any:
         lookup("tensor", name, dict.fromkeys(self._names))
         return self._file.get_slice(name)
 
-    def _bfloat16(self, name: str) -> np.ndarray:
-        """The upper halves of float32 words. NumPy has no such dtype, so the library cannot make the array."""
+    def _map(self, name: str, dtype: str) -> np.ndarray:
+        """A tensor as it lies in the file, in words of two bytes. The library would copy it, and has no bfloat16."""
         with self.path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             entry = json.loads(file.read(length))[name]  # the library has validated this header
         first, end = entry["data_offsets"]
-        raw = np.memmap(self.path, "<u2", "r", offset=8 + length + first, shape=((end - first) // 2,))
-        return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(entry["shape"])
+        if first == end:
+            return np.empty(entry["shape"], dtype)
+        whole = np.memmap(self.path, dtype, "r", offset=8 + length + first, shape=((end - first) // 2,))
+        return whole.view(np.ndarray).reshape(entry["shape"])
 
 
 def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
@@ -163,6 +220,11 @@ def _reader(library: Any) -> type:
 def _readable(path: Path, kind: str, *more: type[Exception]) -> AbstractContextManager[None]:
     """Turn what a library raises on a broken file into a refusal that names the file."""
     return reading(str(path), f"a readable {kind} file, or cut short", *more)
+
+
+def _widened(words: np.ndarray) -> np.ndarray:
+    """float32 whose upper halves are bfloat16 words."""
+    return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _finite(values: np.ndarray, path: Path, name: str) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
-from refemu.models.fetch.files import digest
 from refemu.models.weights.checkpoint import read_json
+from refemu.models.weights.digests import digest
 from refemu.models.weights.files import open_weights
 
 INDEX = "model.safetensors.index.json"
@@ -46,6 +46,15 @@ class ShardedFile:
     def tensor(self, name: str) -> np.ndarray:
         """A tensor as float32, exactly. Refuses what `SafetensorsFile` refuses."""
         return lookup("tensor", name, self._where).tensor(name)
+
+    def half(self, name: str) -> np.ndarray:
+        """A tensor rounded once to fp16; float16 as it lies in the mapped file."""
+        return lookup("tensor", name, self._where).half(name)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, ascending by name."""
+        return tuple(file.path for file in self._files.values())
 
     def sha256(self) -> str:
         """sha256 over a line for each file, ascending: its own sha256, two spaces, its name."""

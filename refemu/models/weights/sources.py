@@ -9,7 +9,7 @@ from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.weights.checkpoint import require_blocks, require_same
-from refemu.models.weights.files import WeightFile
+from refemu.models.weights.files import WeightFile, half, narrow
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,13 @@ class Converted:
         """A weight as float32, decoded anew by every call."""
         source = self._sources[name]
         return source.cut(self.file.tensor(source.raw))
+
+    def half(self, name: str) -> np.ndarray:
+        """A weight rounded once to fp16."""
+        source = self._sources[name]
+        if source.plus:  # the sum is rounded, not its terms
+            return narrow(self.tensor(name))
+        return source.cut(half(self.file, source.raw))
 
 
 def raw_name(name: str, table: Mapping[str, str], blocks: str, start: str = "") -> tuple[str, str]:

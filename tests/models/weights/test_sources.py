@@ -1,8 +1,10 @@
 """Pieces of tensors: rows, parts of fused heads, transposed, shifted; `Converted` is tested with the decoders."""
 
+from typing import Any
+
 import numpy as np
 
-from refemu.models.weights.sources import Source, raw_name
+from refemu.models.weights.sources import Converted, Source, raw_name
 
 
 def test_a_weight_is_cut_out_of_a_tensor() -> None:
@@ -20,3 +22,25 @@ def test_names_have_the_prefix_of_blocks_or_of_the_rest() -> None:
 
     assert raw_name("blk.3.q.bias", table, "layers.", "model.") == ("q", "layers.3.attention.query.bias")
     assert raw_name("norm", table, "layers.", "model.") == ("norm", "model.final.weight")
+
+
+class Stored:
+    """A file of one tensor."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def tensor(self, name: str) -> np.ndarray:
+        return self.values
+
+    def half(self, name: str) -> np.ndarray:
+        return self.values.astype(np.float16)
+
+
+def test_a_sum_is_rounded_once_to_fp16_not_its_terms() -> None:
+    weights: Any = object.__new__(Converted)
+    weights.file = Stored(np.linspace(0.1, 0.2, 100, dtype=np.float32))
+    for plus in (0.0, 1.0):
+        weights._sources = {"norm": Source("x", (100,), plus=plus)}
+        half = weights.half("norm")
+        assert half.dtype == np.float16 and half.tobytes() == weights.tensor("norm").astype(np.float16).tobytes()

@@ -4,6 +4,7 @@ A right operand that is used again, such as the weights of a layer, is prepared 
 number of the process) share out independent outputs.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,29 @@ def prepare(tensor: BfpTensor | GroupIntTensor, group: int = 32) -> Prepared:
     right = rows(tensor, "prepare")
     packed = group_panels(right.values.T, group=right.group, b_exp=right.power.T)
     return Prepared(tensor, packed, right.sizes())
+
+
+def arrays(prepared: Prepared) -> dict[str, np.ndarray]:
+    """What `of_arrays` makes prepared weights of again, for a file; other operands are not kept."""
+    factors, sizes, packed = prepared.source, prepared.rows, prepared.panels
+    if not isinstance(factors, Factors):
+        raise RefusedType(f"arrays: weights are needed, got {type(factors).__name__}")
+    numbers = [sizes.group, sizes.length, sizes.weight_groups, packed.peak, packed.scaled, *packed.shape, packed.group]
+    parts = {name: getattr(packed, name) for name in ("narrow", "wide", "powers", "scales")}
+    zero = {} if factors.zero is None else {"zero": factors.zero}
+    shape = np.array(factors.shape, np.int64)
+    return {**parts, "numbers": np.array(numbers, np.int64), "shape": shape, "factors": factors.scale, **zero}
+
+
+def of_arrays(kept: Mapping[str, np.ndarray], fmt: GroupInt) -> Prepared:
+    """The weights of format `fmt` whose `arrays` these are."""
+    group, length, weight_groups, peak, scaled, terms, outputs, packed = kept["numbers"].tolist()
+    shape = tuple(kept["shape"].tolist())
+    parts = {name: kept[name] for name in ("narrow", "wide", "powers", "scales")}
+    panels = GroupPanels(**parts, scaled=bool(scaled), shape=(terms, outputs), group=packed, peak=peak)
+    nothing = np.empty((0, 0), np.int8)
+    sizes = Rows(nothing, nothing, None, group, length, weight_groups, shape[:-1])
+    return Prepared(Factors(fmt, shape, kept["factors"], kept.get("zero")), panels, sizes)
 
 
 def bfp_dot_int(

@@ -19,6 +19,8 @@ from refemu.formats.olive.ovp import Ovp
 SIGN = np.int32(-(1 << 31))
 MAGNITUDE = np.int32((1 << 31) - 1)
 WHOLE = np.float32(8388608.0)  # 2**23: adding it rounds a smaller float32 to an integer, ties to even
+PIECE = 128  # elements after which candidates that cannot win are left out
+LIKELY = 16  # candidates that are finished first: a register of them
 FLINT4_CODES = np.int32(0x57604)  # one digit per half value 0 (for 16), 2, 3, 4: codes 4, 6, 7, 5
 
 
@@ -288,40 +290,121 @@ def _grid(bits: np.int32, normal: np.int32, outlier: np.int32, stored: np.int32,
 
 
 @helper
-def _pair_error(
-    error: np.float64,
-    x1: np.float32,
-    x2: np.float32,
+def _pair_grid(
     left: np.int32,
     right: np.int32,
     normal1: np.int32,
     normal2: np.int32,
-    scale: np.float32,
     plan: Plan,
     special: Special | None,
-) -> np.float64:
-    """`error` plus the squared errors of the left and then the right element."""
+) -> tuple[np.float32, np.float32]:
+    """Both values of a pair in grid units."""
     stored1, stored2 = _stored(left, right, plan, special)
     chosen = np.int32(np.int32(left & stored1) | np.int32(right & np.int32(~stored1)))
     outlier = np.int32(_outlier(chosen, plan, special) & np.int32(-(np.int32(1) << np.int32(plan.shift & 31))))
-    grid1 = _grid(left, normal1, outlier, stored1, stored2)
-    grid2 = _grid(right, normal2, outlier, stored2, stored1)
-    return np.float64(np.float64(error + _off(grid1, scale, x1)) + _off(grid2, scale, x2))
+    return _grid(left, normal1, outlier, stored1, stored2), _grid(right, normal2, outlier, stored2, stored1)
+
+
+@kernel
+def add_errors(
+    grid1: np.ndarray, grid2: np.ndarray, scale: np.ndarray, error: np.ndarray, x1: np.float32, x2: np.float32
+) -> None:
+    """error (C,) += squared errors of the left, then of the right element; grid1, grid2 (C,): their grid values."""
+    for c in range(len(scale)):
+        first = np.float64(error[c] + _off(grid1[c], scale[c], x1))
+        error[c] = np.float64(first + _off(grid2[c], scale[c], x2))
+
+
+@kernel
+def advance_integer(
+    row: np.ndarray,
+    scale: np.ndarray,
+    error: np.ndarray,
+    grid1: np.ndarray,
+    grid2: np.ndarray,
+    plan: Plan,
+    special: Special | None,
+) -> None:
+    """error (C,) += (value * scale - x)**2 over a piece of a row, left to right, for each scale (C,).
+
+    grid1, grid2: room for (C,). Values and errors are loops of their own, so that each has registers full of its type.
+    """
+    for k in range(len(row) // 2):
+        x1, x2 = row[2 * k], row[2 * k + 1]
+        for c in range(len(scale)):
+            left, right = _bits(x1 / scale[c]), _bits(x2 / scale[c])
+            normal1, normal2 = _integer(left, plan, special), _integer(right, plan, special)
+            grid1[c], grid2[c] = _pair_grid(left, right, normal1, normal2, plan, special)
+        add_errors(grid1, grid2, scale, error, x1, x2)
+
+
+@kernel
+def advance_flint4(
+    row: np.ndarray,
+    scale: np.ndarray,
+    error: np.ndarray,
+    grid1: np.ndarray,
+    grid2: np.ndarray,
+    plan: Plan,
+    special: Special | None,
+) -> None:
+    """The same with flint4 as the normal type."""
+    for k in range(len(row) // 2):
+        x1, x2 = row[2 * k], row[2 * k + 1]
+        for c in range(len(scale)):
+            left, right = _bits(x1 / scale[c]), _bits(x2 / scale[c])
+            normal1, normal2 = _flint4(left, plan, special), _flint4(right, plan, special)
+            grid1[c], grid2[c] = _pair_grid(left, right, normal1, normal2, plan, special)
+        add_errors(grid1, grid2, scale, error, x1, x2)
+
+
+@kernel
+def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: np.float64) -> int:
+    """Move what belongs to candidates with an error of at most `bound` to the front; returns how many they are."""
+    left = 0
+    for c in range(len(scale)):
+        if error[c] <= bound:
+            scale[left], error[left], place[left] = scale[c], error[c], place[c]
+            left += 1
+    return left
+
+
+@kernel
+def likely(error: np.ndarray) -> np.int64:
+    """Where the LIKELY candidates around the one of least error begin."""
+    first = np.int64(np.argmin(error)) - LIKELY // 2
+    return min(max(first, np.int64(0)), np.int64(len(error) - LIKELY))
 
 
 @kernel
 def errors_integer(
     rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
 ) -> None:
-    """errors (R, C) += (grid * scale - x)**2 over each row (R, even), k ascending, for each of its scales (R, C)."""
+    """errors (R, C) <- sum of (value * scale - x)**2 over each row (R, even), for each of its scales (R, C).
+
+    C is a multiple of LIKELY. Infinity where an error is known to be above that of another candidate: sums of squares
+    only grow, so one that is above the whole error of another candidate need not be finished. Those around the least
+    error of the first pairs come first, and give that bound.
+    """
+    length, count = rows.shape[1], scales.shape[1]
+    start = min(PIECE, length) if count > LIKELY else length
     for r in range(rows.shape[0]):
-        scale, error = scales[r], errors[r]
-        for k in range(rows.shape[1] // 2):
-            x1, x2 = rows[r, 2 * k], rows[r, 2 * k + 1]
-            for c in range(len(scale)):
-                left, right = _bits(x1 / scale[c]), _bits(x2 / scale[c])
-                normal1, normal2 = _integer(left, plan, special), _integer(right, plan, special)
-                error[c] = _pair_error(error[c], x1, x2, left, right, normal1, normal2, scale[c], plan, special)
+        row, scale, error, place = rows[r], scales[r].copy(), np.zeros(count), np.arange(count)
+        grid1, grid2 = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        advance_integer(row[:start], scale, error, grid1, grid2, plan, special)
+        left = count
+        if start < length:
+            i = likely(error)
+            advance_integer(row[start:], scale[i : i + LIKELY], error[i : i + LIKELY], grid1, grid2, plan, special)
+            errors[r, i : i + LIKELY] = error[i : i + LIKELY]
+            bound = error[i : i + LIKELY].min()
+            error[i : i + LIKELY] = np.inf
+            for k in range(start, length, PIECE):
+                left = keep_least(scale[:left], error[:left], place[:left], bound)
+                full = (left + LIKELY - 1) // LIKELY * LIKELY  # what is left of the others fills the last register
+                advance_integer(row[k : k + PIECE], scale[:full], error[:full], grid1, grid2, plan, special)
+        for c in range(left):
+            errors[r, place[c]] = error[c]
 
 
 @kernel
@@ -329,11 +412,22 @@ def errors_flint4(
     rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
 ) -> None:
     """The same with flint4 as the normal type."""
+    length, count = rows.shape[1], scales.shape[1]
+    start = min(PIECE, length) if count > LIKELY else length
     for r in range(rows.shape[0]):
-        scale, error = scales[r], errors[r]
-        for k in range(rows.shape[1] // 2):
-            x1, x2 = rows[r, 2 * k], rows[r, 2 * k + 1]
-            for c in range(len(scale)):
-                left, right = _bits(x1 / scale[c]), _bits(x2 / scale[c])
-                normal1, normal2 = _flint4(left, plan, special), _flint4(right, plan, special)
-                error[c] = _pair_error(error[c], x1, x2, left, right, normal1, normal2, scale[c], plan, special)
+        row, scale, error, place = rows[r], scales[r].copy(), np.zeros(count), np.arange(count)
+        grid1, grid2 = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        advance_flint4(row[:start], scale, error, grid1, grid2, plan, special)
+        left = count
+        if start < length:
+            i = likely(error)
+            advance_flint4(row[start:], scale[i : i + LIKELY], error[i : i + LIKELY], grid1, grid2, plan, special)
+            errors[r, i : i + LIKELY] = error[i : i + LIKELY]
+            bound = error[i : i + LIKELY].min()
+            error[i : i + LIKELY] = np.inf
+            for k in range(start, length, PIECE):
+                left = keep_least(scale[:left], error[:left], place[:left], bound)
+                full = (left + LIKELY - 1) // LIKELY * LIKELY  # what is left of the others fills the last register
+                advance_flint4(row[k : k + PIECE], scale[:full], error[:full], grid1, grid2, plan, special)
+        for c in range(left):
+            errors[r, place[c]] = error[c]

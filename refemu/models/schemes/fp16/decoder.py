@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.models.backend import Backend
 from refemu.models.cache import Cache, Caches, KVCache
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
+from refemu.models.kept import tensors
 from refemu.models.model import Model
 from refemu.models.rotation import Rotation
 from refemu.models.schemes import share
@@ -36,7 +36,7 @@ class Fp16(Fp16Layers):
         self._rotation = Rotation(self.model)
         self._head = self._prepare_head(model) if share.outer(model) else None
         if self.model.positions == "learned" and share.outer(model):
-            self._position = fp16.to_f16(model.tensor("position"))
+            self._position = tensors.half(self._fp16, model, "position")
 
     def embed(self, ids: np.ndarray) -> np.ndarray:
         """Rows of the embedding, rounded once to fp16; times float32(sqrt(width)) where scaled (D-arith-32)."""
@@ -95,4 +95,4 @@ class Fp16(Fp16Layers):
         return self.backend.matmul(x, self._head, self.acc)
 
     def _prepare_head(self, model: Model) -> Any:
-        return self.backend.weights(self._embed if self.model.tied_head else fp16.to_f16(model.tensor("head")))
+        return self._fp16_matrix(model, ["head"])[0]

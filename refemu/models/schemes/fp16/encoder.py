@@ -6,9 +6,9 @@ float32 steps rounded once; GELU is the correctly rounded fp16 table of the form
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS, EncoderConfig
+from refemu.models.kept import tensors
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme
@@ -23,8 +23,8 @@ class Fp16Encoder(Fp16Layers):
         super().__init__(model, config, backend, progress)
         self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
         self._eps = self.model.norm_eps  # rounded to float32 where it is used
-        self._position = fp16.to_f16(model.tensor("position"))
-        self._type = fp16.to_f16(model.tensor("token_type"))[0].astype(np.float32)
+        self._position = tensors.half(self._fp16, model, "position")
+        self._type = tensors.half(self._fp16, model, "token_type")[0].astype(np.float32)
 
     def embeddings(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Word + position, + token type 0: fp16 values added in float32, the sum as `add` rounds it (D-arith-16)."""

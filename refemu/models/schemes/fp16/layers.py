@@ -9,10 +9,15 @@ from refemu.arith import fp16
 from refemu.arith.operands import Accumulator, Precision
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
+from refemu.models.kept import tensors
+from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
 from refemu.models.schemes import share
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.taps import Watch
+
+#: of linear layers and embeddings as this scheme has them; every scheme that has one such layer finds it here
+RECIPE = Recipe("fp16", ("models/schemes/fp16/layers.py", "models/schemes/fp16/decoder.py"))
 
 
 class Fp16Layers:
@@ -28,8 +33,9 @@ class Fp16Layers:
         self.backend: Backend = backend
         self.acc: Accumulator = getattr(config, "acc", "fp32")
         self.residual: Precision = getattr(config, "residual", "fp16")
+        self._fp16 = shelf(model, backend, RECIPE)
         if share.outer(model):
-            self._embed = fp16.to_f16(model.tensor("embed"))
+            self._embed = tensors.half(self._fp16, model, "embed")
         self._vectors = {
             name: self._vector(model, name) for name, shape in model.config.shapes.items() if len(shape) == 1
         }
@@ -75,20 +81,36 @@ class Fp16Layers:
 
     def _prepare_linears(self, model: Model, progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
         linears: dict[tuple[int, tuple[str, ...]], Any] = {}
-        layers = share.blocks(model)
-        for done, layer in enumerate(layers):
-            progress("weights", done, len(layers))
-            for names in self.model.groups:
-                linears[layer, names] = self._prepare_group(model, layer, names)
-        progress("weights", len(layers), len(layers))
+        blocks, kinds = share.blocks(model), self.model.groups
+        groups = [(layer, names) for layer in blocks for names in kinds]
+        progress("weights", 0, len(blocks))
+        ready = tensors.together(self._fp16, lambda group: self._prepare_group(model, *group), groups)
+        for done, (group, prepared) in enumerate(zip(groups, ready, strict=True), 1):
+            linears[group] = prepared
+            if done % len(kinds) == 0:
+                progress("weights", done // len(kinds), len(blocks))
         return linears
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
-        rows = [fp16.to_f16(model.tensor(f"blk.{layer}.{name}")) for name in names]
-        return self.backend.weights(np.concatenate(rows)), columns(rows)
+        return self._fp16_matrix(model, [f"blk.{layer}.{name}" for name in names])
+
+    def _fp16_matrix(self, model: Model, names: Sequence[str]) -> tuple[Any, list[slice]]:
+        """Weights rounded to fp16, side by side as one matrix, and the columns of each."""
+
+        def rows() -> np.ndarray:
+            return np.concatenate([model.half(name) for name in names])
+
+        stored = [model.stored_name(name) for name in names]
+        prepared = tensors.matrix(self._fp16, self.backend, "+".join(stored), rows)
+        return prepared, slices([model.config.shapes[name][0] for name in stored])
 
 
 def columns(rows: Sequence[np.ndarray]) -> list[slice]:
     """Slices of the outputs of each of the concatenated matrices `rows`."""
-    ends = np.cumsum([len(part) for part in rows]).tolist()
-    return [slice(end - len(part), end) for part, end in zip(rows, ends, strict=True)]
+    return slices([len(part) for part in rows])
+
+
+def slices(outputs: Sequence[int]) -> list[slice]:
+    """Slices of so many outputs each, side by side."""
+    ends = np.cumsum(outputs).tolist()
+    return [slice(end - count, end) for count, end in zip(outputs, ends, strict=True)]

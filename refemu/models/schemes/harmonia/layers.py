@@ -5,6 +5,7 @@ to block floating point along what is summed (D-harmonia-15, D-harmonia-16): cha
 queries and keys, keys for scores, tokens for values.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from refemu.formats.harmonia.bfp import Bfp
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
+from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
 from refemu.models.schemes import share
 from refemu.models.schemes.fp16.decoder import Fp16
@@ -40,6 +42,7 @@ class Harmonia(Fp16):
         self.smoothing: Smoothing = smoothing
         self.units: Units = Units(backend, config)
         self.activations: Bfp = config.format(config.act_mantissa)
+        self._shelf = shelf(model, backend, recipe(config, smoothing, alone=not isinstance(model, Share)))
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
@@ -108,10 +111,13 @@ class Harmonia(Fp16):
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
         source = model if isinstance(model, Share) else share.changed(model, b"", self._smooth)
         full = [f"blk.{layer}.{name}" for name in names]
-        rows, biases = (
-            [source.tensor(name + end) for name in full if name + end in self.model.shapes] for end in ("", BIAS)
-        )
-        return Linear(full, rows, biases, self.units)
+
+        def rows() -> np.ndarray:
+            return np.concatenate([source.tensor(name) for name in full])
+
+        biases = [source.tensor(name + BIAS) for name in full if name + BIAS in model.config.shapes]
+        outputs = [model.config.shapes[name][0] for name in full]
+        return Linear(full, outputs, rows, biases, self.units, self._shelf)
 
     def _smooth(self, tensor: str, rows: np.ndarray) -> np.ndarray:
         """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32.
@@ -125,3 +131,16 @@ class Harmonia(Fp16):
         per_row = (factor if name == "k" else spread(factor, self.model.heads)).reshape(-1, *[1] * (rows.ndim - 1))
         rows = rows * per_row if name == "k" else rows / per_row
         return rows * self._scale if name == "q" and self.harmonia.score_scale == "fold" else rows
+
+
+def recipe(config: HarmoniaConfig, smoothing: Smoothing, alone: bool) -> Recipe:
+    """What the quantized weights depend on: their format, the groups they meet, and what is smoothed into them.
+
+    alone: not as a part of a mix, whose weights are as they are given.
+    """
+    settings: dict[str, Any] = {name: getattr(config, name) for name in ("weights", "zero_point", "group")}
+    settings["folded"] = alone and config.score_scale == "fold"
+    settings["factors"] = hashlib.sha256(np.ascontiguousarray(smoothing.s, "<f4").tobytes()).hexdigest()
+    sources = ("formats/*.py", "formats/twins/*.py", "formats/harmonia/**/*.py")
+    scheme = ("models/schemes/share.py", "models/schemes/harmonia/l*.py", "models/schemes/harmonia/s*.py")
+    return Recipe("harmonia", (*sources, *scheme), settings, width=1.1 if config.weights == "int4" else 2)

@@ -3,7 +3,7 @@
 The rows of all layers that read one input stand in one matrix, since outputs do not depend on each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,29 +11,55 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.schemes.fp16.layers import columns
+from refemu.models.kept import tensors
+from refemu.models.kept.shelf import NOWHERE, Shelf
+from refemu.models.schemes.fp16.layers import slices
 from refemu.models.schemes.harmonia.steps import Units
+from refemu.models.weights import files
 
 
 class Linear:
     """Linear layers that read one input."""
 
     def __init__(
-        self, names: Sequence[str], rows: Sequence[np.ndarray], biases: Sequence[np.ndarray], units: Units
+        self,
+        names: Sequence[str],
+        outputs: Sequence[int],
+        rows: Callable[[], np.ndarray],
+        biases: Sequence[np.ndarray],
+        units: Units,
+        shelf: Shelf = NOWHERE,
     ) -> None:
-        """names: "blk.3.q", one per matrix of `rows`, float32 (outputs, inputs). biases: as many, or none."""
+        """Quantize, or take what was kept.
+
+        names: "blk.3.q", with as many `outputs` each. rows: makes their matrices, float32 (outputs, inputs), in one.
+        biases: one each, or none. shelf: of INT4 weights, else of FP16 ones.
+        """
         self.names: tuple[str, ...] = tuple(names)
         self.units: Units = units
-        self.columns: list[slice] = columns(rows)
-        config, whole = units.config, np.concatenate(rows)
-        self.quantized: bool = config.weights == "int4"  #: else weights stay FP16
-        self._right: Any = (
-            units.prepare(units.quantize(whole)) if self.quantized else units.backend.weights(fp16.to_f16(whole))
-        )
+        self.columns: list[slice] = slices(outputs)
+        self.quantized: bool = units.config.weights == "int4"  #: else weights stay FP16
+        name = "+".join(names)
+        self._right: Any = self._prepare(shelf, name, rows) if self.quantized else self._halves(shelf, name, rows)
         self.bias: np.ndarray | None = fp16.to_f16(np.concatenate(biases)).astype(np.float32) if biases else None
 
     def __repr__(self) -> str:
         return f"Linear({', '.join(self.names)})"
+
+    def _prepare(self, shelf: Shelf, name: str, rows: Callable[[], np.ndarray]) -> Any:
+        """INT4 weights as the right operand of a product."""
+        if shelf.folder is None:
+            return self.units.prepare(self.units.quantize(rows()))
+        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+
+        def make() -> dict[str, np.ndarray]:
+            return bfp_dot_jit.arrays(self.units.prepare(self.units.quantize(rows())))
+
+        return bfp_dot_jit.of_arrays(shelf.item(f"{name}.int4", make), self.units.config.weight_format())
+
+    def _halves(self, shelf: Shelf, name: str, rows: Callable[[], np.ndarray]) -> Any:
+        """FP16 weights as the right operand of a product."""
+        return tensors.matrix(shelf, self.units.backend, f"{name}.fp16", lambda: files.narrow(rows()))
 
     @property
     def weight(self) -> GroupIntTensor | None:

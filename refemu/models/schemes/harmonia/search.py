@@ -17,7 +17,9 @@ from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
 from refemu.models import runtime
 from refemu.models.backend import Backend
+from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
+from refemu.models.schemes import offline
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import smoothing
@@ -58,12 +60,29 @@ def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, 
         ):
             source = factors.of_first(model)
     if not isinstance(source, Smoothing):
-        source = learn(model, config, backend, source, progress)
+        source = _learned(model, config, backend, source, progress)
     wanted = source.description.get("weights_sha256", model.sha256)
     if wanted != model.sha256:
         raise Refused(f"smoothing of {model.name}: made for weights {wanted}, {model.sha256} is needed")
     sizes: Any = model.config
     return source.require(sizes, model.name)
+
+
+def _learned(
+    model: Model, config: HarmoniaConfig, backend: Backend, tokens: Sequence[int] | None, progress: Progress
+) -> Smoothing:
+    """`learn`, or what it found at an earlier start for the same tokens."""
+    names = ("model", "weights_sha256")
+    settings = {name: value for name, value in described(model, config).items() if name not in names}
+    sources = ("formats/**/*.py", "units/**/*.py", "models/**/*.py")
+    place = shelf(model, backend, Recipe("harmonia-factors", sources, settings, width=0))
+    if place.folder is None:
+        return learn(model, config, backend, tokens, progress)
+    # factors of a block do not depend on those behind it, but a file has as many as its model
+    ids = [calibration_ids(model, config, tokens), [model.config.blocks]]
+    return smoothing.read(
+        *offline.remembered(place, ids, lambda: learn(model, config, backend, tokens, progress).to_bytes())
+    )
 
 
 def described(model: Model, config: HarmoniaConfig) -> dict[str, Any]:
@@ -80,13 +99,7 @@ def learn(
 
     Refuses a text shorter than 32 tokens.
     """
-    if tokens is None:
-        from refemu.models import text
-
-        tokens = model.tokenizer.encode(text.calibration())
-    ids = list(tokens)[: min(config.calib_tokens, model.config.context)]
-    if len(ids) < SHORTEST:
-        raise Refused(f"harmonia: smoothing needs at least {SHORTEST} calibration tokens, got {len(ids)}")
+    ids = calibration_ids(model, config, tokens)
     runner = Observer(model, backend)
     rest = _rest(model, config, backend) if config.target == "block" else None
     x, factors = runtime.embeddings(runner, runtime.require_tokens(ids, runner), 0), []
@@ -98,6 +111,18 @@ def learn(
     progress("smoothing", model.config.blocks, model.config.blocks)
     digest = hashlib.sha256(np.array(ids, "<i8").tobytes()).hexdigest()
     return Smoothing({**described(model, config), "tokens_sha256": digest}, np.stack(factors))
+
+
+def calibration_ids(model: Model, config: HarmoniaConfig, tokens: Sequence[int] | None) -> list[int]:
+    """The tokens to learn from; None stands for the shipped calibration text. Refuses fewer than 32."""
+    if tokens is None:
+        from refemu.models import text
+
+        tokens = model.tokenizer.encode(text.calibration())
+    ids = list(tokens)[: min(config.calib_tokens, model.config.context)]
+    if len(ids) < SHORTEST:
+        raise Refused(f"harmonia: smoothing needs at least {SHORTEST} calibration tokens, got {len(ids)}")
+    return ids
 
 
 def _rest(model: Model, config: HarmoniaConfig, backend: Backend) -> Any:

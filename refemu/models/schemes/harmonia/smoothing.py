@@ -70,6 +70,11 @@ def load(path: str | Path) -> Smoothing:
     return Smoothing(*offline.load(path, "smoothing", lambda archive: archive.array("s")))
 
 
+def read(data: bytes, where: Path) -> Smoothing:
+    """The same of the bytes of such a file; where: its path, for messages."""
+    return Smoothing(*offline.read(data, where, "smoothing", lambda archive: archive.array("s")))
+
+
 def shipped(name: str) -> Smoothing | None:
     """The factors that ship for the model `name`, if there are some."""
     path = FOLDER / f"{name}.npz"

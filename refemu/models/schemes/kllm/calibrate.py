@@ -17,8 +17,9 @@ from refemu.arith.dot import Sequential
 from refemu.formats.kllm.kmeans_train import Histogram
 from refemu.models import runtime
 from refemu.models.backend import Backend
+from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.schemes import offline, share
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.kllm import calibration, quantize
@@ -27,6 +28,7 @@ from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, encoded, readers
 from refemu.models.schemes.scheme import Progress, require_layers, silent
+from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -41,7 +43,26 @@ def obtain(
         source = calibration.load(config.calibration)
     if isinstance(source, Calibration):
         return source.require(described(model, config), f"calibration of {model.name}")
-    return calibrate(model, [config], backend, source, progress, behind)[0]
+    if behind is not None or isinstance(model, Share):  # kept is what a model calibrates to alone
+        return calibrate(model, [config], backend, source, progress, behind)[0]
+    return _trained(model, config, backend, source, progress)
+
+
+def _trained(
+    model: Model, config: KllmConfig, backend: Backend, tokens: Sequence[int] | None, progress: Progress
+) -> Calibration:
+    """`calibrate` for one configuration, or what it found at an earlier start for the same tokens."""
+    wanted = described(model, config)
+    settings = {name: value for name, value in wanted.items() if name not in ("model", "weights_sha256")}
+    sources = ("formats/**/*.py", "units/kllm/**/*.py", "models/**/*.py")
+    place = shelf(model, backend, Recipe("kllm-calibration", sources, settings, width=0))
+    if place.folder is None:
+        return calibrate(model, [config], backend, tokens, progress)[0]
+    windows = [*cut(model, config, tokens), [model.config.blocks]]
+    kept = calibration.read(
+        *offline.remembered(place, windows, lambda: calibrate(model, [config], backend, tokens, progress)[0].to_bytes())
+    )
+    return kept.named(model.name)
 
 
 def described(model: Model, config: KllmConfig) -> dict[str, Any]:

@@ -6,7 +6,7 @@ date.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,10 @@ class Calibration:
         """Write `to_bytes` to `path`, all of it or nothing."""
         offline.save(path, self.to_bytes())
 
+    def named(self, model: str) -> "Calibration":
+        """The same for weights under another name."""
+        return replace(self, description={**self.description, "model": model})
+
     def require(self, wanted: Mapping[str, Any], thing: str) -> "Calibration":
         """Itself; refused where it was made for another model or other settings than `wanted`."""
         for name, value in wanted.items():
@@ -62,6 +66,12 @@ class Calibration:
 def load(path: str | Path) -> Calibration:
     """Load a calibration of `Calibration.save`. Refuses a missing, damaged or foreign file; nothing is unpickled."""
     description, arrays = offline.load(path, "calibration", _arrays)
+    return Calibration(description, **arrays)
+
+
+def read(data: bytes, where: Path) -> Calibration:
+    """The same of the bytes of such a file; where: its path, for messages."""
+    description, arrays = offline.read(data, where, "calibration", _arrays)
     return Calibration(description, **arrays)
 
 

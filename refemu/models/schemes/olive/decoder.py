@@ -67,12 +67,21 @@ class Olive(OliveLayers, Fp16):
     def calibrate(self, model: Model, ids: Sequence[int], runner: Prepared | None = None) -> None:
         """Freeze the scale and type of every linear input, in model order, on one sequence of tokens.
 
-        runner: the mix that this is a part of; its other parts freeze theirs as well.
+        runner: the mix that this is a part of; its other parts freeze theirs as well. What a model calibrates to alone
+        is kept, what it does in a mix is not.
         """
-        if any(part.input is None for part in self.parts()):
+        if all(part.input is not None for part in self.parts()):
+            return
+
+        def run() -> None:
             sequential = self._olive.calibration == "sequential"
             whole = Observer(share.whole(model), self) if not sequential else runner or self
             Session(whole).append(ids, last=all(isinstance(part, Plain) for part in self.head_parts()))
+
+        if isinstance(model, Share):
+            run()
+        else:
+            self.search_inputs([ids], run)
 
     def _prepare_head(self, model: Model) -> Part | Plain:
         return self._prepare_group(model, HEAD_LAYER, ("embed" if self.model.tied_head else "head",))[0]

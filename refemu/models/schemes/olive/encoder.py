@@ -36,7 +36,12 @@ class OliveEncoder(OliveLayers, Fp16Encoder):
     def calibrate(self, model: Model, texts: Sequence[Sequence[int]]) -> None:
         """Freeze the scale and type of every linear input, in model order, on all texts at once."""
         if self.parts():
-            runtime.encode(self if self._olive.calibration == "sequential" else EncoderObserver(model, self), texts)
+
+            def run() -> None:
+                runner = self if self._olive.calibration == "sequential" else EncoderObserver(model, self)
+                runtime.encode(runner, texts)
+
+            self.search_inputs(texts, run)
 
 
 class EncoderObserver(Observing, Fp16Encoder):

@@ -4,20 +4,24 @@ One encode of the input per group and width, one exact integer product, one resc
 sums is the scheme's `finish`.
 """
 
-from collections.abc import Sequence
-from typing import Self
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.arith.checks import Refused, lookup
+from refemu.formats.olive.ovp import Ovp
 from refemu.models.backend import Backend
+from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
 from refemu.models.schemes import share
-from refemu.models.schemes.fp16.layers import Fp16Layers
+from refemu.models.schemes.fp16.layers import Fp16Layers, columns
 from refemu.models.schemes.olive import taps
 from refemu.models.schemes.olive.config import HEAD, OliveConfig
-from refemu.models.schemes.olive.linear import Candidates, Part, Plain, Weight, quantize
+from refemu.models.schemes.olive.linear import Candidates, Input, Part, Plain, Weight, quantize
 from refemu.models.schemes.scheme import Progress
 from refemu.models.taps import Watch
 
@@ -38,6 +42,8 @@ class OliveLayers(Fp16Layers):
     ) -> None:
         """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
         self._olive, self._progress, self._store = config, progress, store
+        self._shelf = shelf(model, backend, recipe(config))
+        self._inputs = shelf(model, backend, input_recipe(config))
         self._widths = widths(share.blocks(model), config, eight_bit, model.config.groups)
         super().__init__(model, config, backend, progress)
 
@@ -98,17 +104,71 @@ class OliveLayers(Fp16Layers):
     def _prepare_part(self, model: Model, layer: int, names: Sequence[str], bits: int | None) -> Part | Plain:
         full = [linear_name(layer, name) for name in names]
         if bits is None:
-            return Plain(full, [fp16.to_f16(model.tensor(tensor_name(layer, name))) for name in names], self.backend)
+            matrix, parts = self._fp16_matrix(model, [tensor_name(layer, name) for name in names])
+            return Plain(full, parts, matrix, self.backend)
         choice = candidates(self._olive, bits)
         weights = [self._weight(model, tensor_name(layer, name), bits, choice) for name in names]
         if self._olive.act_bits is None:
-            return Plain(full, [weight.tensor.dequantize() for weight in weights], self.backend)
-        return Part(layer, full, weights, choice, self._olive.overflow, self.backend)
+            rows = [weight.tensor.dequantize() for weight in weights]
+            return Plain(full, columns(rows), self.backend.weights(np.concatenate(rows)), self.backend)
+        return Part(layer, full, weights, choice, self._olive.overflow, self.backend, self._shelf)
 
     def _weight(self, model: Model, name: str, bits: int, choice: Candidates) -> Weight:
         if (name, bits) not in self._store:
-            self._store[name, bits] = quantize(name, model.tensor(name), choice, self.backend)
+
+            def make() -> dict[str, np.ndarray]:
+                return quantize(name, model.tensor(name), choice, self.backend).arrays(choice.formats)
+
+            arrays = self._shelf.item(f"{name}@{bits}", make)
+            self._store[name, bits] = Weight.of_arrays(name, arrays, choice.formats)
         return self._store[name, bits]
+
+    def search_inputs(self, ids: Any, run: Callable[[], object]) -> None:
+        """Freeze every part's input: as an earlier search on the same tokens kept it, else as `run` meets it."""
+        key = json.dumps([[int(token) for token in np.ravel(text)] for text in ids])
+        name = f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.{self.model.blocks}.{wide_digest(self._widths)}"
+
+        def make() -> dict[str, np.ndarray]:
+            run()
+            return inputs_arrays(self.parts())
+
+        arrays = self._inputs.item(name, make)
+        for number, part in enumerate(self.parts()):
+            if part.input is None:
+                part.set_input(input_of(arrays, number, part.candidates.formats))
+
+
+def recipe(config: OliveConfig) -> Recipe:
+    """What the search of a weight depends on, beside its width."""
+    names = ("types", "outliers", "preset", "low", "high", "step")
+    sources = ("formats/*.py", "formats/olive/**/*.py", "models/schemes/olive/l*.py", "models/schemes/olive/steps.py")
+    return Recipe("olive", sources, {name: getattr(config, name) for name in names}, width=2.5)
+
+
+def input_recipe(config: OliveConfig) -> Recipe:
+    """What the search of the inputs depends on: the whole computation."""
+    return Recipe("olive-inputs", ("formats/**/*.py", "models/**/*.py"), dataclasses.asdict(config), width=0)
+
+
+def inputs_arrays(parts: Sequence[Part]) -> dict[str, np.ndarray]:
+    """The frozen inputs, for a file."""
+    frozen = [(part.input, part.candidates.formats) for part in parts if part.input is not None]
+    return {
+        "format": np.array([formats.index(search.format) for search, formats in frozen], np.int64),
+        "scale": np.array([search.scale for search, _ in frozen], np.float32),
+        "mse": np.array([search.mse for search, _ in frozen], np.float64),
+    }
+
+
+def input_of(arrays: Mapping[str, np.ndarray], number: int, formats: Sequence[Ovp]) -> Input:
+    """A frozen input of `inputs_arrays`."""
+    fmt = formats[int(arrays["format"][number])]
+    return Input(fmt, np.float32(arrays["scale"][number]), float(arrays["mse"][number]))
+
+
+def wide_digest(widths: Mapping[str, int | None]) -> str:
+    """Digest of the widths of all linear layers."""
+    return hashlib.sha256(json.dumps(widths, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Observing(Fp16Layers):

@@ -4,19 +4,22 @@ Linear layers that read one input and have one width are one `Part`: one encode 
 in one matrix, since outputs do not depend on each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import dot, integers
+from refemu.arith import dot, fp16, integers
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
 from refemu.arith.integers import Overflow
+from refemu.arith.panels import panels
 from refemu.formats.olive.ovp import Ovp, OvpTensor
 from refemu.models.backend import Backend
+from refemu.models.integer_panels import IntegerPanels
+from refemu.models.kept.shelf import NOWHERE, Shelf
 from refemu.models.schemes.fp16.layers import columns
 from refemu.models.schemes.olive import steps
 
@@ -30,17 +33,45 @@ class Weight:
 
     name: str  #: "blk.3.down"
     format: Ovp
-    tensor: OvpTensor
+    words: np.ndarray  #: of the pairs as a decoder reads them, (outputs, inputs / 2)
+    inputs: int
     scale: np.ndarray  #: float32 (outputs,)
     mse: float  #: mean over the rows of the search's error
 
+    def arrays(self, formats: Sequence[Ovp]) -> dict[str, np.ndarray]:
+        """What `of_arrays` makes it of again, for a file; formats: those that the search chose from."""
+        numbers = np.array([formats.index(self.format), self.inputs], np.int64)
+        return {"words": self.words, "scale": self.scale, "mse": np.array(self.mse), "numbers": numbers}
+
+    @classmethod
+    def of_arrays(cls, name: str, arrays: Mapping[str, np.ndarray], formats: Sequence[Ovp]) -> "Weight":
+        """The weight whose `arrays` these are."""
+        fmt, inputs = arrays["numbers"].tolist()
+        return cls(name, formats[fmt], arrays["words"], inputs, arrays["scale"], float(arrays["mse"]))
+
     def pairs(self) -> np.ndarray:
         """The words of the pairs as a decoder reads them, (outputs, inputs / 2)."""
-        return self.tensor.pairs().reshape(len(self.scale), -1)
+        return self.words
+
+    @property
+    def tensor(self) -> OvpTensor:
+        """The codes and scales, made anew by every call."""
+        code = self.format.split(self.words).reshape(len(self.scale), -1)
+        return OvpTensor(self.format, code, (len(self.scale), self.inputs), -1, self.scale.copy())
 
     def grid(self) -> np.ndarray:
         """int64 (outputs, inputs) in grid units."""
         return self.tensor.decode()
+
+    def halves(self) -> np.ndarray:
+        """float16 (outputs, inputs) in grid units, which fp16 holds."""
+        fours = halves_of_pairs(self.format).take(self.words)
+        return fours.view(np.float16).reshape(len(self.scale), -1)[:, : self.inputs]
+
+    def row_sum(self) -> int:
+        """Largest sum of magnitudes of a row, in grid units."""
+        magnitudes = integers.total(np.abs(integers.from_float(pair_values(self.format))), axis=1)
+        return max(int(integers.total(magnitudes.take(row))) for row in self.words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +103,19 @@ def quantize(name: str, values: np.ndarray, candidates: Candidates, backend: Bac
     if values.shape[1] % 2 and any(fmt.pairing == "flat" for fmt in candidates.formats):
         raise Refused(f"{name}: pairs of preset repo need an even number of inputs, got {values.shape[1]}")
     fmt, search = steps.select(backend, values, candidates.formats, per="row", **candidates.options())
-    tensor = steps.encode(backend, fmt, values, search.scale)
-    return Weight(name=name, format=fmt, tensor=tensor, scale=search.scale, mse=mean(search.mse))
+    words = steps.encode(backend, fmt, values, search.scale).pairs().reshape(len(values), -1)
+    return Weight(name, fmt, words, values.shape[1], search.scale, mean(search.mse))
 
 
 class Plain:
     """Linear layers without a quantized input: an ordered sum in the runtime's float, as in scheme `fp16`."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[np.ndarray], backend: Backend) -> None:
-        """rows: one matrix (outputs, inputs) per name, float16 as in scheme `fp16`, or float32 if dequantized."""
+    def __init__(self, names: Sequence[str], parts: Sequence[slice], matrix: Any, backend: Backend) -> None:
+        """matrix: of `Backend.weights`, fp16 as in scheme `fp16`, or dequantized. parts: its columns, one per name."""
         self.names: tuple[str, ...] = tuple(names)
         self.backend: Backend = backend
-        self.columns: dict[str, slice] = dict(zip(names, columns(rows), strict=True))
-        self._weights = backend.weights(np.concatenate(rows))
+        self.columns: dict[str, slice] = dict(zip(names, parts, strict=True))
+        self._weights = matrix
 
     def __repr__(self) -> str:
         return f"Plain({', '.join(self.names)})"
@@ -116,23 +147,36 @@ class Part:
         candidates: Candidates,
         overflow: Overflow,
         backend: Backend,
+        shelf: Shelf = NOWHERE,
     ) -> None:
         """names: what the layers are called, one per weight. candidates: for the input's search."""
-        grids = [weight.grid() for weight in weights]
         self.layer: int = layer
         self.names: tuple[str, ...] = tuple(names)
         self.weights: tuple[Weight, ...] = tuple(weights)
-        self.columns: dict[str, slice] = dict(zip(names, columns(grids), strict=True))
+        self.columns: dict[str, slice] = dict(zip(names, columns([weight.scale for weight in weights]), strict=True))
         self.candidates: Candidates = candidates
         self.overflow = overflow
         self.backend: Backend = backend
         self.input: Input | None = None
-        self._matrix = backend.integer_weights(np.concatenate(grids))
+        self._matrix, self._row_sum = self._prepare(shelf, "+".join(weight.name for weight in weights))
         self._scale = np.concatenate([weight.scale for weight in weights])
-        self._row_sum = max(int(integers.total(np.abs(grid), axis=1).max()) for grid in grids)
 
     def __repr__(self) -> str:
         return f"Part({', '.join(self.names)})"
+
+    def _prepare(self, shelf: Shelf, name: str) -> tuple[Any, int]:
+        """The matrix of all weights, and the largest sum of magnitudes of its rows."""
+        if self.backend.name != "jit":
+            row_sum = max(weight.row_sum() for weight in self.weights)
+            return self.backend.integer_weights(np.concatenate([weight.grid() for weight in self.weights])), row_sum
+
+        def make() -> dict[str, np.ndarray]:
+            row_sum = max(weight.row_sum() for weight in self.weights)
+            rows = np.concatenate([weight.halves() for weight in self.weights])
+            return {**IntegerPanels(rows, panels, row_sum).arrays(), "row_sum": np.array(row_sum)}
+
+        arrays = shelf.item(f"{name}@{self.weights[0].format.width}.matrix", make)
+        return IntegerPanels.of_arrays(arrays), int(arrays["row_sum"])
 
     @property
     def fmt(self) -> Ovp:
@@ -194,6 +238,12 @@ def pair_values(fmt: Ovp) -> np.ndarray:
     """float32 (2**pair bits, 2): both grid values of every pair word, 0 for the illegal ones."""
     codes = fmt.split(np.arange(1 << 2 * fmt.width))
     return fmt.decode(codes, strict=False).astype(np.float32)
+
+
+@lru_cache(maxsize=8)
+def halves_of_pairs(fmt: Ovp) -> np.ndarray:
+    """uint32 (2**pair bits,): both grid values of every pair word as fp16 words, the left one first in memory."""
+    return np.ascontiguousarray(fp16.to_f16(pair_values(fmt))).view(np.uint32).reshape(-1)
 
 
 @lru_cache(maxsize=8)

@@ -95,3 +95,52 @@ def test_the_boundary_is_the_largest_float32_that_is_no_outlier(threshold: float
     below, above = (float(np.int32(plan.boundary + step).view(np.float32)) for step in (0, 1))
 
     assert (below < threshold <= above) if closed else (below <= threshold < above)
+
+
+def misleading(length: int, beginning: float) -> np.ndarray:
+    """Rows whose first elements want other scales than the whole: what looks likely at first does not win."""
+    rows = np.random.default_rng(3).standard_normal((6, length)).astype(np.float32)
+    rows[:, : ovp.PIECE] *= np.float32(beginning)
+    return rows
+
+
+@pytest.mark.parametrize("beginning", [0.05, 1, 20])
+@pytest.mark.parametrize("length", [ovp.PIECE + 2, 4 * ovp.PIECE, 7 * ovp.PIECE + 6])
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_only_candidates_that_cannot_win_are_left_out(fmt: Ovp, length: int, beginning: float) -> None:
+    """An error is whole, or infinity where another candidate's whole one is less: every least one is there."""
+    rows, count = misleading(length, beginning), 6 * ovp.LIKELY
+    spread = np.abs(rows).max(axis=1)[:, None] / np.float32(fmt.normal.largest)
+    scales = np.ascontiguousarray(spread * np.linspace(0.01, 2, count, dtype=np.float32))
+    whole = np.empty(scales.shape)
+    for column in range(count):
+        off = fmt.encode(rows, scales[:, column]).decode() * scales[:, column, None].astype(np.float64) - rows
+        whole[:, column] = [in_order(row) for row in (off * off).tolist()]
+    least, each = whole.min(axis=1, keepdims=True), np.arange(len(rows))
+    equal = (whole.argmin(axis=1) + count // 2) % count  # far from the winner, and no worse
+    scales[each, equal], whole[each, equal] = scales[each, whole.argmin(axis=1)], least[:, 0]
+    found = np.full(scales.shape, np.inf)
+    getattr(ovp, name_of(fmt, "errors"))(rows, scales, found, ovp.plan(fmt), ovp.special(fmt))
+
+    there = np.isfinite(found)
+    assert found[there].tobytes() == whole[there].tobytes()
+    assert (whole[~there] > np.broadcast_to(least, whole.shape)[~there]).all()
+    assert beginning != 1 or not there.all(), "and some are left out"
+
+
+def test_what_looks_likely_at_first_need_not_win() -> None:
+    """The rows above tell a bound that is too low: the winner stands outside the candidates that are finished first."""
+    outside = 0
+    for beginning in (0.05, 20):
+        rows = misleading(4 * ovp.PIECE, beginning)
+        spread = np.abs(rows).max(axis=1)[:, None] / np.float32(OVP_INT4.normal.largest)
+        scales = np.ascontiguousarray(spread * np.linspace(0.01, 2, 6 * ovp.LIKELY, dtype=np.float32))
+        for row, each in zip(rows, scales, strict=True):
+            errors = []
+            for part in (row[: ovp.PIECE], row):
+                off = OVP_INT4.encode(np.tile(part, (len(each), 1)), each).decode() * each[:, None] - part
+                errors.append((off * off).sum(axis=1))
+            first = int(ovp.likely(errors[0]))
+            outside += not first <= int(np.argmin(errors[1])) < first + ovp.LIKELY
+
+    assert outside > 3

@@ -28,7 +28,13 @@ def made(biased: bool = False, engine: str = "jit", **changes: Any) -> tuple[Lin
     """The layers, and what they make of X before FP2Half."""
     config = dataclasses.replace(KV8, **changes)
     units = Units(backend.find(engine), config)
-    linear = Linear(["blk.0.q", "blk.0.k"], ROWS, BIAS if biased else [], units)
+    linear = Linear(
+        ["blk.0.q", "blk.0.k"],
+        [len(part) for part in ROWS],
+        lambda: np.concatenate(ROWS),
+        BIAS if biased else [],
+        units,
+    )
     return linear, linear.sums(units.encode(config.format(8), units.words(X)))
 
 
@@ -182,7 +188,7 @@ def test_codes_are_held_once_in_a_byte(engine: str, zero_point: bool) -> None:
     """The largest arrays are one of int8 and its factors; the tensor is made anew from them."""
     units = Units(backend.find(engine), dataclasses.replace(KV8, zero_point=zero_point))
     rows = np.random.default_rng(7).standard_normal((64, 1024)).astype(np.float32)
-    linear = Linear(["blk.0.q"], [rows], [], units)
+    linear = Linear(["blk.0.q"], [len(rows)], lambda: rows, [], units)
     factors = 64 * 1024 // 32 * 4 + 64 * 1024 // 128 * 3  # float32 by group of 32, fp16 and zero by group of 128
     found = arrays_of(linear)
 

@@ -85,7 +85,10 @@ def overflowing(overflow: str, backend: Any) -> Part:
     weight = Weight(
         "w",
         OVP_INT8,
-        OVP_INT8.encode(np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [-(1 << 15), 0]]), np.ones(1, np.float32)),
+        OVP_INT8.encode(
+            np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [-(1 << 15), 0]]), np.ones(1, np.float32)
+        ).pairs(),
+        10,
         np.ones(1, np.float32),
         0.0,
     )
@@ -126,4 +129,6 @@ def test_every_pair_word_has_two_values(fmt: Any, expected: int) -> None:
 
 def test_repr_names_the_layers() -> None:
     assert repr(prepared().group(1, ("gate", "up"))[0]) == "Part(blk.1.gate, blk.1.up)"
-    assert repr(Plain(["blk.0.o"], [np.zeros((2, 2), np.float16)], NUMPY)) == "Plain(blk.0.o)"
+    assert (
+        repr(Plain(["blk.0.o"], [slice(0, 2)], NUMPY.weights(np.zeros((2, 2), np.float16)), NUMPY)) == "Plain(blk.0.o)"
+    )

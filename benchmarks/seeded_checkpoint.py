@@ -1,0 +1,113 @@
+"""Write a seeded Llama-like checkpoint of a given shape: fp16 safetensors shards, their index and `config.json`.
+
+    python -m benchmarks.seeded_checkpoint 7b FOLDER
+
+Weights are words of PCG64 of NumPy, seed by tensor, looked up in a table of 65,536 normal quantiles times 0.02,
+of which the last thousandth at either end is four times as far out. Equal calls write equal files.
+"""
+
+import argparse
+import functools
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.models.config import ModelConfig
+from refemu.models.weights.hf_decoders import llama_source
+
+SHAPES = {
+    "two-blocks": {"blocks": 2, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},
+    "1b": {"blocks": 22, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},  # TinyLlama 1.1 B
+    "7b": {"blocks": 32, "width": 4096, "ffn": 11008, "heads": 32, "kv_heads": 32, "head_dim": 128},  # Llama 2 7 B
+}
+VOCAB, CONTEXT, SCALE, SHARD = 32_000, 4096, 0.02, 2 << 30
+
+
+def config(shape: str) -> ModelConfig:
+    """Sizes of a shape."""
+    return ModelConfig(**SHAPES[shape], vocab=VOCAB, context=CONTEXT, rope_interleaved=False, tied_head=False)
+
+
+def write(shape: str, folder: Path) -> Path:
+    """Write the checkpoint into a new folder; refuses a disk without room for it."""
+    from safetensors.numpy import save_file
+
+    sizes = config(shape)
+    needed = sum(2 * int(np.prod(size)) for size in sizes.shapes.values())
+    folder.mkdir(parents=True)
+    if shutil.disk_usage(folder).free < 1.1 * needed:
+        raise SystemExit(
+            f"{folder}: {needed // 10**6} MB are needed, {shutil.disk_usage(folder).free // 10**6} are free"
+        )
+    shards: list[dict[str, np.ndarray]] = [{}]
+    where: dict[str, str] = {}
+    held = 0
+    for name, size in sizes.shapes.items():
+        if held > SHARD:
+            save_file(shards.pop(), folder / _shard(len(set(where.values()))))
+            shards, held = [{}], 0
+        number = len(set(where.values())) + (0 if shards[-1] else 1)
+        tensor = weight(name, size)
+        raw = llama_source(name, sizes).raw
+        shards[-1][raw] = tensor
+        where[raw] = _shard(number)
+        held += tensor.nbytes
+    save_file(shards.pop(), folder / _shard(len(set(where.values()))))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}, indent=1))
+    (folder / "config.json").write_text(json.dumps(settings(sizes), indent=1))
+    return folder
+
+
+def weight(name: str, size: tuple[int, ...]) -> np.ndarray:
+    """A weight, float16; a norm's gain is 1."""
+    if len(size) == 1:
+        return np.ones(size, np.float16)
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+    words = np.random.Generator(np.random.PCG64(seed)).integers(0, 1 << 16, size, np.uint16)
+    return quantiles().take(words)
+
+
+@functools.cache
+def quantiles() -> np.ndarray:
+    """float16 (65536,): normal quantiles, the outermost four times as far out."""
+    inverse = NormalDist(0, SCALE).inv_cdf
+    values = np.array([inverse((word + 0.5) / 65536) for word in range(1 << 16)], np.float32)
+    values[:65] *= 4
+    values[-65:] *= 4
+    return fp16.to_f16(values)
+
+
+def settings(sizes: ModelConfig) -> dict[str, object]:
+    """Content of `config.json`."""
+    return {
+        "model_type": "llama",
+        "hidden_size": sizes.width,
+        "num_hidden_layers": sizes.blocks,
+        "num_attention_heads": sizes.heads,
+        "num_key_value_heads": sizes.kv_heads,
+        "head_dim": sizes.head_dim,
+        "intermediate_size": sizes.ffn,
+        "vocab_size": sizes.vocab,
+        "max_position_embeddings": sizes.context,
+        "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+    }
+
+
+def _shard(number: int) -> str:
+    return f"model-{number:05d}.safetensors"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write a seeded checkpoint.")
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    print(write(arguments.shape, arguments.folder))

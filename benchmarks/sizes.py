@@ -1,0 +1,159 @@
+"""Preparation, second start, prefill and memory of a seeded model of 1 B or 7 B weights; run by hand for 7 B.
+
+    python -m benchmarks.sizes 7b FOLDER [--scheme S ...] [--tokens 256]
+
+FOLDER gets the checkpoint and the prepared models; delete it afterwards. Each measurement is a process of its own, on
+one thread but for the preparation, beside the float32 BLAS products of the same shapes in the same process.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SCHEMES = ("fp16", "leankv-k8v4", "harmonia-kv4", "olive-4:low=90,high=110,step=20")
+CALIBRATION = 32  #: tokens that olive's inputs are searched on
+PAIRS = 3
+
+
+def measure(folder: Path, scheme: str, tokens: int) -> dict[str, Any]:
+    """What one start costs: run in a fresh process."""
+    import numpy as np
+
+    from refemu import models
+    from refemu.arith.jit import enable_cache
+
+    enable_cache(folder / "kernels")
+    _compile(scheme)
+    started, cpu = time.perf_counter(), time.process_time()
+    model = models.load(folder / "checkpoint")
+    loaded, loaded_cpu = time.perf_counter(), time.process_time()
+    prepared = models.prepare(model, scheme, calibration=_calibration(model, scheme))
+    ready = time.perf_counter()
+    count = int(sum(np.prod(shape) for shape in model.config.shapes.values()))
+    result = {
+        "scheme": scheme,
+        "weights": count,
+        "load_s": loaded - started,
+        "prepare_s": ready - loaded,
+        "start_s": ready - started,
+        "load_cpu_s": loaded_cpu - cpu,
+        "prepare_cpu_s": time.process_time() - loaded_cpu,
+    }
+    if tokens:
+        result |= _prefill(model, prepared, tokens)
+    return {**result, "anonymous_mb": _status("RssAnon"), "peak_mb": _status("VmHWM")}
+
+
+def _compile(scheme: str) -> None:
+    """Compile what the scheme's kernels need, on a small model, so that no start counts it."""
+    from benchmarks.seeded_checkpoint import weight
+    from refemu import models
+    from refemu.models.config import ModelConfig
+    from refemu.models.model import Model
+
+    small = ModelConfig(1, 1024, 1024, 8, 8, 128, 1024, 512, rope_interleaved=False, tied_head=False)
+
+    class Seeded:
+        names = tuple(small.shapes)
+
+        def shape(self, name: str) -> tuple[int, ...]:
+            return small.shapes[name]
+
+        def tensor(self, name: str) -> Any:
+            return weight(name, small.shapes[name]).astype("f4")
+
+    model = Model("small", small, Seeded(), "0" * 64)
+    prepared = models.prepare(model, scheme, calibration=_calibration(model, scheme))
+    session = models.session(prepared)
+    session.append(list(range(64)))
+    session.append([1])
+
+
+def _calibration(model: Any, scheme: str) -> Any:
+    """Token ids for olive; factors of 1 for harmonia: learning them takes hours at this size and changes no cost."""
+    if scheme.startswith("harmonia"):
+        from refemu.models.schemes.harmonia import smoothing
+
+        return smoothing.ones(model.config)
+    return list(range(100, 100 + CALIBRATION)) if scheme.startswith("olive") else None
+
+
+def _prefill(model: Any, prepared: Any, tokens: int) -> dict[str, Any]:
+    """Seconds of a prompt, and of the products of its shapes by BLAS, in turn; the first of each warms up."""
+    import numpy as np
+
+    from refemu import models
+
+    session = models.session(prepared)
+    mark, ids = session.mark(), [7 * i % model.config.vocab for i in range(tokens)]
+    ours, theirs = [], []
+    for _ in range(PAIRS + 1):
+        session.rewind(mark)
+        begin = time.thread_time()
+        logits = session.append(ids, last=True)
+        ours.append(time.thread_time() - begin)
+        theirs.append(_blas(model.config, tokens))
+    assert np.isfinite(logits).all()
+    ratios = sorted(their / our for our, their in zip(ours[1:], theirs[1:], strict=True))
+    return {"prefill_s": min(ours[1:]), "blas_s": min(theirs[1:]), "blas/prefill": ratios[len(ratios) // 2]}
+
+
+def _blas(config: Any, tokens: int) -> float:
+    """Thread seconds of the float32 products of all blocks, measured on one block's shapes."""
+    import numpy as np
+
+    rng, total = np.random.default_rng(0), 0.0
+    for name, shape in config.shapes.items():
+        if name.startswith("blk.0.") and len(shape) == 2:
+            x, w = (rng.standard_normal(size, dtype=np.float32) for size in ((tokens, shape[1]), shape))
+            x @ w.T
+            begin = time.thread_time()
+            x @ w.T
+            total += time.thread_time() - begin
+    return total * config.blocks
+
+
+def _status(field: str) -> int:
+    """A line of /proc/self/status in MB."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(lines[field].split()[0]) // 1024
+
+
+def child(folder: Path, scheme: str, tokens: int) -> dict[str, Any]:
+    """`measure` in a process of its own, one thread a library."""
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    env = {**os.environ, **threads, "REFEMU_HOME": str(folder / "home"), "REFEMU_PREPARED": "1"}
+    env.setdefault("REFEMU_CACHE", str(folder / "kernels"))
+    command = [sys.executable, "-m", "benchmarks.sizes", "--child", scheme, str(folder), str(tokens)]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True, text=True)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def main() -> None:
+    """Make the checkpoint where it is not, then measure a first and a second start of every scheme."""
+    if sys.argv[1] == "--child":
+        print(json.dumps(measure(Path(sys.argv[3]), sys.argv[2], int(sys.argv[4]))))
+        return
+    from benchmarks import seeded_checkpoint
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shape", choices=seeded_checkpoint.SHAPES)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--scheme", action="append")
+    parser.add_argument("--tokens", type=int, default=256)
+    arguments = parser.parse_args()
+    if not (arguments.folder / "checkpoint").exists():
+        seeded_checkpoint.write(arguments.shape, arguments.folder / "checkpoint")
+    for scheme in arguments.scheme or SCHEMES:
+        print("first ", json.dumps(child(arguments.folder, scheme, 0)), flush=True)
+        print("second", json.dumps(child(arguments.folder, scheme, arguments.tokens)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

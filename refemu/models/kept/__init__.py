@@ -1,0 +1,1 @@
+"""Prepared models kept on disk: what `refemu models` lists, checks and prunes."""

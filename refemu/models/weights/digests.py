@@ -1,0 +1,93 @@
+"""The sha256 of a file, remembered by path, size, date of change and inode, so that a second start does not read it.
+
+What is remembered lies below the cache folder, a small file for each. A file that changed within the last moments is
+digested but not remembered: its next change could bear the same date.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from refemu.arith.checks import Refused
+from refemu.home import cache_folder, make_private
+
+FOLDER = "digests"  #: below the cache folder
+MOMENT = 2_000_000_000  #: nanoseconds; no file system's dates are coarser
+
+_taken: dict[Path, "Stamp"] = {}  # stamps that digests of this process belong to
+
+
+class Stamp(NamedTuple):
+    """What changes with the content of a file."""
+
+    size: int
+    changed: int  #: nanoseconds since 1970
+    inode: int
+
+
+def stamp(file: Path) -> Stamp:
+    """The present stamp of a file; refuses a missing one."""
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise Refused(f"{file}: {error.strerror or error}") from None
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def digest(file: Path) -> str:
+    """sha256 of a file, in hex, read anew only where its stamp differs from the one remembered."""
+    now, memory = stamp(file), _memory(file)
+    known = _recall(memory, file, now)
+    _taken[file.absolute()] = now
+    if known is not None:
+        return known
+    sha256 = read(file)
+    require_same(file)
+    if time.time_ns() - now.changed > MOMENT:
+        with contextlib.suppress(OSError):  # a cache that cannot be written costs time only
+            _remember(memory, {"path": str(file.absolute()), "stamp": list(now), "sha256": sha256})
+    return sha256
+
+
+def read(file: Path) -> str:
+    """sha256 of a file, in hex, from its bytes."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise Refused(f"{file}: {error.strerror or error}") from None
+
+
+def require_same(file: Path) -> None:
+    """Refuse a file that changed since this process took its digest."""
+    before = _taken.get(file.absolute())
+    if before is not None and stamp(file) != before:
+        raise Refused(f"{file}: the file changed since its sha256 was taken; start again")
+
+
+def _memory(file: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(file.absolute())).hexdigest()[:32]
+    return cache_folder() / FOLDER / f"{name}.json"
+
+
+def _recall(memory: Path, file: Path, now: Stamp) -> str | None:
+    try:
+        known = json.loads(memory.read_text("utf-8"))
+        same = known["path"] == str(file.absolute()) and known["stamp"] == list(now)
+        return str(known["sha256"]) if same and len(known["sha256"]) == 64 else None
+    except (OSError, ValueError, KeyError, TypeError):  # none, or not ours: the file is read
+        return None
+
+
+def _remember(memory: Path, known: dict[str, object]) -> None:
+    make_private(memory.parent)
+    fresh = memory.with_name(f".{memory.name}.{os.getpid()}")
+    try:
+        fresh.write_text(json.dumps(known, sort_keys=True), "utf-8")
+        fresh.replace(memory)
+    finally:
+        fresh.unlink(missing_ok=True)
