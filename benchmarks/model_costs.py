@@ -1,6 +1,6 @@
-"""The table of the README: what a token costs under each scheme, from measured rows.
+"""The table of docs/tour.md: what a token costs under each scheme, from measured rows.
 
-python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl && python -m benchmarks.model_costs rows.jsonl README.md
+python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl && python -m benchmarks.model_costs rows.jsonl docs/tour.md
 """
 
 import sys

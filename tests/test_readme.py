@@ -13,10 +13,16 @@ from refemu.cli.arguments import parser
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+TOUR = (ROOT / "docs" / "tour.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README + TOUR, re.DOTALL)
 PLAIN = [block for block in BLOCKS if "smollm2" not in block]
+#: run elsewhere: the tour with the README, parts of a plug-in in the tests of examples/refemu-mx
+ELSEWHERE = {"tour", "plugins"}
 DOCS = [
-    (page, block) for page in PAGES[1:] for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (page, block)
+    for page in PAGES[1:]
+    if page.stem not in ELSEWHERE
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 ]
 
 
@@ -48,6 +54,18 @@ def test_python_block_of_docs_runs(
         golden.generate(folder / "vec", units=["ovp_decoder:int4"], kinds=["paper"])
     monkeypatch.chdir(folder)
     exec(compile(block, page.name, "exec"), {"__name__": "docs"})
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    """A screen and a half: of 60 lines of text as a browser wraps them; files that are there."""
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", README)
+    files = [target for target in targets if "://" not in target]
+    assert len(files) > 20 and [name for name in files if not (ROOT / name).exists()] == []
+    anchors = re.findall(r"docs/tour\.md#([\w-]+)", README)
+    headings = [line.lower().replace(" ", "-") for line in re.findall(r"^## (.+)$", TOUR, re.MULTILINE)]
+    assert len(anchors) == 3 and set(anchors) <= set(headings)
+    assert README.count("https://arxiv.org/abs/") == 4
+    assert len(README.split()) < 1000
 
 
 def test_the_shown_values_are_the_real_ones() -> None:

@@ -1,0 +1,28 @@
+"""The citation and the metadata agree with the package and with the page of the papers."""
+
+import configparser
+import re
+from pathlib import Path
+
+import refemu
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
+    text = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^version: (.+)$", text, re.MULTILINE) == [refemu.__version__]
+    papers = (ROOT / "docs" / "papers.md").read_text()
+    cited = re.findall(r"https://arxiv.org/abs/([\d.]+\d)", text)
+    assert len(cited) == 4 and set(cited) == set(re.findall(r"https://arxiv.org/abs/(\d+\.\d+)", papers))
+    for title in re.findall(r'^    title: "(.+)"$', text, re.MULTILINE):
+        assert title in papers
+
+
+def test_every_python_of_the_metadata_is_a_classifier() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    classifiers = config["metadata"]["classifiers"]
+    assert config["metadata"]["author"] and config["metadata"]["keywords"]
+    for minor in range(11, 15):
+        assert f"Python :: 3.{minor}" in classifiers
