@@ -38,6 +38,7 @@ EXCEPTIONS = {
     ("models/machine/runner.py", "module time"): "seconds of preparation in a report, never a vector",
     ("cli/grade.py", "module time"): "seconds of a report, never a vector",
     ("golden/grade/executed.py", "module time"): "how long a mutant may take before it counts as one that does not end",
+    ("golden/serve/server.py", "module time"): "how long a request is looked for before the process sleeps",
     ("golden/serve/predictor.py", "module time"): "which of two equal forms answers sooner, never a bit of the answer",
     ("units/harmonia/cases/bfp_pe_array_clocked.py", "builtin sum"): "a mask of columns, of Python's integers",
     ("golden/explain/running.py", "module time"): "how large a sample a slow device leaves time for, never a vector",

@@ -126,9 +126,9 @@ def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> De
     return Device(unit, changed, run, answers[0] if answers else None)
 
 
-def _same(unit: Any, one: Config, other: Config) -> bool:
+def _same(unit: Any, before: Config, after: Config) -> bool:
     """Whether two configurations have the same parameters, those that they leave to their defaults too."""
-    return repr(parameters.full(unit, one)) == repr(parameters.full(unit, other))
+    return repr(parameters.full(unit, before)) == repr(parameters.full(unit, after))
 
 
 def _joined(unit: Any, variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:

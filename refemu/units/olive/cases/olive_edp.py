@@ -103,11 +103,11 @@ def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
 
 def _powers(lanes: int, wide: bool) -> dict[str, np.ndarray]:
     """Every sum of POWERS, of either sign, with c = 0, 1 and -1."""
-    code = (lambda integer: 0x8070 + integer) if wide else (lambda integer: 0x84 + integer)
+    first = 0x8070 if wide else 0x84  # the outlier of integer 0, if there were one
     pairs = np.zeros((2, len(POWERS[wide]), 2, 3, lanes), np.int64)
     for row, operands in enumerate(POWERS[wide]):
         for operand, integers in enumerate(operands):
-            pairs[operand, row, :, :, : len(integers)] = [code(each) for each in integers]
+            pairs[operand, row, :, :, : len(integers)] = [first + each for each in integers]
     pairs[0, :, 1] |= np.where(pairs[0, :, 1], 0x80 if wide else 0x8, 0)
     a_pairs, b_pairs = pairs.reshape(2, -1, lanes)
     return _inputs(a_pairs, b_pairs, *((4, 4) if wide else (12, 12)), np.tile([0, 1, -1], len(a_pairs) // 3))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import refemu
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
