@@ -14,7 +14,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def test_the_commands_are_those_of_the_architecture() -> None:
-    known = "list show generate check diff explain grade report export serve step view machine cost ppl study models"
+    known = "list show generate check diff explain grade report export serve step view machine cost ppl study models new-unit"
 
     assert set(commands()) == set(known.split())
 
@@ -23,6 +23,6 @@ def test_the_commands_are_those_of_the_architecture() -> None:
 def test_command_has_a_module_help_and_json(name: str) -> None:
     command = commands()[name]
 
-    assert callable(importlib.import_module(f"refemu.cli.{name}").run)
+    assert callable(importlib.import_module(f"refemu.cli.{name.replace('-', '_')}").run)
     assert "--json" in command.format_help()
     assert command.description

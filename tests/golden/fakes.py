@@ -144,7 +144,7 @@ INVERTER = Unit(
     configs={"c": Config()},
     ports=lambda config: Ports((Port("x", 4),), (Port("y", 4),)),
     run=lambda x: Inverted(15 - np.asarray(x)),
-    twin="tests.golden.fakes:none",
+    twin="none",
     unit_class=object,
     cases=inverter_cases,
 )

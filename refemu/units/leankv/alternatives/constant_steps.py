@@ -48,8 +48,8 @@ STEPS = {
         "one_precision: st.cells[some] 0-2": CELLS,
         "one_precision, paper: st.list_start 2-31": PLACE,
         "paper: st.stored[some] 2": TOKENS,
-        "paper: st.cells 0,2-31": CELLS,
-        "paper: st.cells[some] 1": CELLS,
+        "paper: st.cells 2-31": CELLS,
+        "paper: st.cells[some] 0-1": CELLS,
     },
     "layer_step": {
         "eight, one, three: out.choice 3": CHOICES,

@@ -59,7 +59,8 @@ def test_scores_are_integers_with_the_scales_of_v() -> None:
     """D-kllm-14, D-kllm-15: the largest p * s becomes 15, nothing behind the query counts."""
     parts, held = prepared(), filled(prepared(), 4)
     logits = np.array([[0.5, 1, -2, 7], [0.25, 3, 1, 2]], np.float16)
-    found = attention.scores(parts.operands, logits, held, np.array([3, 4]))
+    hidden = np.arange(4) >= np.array([[3], [4]])
+    found = attention.scores(parts.operands, logits, held, hidden)
     scales = held.v.scale(4).view(np.uint16).tolist()
 
     for row, seen in ((0, 3), (1, 4)):

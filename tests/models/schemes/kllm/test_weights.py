@@ -1,5 +1,6 @@
 """Weights before quantization, and sample weights of the user's."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_scale_is_the_largest_magnitude_of_an_output() -> None:
 
 def test_root_of_the_head_is_rounded_once() -> None:
     """D-kllm-35."""
-    found = weights.attention_scale(np.array([1, 3], np.float16), 10)
+    found = weights.attention_scale(np.array([1, 3], np.float16), replace(plain.small().config, head_dim=10))
 
     assert found.tolist() == [float(np.float16(s / np.sqrt(10))) for s in (1.0, 3.0)]
 
