@@ -140,7 +140,7 @@ def test_a_cache_is_private_whatever_the_umask(planted):
 
 @pytest.mark.long
 @needs_owners
-@pytest.mark.parametrize(("exposed", "mode"), [("", 0o777), ("*/*/*.nbi", 0o620)])
+@pytest.mark.parametrize(("exposed", "mode"), [("", 0o777), ("*/*/*/*.nbi", 0o620)])
 def test_what_others_can_write_is_not_run(planted, exposed, mode):
     """Nor by a process that this one starts, which says nothing more."""
     folder, _ = planted

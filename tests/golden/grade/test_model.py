@@ -27,6 +27,12 @@ def of_set(name: str) -> Answers:
     return answers_of.of_set(golden.load(VECTORS / name))
 
 
+#: the interrupt of a mutant that takes too long may fall into hypothesis's callback of the garbage collector
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in.*gc_callback:pytest.PytestUnraisableExceptionWarning"
+)
+
+
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     """No mutant stays in the process."""
