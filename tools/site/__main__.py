@@ -6,6 +6,8 @@
 Warnings of Sphinx, broken links and pages above 1 MB are errors: exit code 1.
 """
 
+import contextlib
+import io
 import shutil
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from tools.site import units as unit_pages
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-EVENTS = ":20"  #: of a stepper
+EVENTS = 20  #: of a stepper, at most
 LARGEST = 1_000_000  #: bytes of a page
 
 
@@ -81,9 +83,11 @@ def steppers(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in units.names():
         command = ["step", name, "--json", "--html", str(folder / f"{name}.html")]
-        events = len(list(_states(name)))
-        if refemu([*command, "--events", f":{min(events, 20)}"]):
-            raise SystemExit(f"refemu step {name} --html failed")
+        events, told = len(list(_states(name))), io.StringIO()
+        with contextlib.redirect_stdout(told):
+            failed = refemu([*command, "--events", f":{min(events, EVENTS)}"])
+        if failed:
+            raise SystemExit(f"refemu step {name} --html failed: {told.getvalue()}")
 
 
 def _states(name: str) -> list[object]:
