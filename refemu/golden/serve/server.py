@@ -23,9 +23,9 @@ HEAD = struct.Struct("<II")
 HELLO = struct.Struct("<III")
 LONGEST = 1 << 26  #: bytes of a payload
 CHUNK = 1 << 18  #: bytes that are read at once
-#: that the next request is looked for before the process sleeps: to be woken takes longer than most transactions
+#: time that the process polls for the next request before it sleeps: waking it takes longer than most transactions
 AWAKE_NS = 60_000
-ASLEEP = 32  #: requests that are waited for asleep behind a look in vain
+ASLEEP = 32  #: requests for which it sleeps at once, after it has polled in vain
 
 
 def serve(predictor: Predictor, source: int, sink: int) -> None:
@@ -70,7 +70,7 @@ class _Requests:
     def __init__(self, source: int) -> None:
         self._source = source
         self._ready = _ready(source)
-        self._asleep = 0  # how many of the next requests are waited for without a look
+        self._asleep = 0  # requests left for which the process sleeps at once
 
     def next(self) -> tuple[int, int, bytes | bytearray] | None:
         """Kind, size and payload; None where the pipe was closed between two requests."""
@@ -102,7 +102,7 @@ class _Requests:
         return kind, size, data
 
     def _wait_awake(self) -> None:
-        """Look for a request for a while; not where the last look was in vain, as on a busy machine."""
+        """Poll for the next request for AWAKE_NS, unless polling was in vain lately, as on a busy machine."""
         if self._asleep:
             self._asleep -= 1
             return
@@ -120,7 +120,7 @@ class _Requests:
 
 
 def _ready(source: int) -> Callable[[], object]:
-    """Whether a read would not wait; where the system cannot tell it of a pipe, it is always said to be so."""
+    """A function that says whether a read would return at once; always true where the system cannot poll a pipe."""
     if not hasattr(select, "poll"):
         return lambda: True
     watch = select.poll()

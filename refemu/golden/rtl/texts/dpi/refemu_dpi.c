@@ -21,9 +21,9 @@ enum { WORDS = 64, TEXT = 2048, TAIL = 1024, HEAD = 8 };
 #define MAGIC 0x554d4652u
 #define FRAME ((size_t)1 << 20)      /* bytes of a batch that are sent at once */
 #define LONGEST_HELLO ((size_t)1 << 26)
-/* Nanoseconds that a reply is looked for before this thread sleeps: to be woken takes longer than most transactions. */
+/* Nanoseconds that this thread polls for a reply before it sleeps: waking it takes longer than most transactions. */
 #define AWAKE_NS 60000L
-#define ASLEEP 32 /* replies that are waited for asleep behind a look in vain */
+#define ASLEEP 32 /* replies for which it sleeps at once, after it has polled in vain */
 
 /* A handle stays in a list for ever, so that one that was closed is known as such. */
 typedef struct refemu {
@@ -31,7 +31,7 @@ typedef struct refemu {
   int open;
   pid_t process;
   int to, from;
-  int asleep; /* how many of the next replies are waited for without a look */
+  int asleep; /* replies left for which the thread sleeps at once */
   FILE *words; /* what the server writes to standard error */
   size_t words_in, words_out;
   char *hello, *digest;
@@ -132,8 +132,8 @@ static long since(const struct timespec *begin) {
   return (long)(now.tv_sec - begin->tv_sec) * 1000000000L + (now.tv_nsec - begin->tv_nsec);
 }
 
-/* Looks for a reply for a while, and the read behind it waits if need be; not where the last look was in vain, as on a
-   machine with no core to spare. */
+/* Polls for a reply for AWAKE_NS, unless polling was in vain lately, as on a busy machine; the read that follows waits
+   for what has not come. */
 static void wait_awake(refemu *h) {
   struct pollfd watch;
   struct timespec begin;
