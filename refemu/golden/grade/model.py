@@ -6,15 +6,9 @@ times as long as the unit, is counted as raised.
 """
 
 import ast
-import signal
-import threading
-from _thread import interrupt_main
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +19,7 @@ from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.executed import Executed, Lines, executed, most, statements
 from refemu.golden.grade.fault import Fault
+from refemu.golden.grade.limit import StoppedAfter
 from refemu.golden.grade.mutations import Mutation, mutations
 from refemu.units.unit import AnyUnit, Kind
 
@@ -86,7 +81,7 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
     try:
         with anew.mutated(answers.unit, path, code) as unit:
             for (first, block), seconds in zip(parts.parts(answers, most(answers)), right.seconds, strict=True):
-                with stopped_after(seconds):
+                with StoppedAfter(seconds):
                     got = device.readable(unit, answers, block)
                 rows = device.unlike(answers, block, got)
                 different[first : first + len(rows)] = rows
@@ -120,34 +115,3 @@ def _reached(path: Path, mutation: Mutation, lines: Lines) -> bool:
     """Whether the statement of a change was run, or runs at every import."""
     statement = statements(path).get(mutation.line)
     return statement is None or any((str(path), line) in lines for line in statement)
-
-
-@contextmanager
-def stopped_after(seconds: float) -> Iterator[None]:
-    """Raise Refused in this block, on the main thread, where it takes longer."""
-    fired = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        if fired.is_set():
-            raise KeyboardInterrupt
-        if callable(before):  # a process in the background of a shell ignores the signal
-            before(number, frame)
-
-    def fire() -> None:
-        fired.set()
-        interrupt_main()
-
-    timer: Any = threading.Timer(seconds, fire)
-    timer.daemon = True
-    signal.signal(signal.SIGINT, interrupted)
-    timer.start()
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not fired.is_set():
-            raise
-        raise Refused(f"took more than {seconds:g} s") from None
-    finally:
-        timer.cancel()
-        signal.signal(signal.SIGINT, before)

@@ -1,9 +1,7 @@
 """Mutants of readable units: told by sets, stopped where they do not end, gone afterwards."""
 
 import re
-import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -25,12 +23,6 @@ VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 
 def of_set(name: str) -> Answers:
     return answers_of.of_set(golden.load(VECTORS / name))
-
-
-#: the interrupt of a mutant that takes too long may fall into hypothesis's callback of the garbage collector
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in.*gc_callback:pytest.PytestUnraisableExceptionWarning"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -73,31 +65,6 @@ def test_the_right_unit_is_wrong_nowhere(monkeypatch: pytest.MonkeyPatch) -> Non
     with anew.mutated(answers.unit, path, compile(path.read_text(), str(path), "exec")) as unit:
         for _, block in parts.parts(answers):
             assert np.array_equal(device.readable(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
-
-
-def test_a_mutant_that_does_not_end_is_stopped() -> None:
-    start = time.monotonic()
-    with pytest.raises(Refused, match=r"took more than 0\.2 s"), model.stopped_after(0.2):
-        while True:
-            pass
-    assert time.monotonic() - start < 10
-
-
-def test_a_mutant_is_stopped_in_the_background_of_a_shell() -> None:
-    """Where SIGINT is ignored, as after `command &` in a script."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with pytest.raises(Refused, match="took more than"), model.stopped_after(0.2):
-            while True:
-                signal.raise_signal(signal.SIGINT)  # still ignored
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_an_interrupt_of_the_user_passes() -> None:
-    with pytest.raises(KeyboardInterrupt), model.stopped_after(60):
-        raise KeyboardInterrupt
 
 
 def test_a_sample_is_seeded_and_in_order() -> None:

@@ -1,0 +1,51 @@
+"""A limit on the time of a block that runs wrong programs: what they do instead of ending is not known."""
+
+import gc
+import signal
+import threading
+from _thread import interrupt_main
+from types import FrameType, TracebackType
+
+from refemu.arith.checks import Refused
+
+AGAIN = 0.02  #: seconds between interrupts: a wrong program may catch one, and a finalizer loses it
+
+
+class StoppedAfter:
+    """A block of the main thread that raises Refused where it takes longer than some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.late, self.ended = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self._interrupt, daemon=True)
+
+    def __enter__(self) -> None:
+        self.before = signal.signal(signal.SIGINT, self._interrupted)
+        self.thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.ended.set()
+        self.thread.join()
+        signal.signal(signal.SIGINT, self.before)
+        if self.late.is_set() and kind is KeyboardInterrupt:
+            raise Refused(f"took more than {self.seconds:g} s") from None
+
+    def _interrupt(self) -> None:
+        while not self.ended.wait(AGAIN if self.late.is_set() else self.seconds):
+            self.late.set()
+            interrupt_main()
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        if self.late.is_set():
+            if not _ending(frame):
+                raise KeyboardInterrupt
+        elif callable(self.before):  # a process in the background of a shell ignores the signal
+            self.before(number, frame)
+
+
+def _ending(frame: FrameType | None) -> bool:
+    """Whether a frame leaves the block, or stands in a callback of the garbage collector, whose exceptions are lost."""
+    aside = {StoppedAfter.__exit__.__code__, *(getattr(each, "__code__", None) for each in gc.callbacks)}
+    while frame is not None and frame.f_code not in aside:
+        frame = frame.f_back
+    return frame is not None
