@@ -11,6 +11,7 @@ folder, with the models that are fetched, and measures anew what a study would h
 
 import argparse
 import difflib
+import html
 import os
 import re
 import sys
@@ -139,9 +140,14 @@ def outputs(notebook: Any) -> str:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             lines.append(f"--- {cell['id']} {output.output_type} {output.get('name', '')}")
-            lines += [f"{kind}: {text}" for kind, text in sorted(output.get("data", {}).items())]
+            lines += [f"{kind}: {drawn(text)}" for kind, text in sorted(output.get("data", {}).items())]
             lines.append(output.get("text", ""))
     return "\n".join(lines)
+
+
+def drawn(text: str) -> str:
+    """Of a plot its words and numbers, which do not depend on the version of matplotlib; other text as it is."""
+    return "\n".join(re.findall(r"<!-- (.*?) -->", text)) if "Matplotlib v" in text else text
 
 
 def comparable(text: str) -> list[str]:
@@ -177,7 +183,7 @@ def _result(output: Any) -> str:
     if kind == "text/plain":
         return f"\n```text\n{content}\n```\n"
     if kind == "image/png":
-        content = f'<img alt="{output.data.get("text/plain", "")}" src="data:image/png;base64,{content.strip()}">'
+        content = f'<img alt="{html.escape(output.data["text/plain"])}" src="data:image/png;base64,{content.strip()}">'
     return f"\n```{{raw}} html\n{content}\n```\n"
 
 
