@@ -25,6 +25,7 @@ SHAPES = {
     "1b": {"blocks": 22, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},  # TinyLlama 1.1 B
     "7b": {"blocks": 32, "width": 4096, "ffn": 11008, "heads": 32, "kv_heads": 32, "head_dim": 128},  # Llama 2 7 B
 }
+FORMAT = {"format": "pt"}  #: metadata without which transformers refuses a shard
 VOCAB, CONTEXT, SCALE, SHARD = 32_000, 4096, 0.02, 2 << 30
 
 
@@ -49,7 +50,7 @@ def write(shape: str, folder: Path) -> Path:
     held = 0
     for name, size in sizes.shapes.items():
         if held > SHARD:
-            save_file(shards.pop(), folder / _shard(len(set(where.values()))))
+            save_file(shards.pop(), folder / _shard(len(set(where.values()))), FORMAT)
             shards, held = [{}], 0
         number = len(set(where.values())) + (0 if shards[-1] else 1)
         tensor = weight(name, size)
@@ -57,8 +58,9 @@ def write(shape: str, folder: Path) -> Path:
         shards[-1][raw] = tensor
         where[raw] = _shard(number)
         held += tensor.nbytes
-    save_file(shards.pop(), folder / _shard(len(set(where.values()))))
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}, indent=1))
+    save_file(shards.pop(), folder / _shard(len(set(where.values()))), FORMAT)
+    index = {"metadata": {"total_size": needed}, "weight_map": where}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
     (folder / "config.json").write_text(json.dumps(settings(sizes), indent=1))
     return folder
 
