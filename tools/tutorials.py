@@ -2,6 +2,7 @@
 
     python -m tools.tutorials                 # writes examples/tutorials/*.ipynb
     python -m tools.tutorials kernel          # one of them
+    python -m tools.tutorials --text kernel   # takes over new sentences, runs nothing; refused where a block changed
     python -m tools.tutorials --check kernel  # runs it, writes nothing; exit code 1 and a diff where an output changed
 
 A tutorial is Markdown. Of its fenced blocks, `python` is Python, `sh` a command of the shell that must exit with 0, and
@@ -40,6 +41,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 _BLOCK = re.compile(r"^```(python|sh|verilog|c)(?: (\S+))?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
+_PRINTED = "\n```{code-block} text\n:class: printed\n\n"
 _LIMIT = 600  #: seconds of a cell
 #: of an output, best first, and how the site shows it
 SHOWN = ("image/svg+xml", "text/html", "image/png", "text/plain")
@@ -134,6 +136,26 @@ def committed(name: str) -> Any:
     return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
 
 
+def reworded(name: str) -> Any:
+    """The committed notebook with the sentences that its page has now.
+
+    Raises
+    ------
+    SystemExit
+        If a block is another, which has to be run.
+    """
+    notebook, now = committed(name), cells((SOURCES / f"{name}.md").read_text("utf-8"))
+    if [_block(cell) for cell in notebook.cells] != [_block(cell) for cell in now]:
+        raise SystemExit(f"{name}: a block changed; run it: python -m tools.tutorials {name}")
+    for cell, new in zip(notebook.cells, now, strict=True):
+        cell.source = new.source
+    return notebook
+
+
+def _block(cell: Any) -> str:
+    return cell.source if cell.cell_type == "code" else ""
+
+
 def outputs(notebook: Any) -> str:
     """All outputs of a notebook as one text, to be compared."""
     lines: list[str] = []
@@ -177,11 +199,11 @@ def _listing(language: str, file: str | None, text: str) -> str:
 def _result(output: Any) -> str:
     if output.output_type == "stream":
         hidden = output.text.startswith(("Writing ", "Overwriting "))
-        return "" if hidden else f"\n```text\n{output.text.rstrip()}\n```\n"
+        return "" if hidden else f"{_PRINTED}{output.text.rstrip()}\n```\n"
     kind = next(kind for kind in SHOWN if kind in output.data)
     content = output.data[kind]
     if kind == "text/plain":
-        return f"\n```text\n{content}\n```\n"
+        return f"{_PRINTED}{content}\n```\n"
     if kind == "image/png":
         content = f'<img alt="{html.escape(output.data["text/plain"])}" src="data:image/png;base64,{content.strip()}">'
     return f"\n```{{raw}} html\n{content}\n```\n"
@@ -191,6 +213,7 @@ def main(words: list[str]) -> int:
     """Write or check notebooks; returns the exit code."""
     options = argparse.ArgumentParser(prog="python -m tools.tutorials")
     options.add_argument("--check", action="store_true", help="compare with what is committed, and write nothing")
+    options.add_argument("--text", action="store_true", help="take over sentences, and run nothing")
     options.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default all")
     arguments = options.parse_args(words)
     wrong = ""
@@ -198,7 +221,7 @@ def main(words: list[str]) -> int:
         if arguments.check:
             wrong += changes(name, run(name))
             continue
-        notebook = run(name)
+        notebook = reworded(name) if arguments.text else run(name)
         nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
         print(f"examples/tutorials/{name}.ipynb: {notebook.metadata['refemu']['seconds']} s")
     print(wrong, end="\n" if wrong else "")

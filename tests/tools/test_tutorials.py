@@ -19,8 +19,11 @@ STATED = {"3.2": "docs/studies.md"}  #: numbers of rules, and the page that has 
 SAID = re.compile(r"the commands take (\d+) seconds")
 
 
+SOURCES = tutorials.SOURCES
+
+
 def page(name: str) -> str:
-    return (tutorials.SOURCES / f"{name}.md").read_text("utf-8")
+    return (SOURCES / f"{name}.md").read_text("utf-8")
 
 
 def code(notebook: Any) -> list[Any]:
@@ -75,8 +78,19 @@ def test_the_site_shows_what_blocks_printed(name: str) -> None:
     for cell in code(tutorials.committed(name)):
         for output in cell.outputs:
             if output.output_type == "stream" and not output.text.startswith(("Writing", "Overwriting")):
-                assert f"```text\n{output.text.rstrip()}\n```" in shown
+                assert f":class: printed\n\n{output.text.rstrip()}\n```" in shown
     assert not re.search(r"^```\w+ \S+\.\w+$", shown, re.MULTILINE)  # files have captions
+
+
+def test_sentences_are_taken_over_and_blocks_are_not(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = tutorials.NAMES[0]
+    monkeypatch.setattr(tutorials, "SOURCES", tmp_path)
+    (tmp_path / f"{name}.md").write_text(page(name).replace("# For kernel writers", "# Other words"), "utf-8")
+    assert tutorials.reworded(name).cells[0].source.startswith("# Other words")
+    assert tutorials.outputs(tutorials.reworded(name)) == tutorials.outputs(tutorials.committed(name))
+    (tmp_path / f"{name}.md").write_text(page(name).replace("bits=4", "bits=8"), "utf-8")
+    with pytest.raises(SystemExit, match="a block changed; run it"):
+        tutorials.reworded(name)
 
 
 def test_a_changed_output_is_seen_and_other_programs_words_are_not() -> None:
