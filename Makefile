@@ -6,7 +6,7 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 LIMIT  := 900
-HF     := tests/conformance/test_transformers.py tests/conformance/test_families.py
+HF     := $(foreach name,transformers families gguf_tokenizers,tests/conformance/test_$(name).py)
 
 # heads of `tiny` are 16 wide, so its pages need other groups, and a short prompt needs a short window
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \

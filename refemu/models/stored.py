@@ -5,7 +5,7 @@ from pathlib import Path
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.home import user_path
-from refemu.models import tokenizer
+from refemu.models import gguf_tokenizer, tokenizer
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.fetch import catalog, store
@@ -55,7 +55,7 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
     file = files.open_weights(path)
     if isinstance(file, files.GgufFile):
         config, weights = gguf_decoders.open_decoder(file)
-        return Model(name, config, weights, sha256 or digest(path), lambda: tokenizer.from_gguf(file))
+        return Model(name, config, weights, sha256 or digest(path), lambda: gguf_tokenizer.from_gguf(file))
     return _of_folder(name, file, path.parent, sha256 or digest(path))
 
 

@@ -82,9 +82,9 @@ QUICK = ("fp16", "olive-4", "harmonia-kv8", "leankv-k8v4")  #: what runs on ever
 
 @cache
 def small(name: str, scheme: str, backend: str) -> Any:
-    """KLLM's schemes, whose readable form takes a second for a token, on windows that a text of six tokens passes."""
+    """KLLM's schemes, whose readable form takes a second for a token, on windows that a text of four tokens passes."""
     model: Any = models.load(name)
-    config = dataclasses.replace(model.config, windows=tuple(min(window, 3) for window in model.config.windows))
+    config = dataclasses.replace(model.config, windows=tuple(min(window, 2) for window in model.config.windows))
     return models.prepare(dataclasses.replace(model, config=config), scheme, backend, CALIBRATION)
 
 
@@ -92,7 +92,7 @@ def both(scheme: str, name: str) -> list[bytes]:
     """Logits of a decoder by either backend."""
     backends = ("jit", "numpy")
     if scheme.startswith("kllm"):
-        return [stepped(small(name, scheme, backend), TEXT[:6], 4) for backend in backends]
+        return [stepped(small(name, scheme, backend), TEXT[:4], 3) for backend in backends]
     windowed = scheme.startswith("leankv") and name == "tiny-mistral"  # pages hold no text beyond a window
     most = PROMPT if windowed else len(TEXT)
     run = RUNS.get((scheme, name), scheme)

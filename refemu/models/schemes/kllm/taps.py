@@ -113,7 +113,7 @@ class Taps:
         sizes: Mapping[str, Any] | None = None,
         **source: Any,
     ) -> None:
-        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that tensors or the model decide."""
+        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that the model decides."""
         name = sized(unit, parameters, **(sizes or {})) if self._watch.wants(unit) else None
         if name is not None:
             first = {"first_token": self._watch.first_token, **source}
