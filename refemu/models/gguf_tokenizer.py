@@ -139,11 +139,11 @@ def _vocabulary(file: "GgufFile") -> dict[str, int]:
 
 def _numbered(file: "GgufFile", tokens: list[str]) -> dict[str, int]:
     """Ids by token; refuses a token that is there twice."""
-    found = {token: number for number, token in enumerate(tokens)}
-    if len(found) != len(tokens):
-        twice = next(number for number, token in enumerate(tokens) if found[token] != number)
+    numbers = {token: number for number, token in enumerate(tokens)}
+    if len(numbers) != len(tokens):
+        twice = next(number for number, token in enumerate(tokens) if numbers[token] != number)
         raise Refused(f"{file.path}: tokens must differ, got {tokens[twice]!r} twice, first at index {twice}")
-    return found
+    return numbers
 
 
 def _of_type(file: "GgufFile", *kinds: int) -> list[str]:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
+from refemu.models import text
 from refemu.models.gguf_tokenizer import SPLITTINGS, WHOLE_WORDS, from_gguf
 from refemu.models.weights.files import GgufFile
 from tests.models import toy_vocabularies
@@ -157,6 +158,22 @@ def test_word_pieces_have_berts_spelling_and_frame() -> None:
     assert found.encode("In the thes, athé [SEP] x") == [4, 5, 5, 6, 8, 7, 9, 3, 1]
     assert found.sentence("in the", 3) == [2, 4, 3]
     assert found.decode([4, 5, 6]) == "in thes"
+
+
+@pytest.mark.model
+def test_word_pieces_of_a_real_vocabulary(minilm: Any, tmp_path: Path) -> None:
+    """The ids of its own `tokenizer.json`."""
+    numbers = minilm.tokenizer._library.get_vocab()
+    listed = sorted(numbers, key=lambda token: int(numbers[token]))
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    spelled = [token if token in special else token[2:] if token[:2] == "##" else f"▁{token}" for token in listed]
+    types = [CONTROL if token in special else NORMAL for token in listed]
+    path = toy_vocabularies.write(tmp_path / "toy.gguf", "bert", spelled, types, "bert")
+    found = from_gguf(GgufFile(path))
+
+    more = "In 1817, ²½ of 五 ⅷ;  \n\n\t don't we'll\u00a0I'M naïve\u3000x \x1c y (cafe\u0301) unbelievableness"
+    for line in (text.default(), text.calibration(), more):
+        assert found.sentence(line) == minilm.tokenizer.sentence(line)
 
 
 def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
