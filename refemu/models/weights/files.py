@@ -94,6 +94,11 @@ class GgufFile:
             self._fields: dict[str, Any] = dict(reader.fields)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
             _require_padding(reader)
+        parts = self.metadata("split.count", 0)
+        if parts not in (0, 1):
+            raise Refused(
+                f"{path}: a model must be in one GGUF file, got one of {parts}; join them with llama-gguf-split"
+            )
 
     def __repr__(self) -> str:
         return f"GgufFile({str(self.path)!r}, {len(self._tensors)} tensors)"
