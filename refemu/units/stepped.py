@@ -154,6 +154,34 @@ class Stepped(Generic[S]):
         registers: dict[str, Any] = vars(self.state)
         return type(self.state)(**{**registers, "index": registers["index"] + 1, **ports, **changed})
 
+    def changed(self, **fields: Any) -> S:
+        """Present State with some fields changed, as `dataclasses.replace` makes it in four times as long.
+
+        Parameters
+        ----------
+        **fields : object
+            Fields that change.
+
+        Returns
+        -------
+        State
+            The State; it is not committed.
+
+        Raises
+        ------
+        TypeError
+            A name is no field of the State.
+        """
+        before = self.state
+        state: S = object.__new__(before.__class__)
+        values = state.__dict__
+        values |= before.__dict__
+        values |= fields
+        if len(values) != len(before.__dict__):
+            unknown = ", ".join(sorted(set(fields) - set(vars(before))))
+            raise TypeError(f"{self.name}: no field of State: {unknown}")
+        return state
+
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse inputs that fit their ports but that the block cannot process; name the first bad index.
 

@@ -180,9 +180,20 @@ class Unit(Generic[S, R]):
         ------
         Cases
             Blocks of cases.
+
+        Raises
+        ------
+        Refused
+            The unit made cases of another kind.
         """
-        blocks = self.cases(config, kind, seed)
+        blocks = self._of_kind(kind, self.cases(config, kind, seed))
         yield from blocks if config in self.configs.values() else self._fitting(config, blocks, left_out)
+
+    def _of_kind(self, kind: Kind, blocks: Iterable[Cases]) -> Iterator[Cases]:
+        for number, block in enumerate(blocks):
+            if block.kind != kind:
+                raise Refused(f"{self.name}: cases of kind {kind} must be of it, got {block.kind} in block {number}")
+            yield block
 
     def _fitting(
         self, config: Config, blocks: Iterable[Cases], left_out: Callable[[str], object] | None

@@ -1,6 +1,6 @@
 """Stepping classes and the results of a run."""
 
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass, replace
 
 import numpy as np
 import pytest
@@ -81,6 +81,20 @@ class Countdown(Stepped[Count]):
     def _continue(self) -> Count:
         self.state = Count("down", self.state.left - 1)
         return self.state
+
+
+def test_a_changed_state_is_what_dataclasses_make_of_it() -> None:
+    block: Stepped[State] = Stepped()
+    block.name = "block"  # type: ignore[misc]  # of this object alone
+    block.state = before = State(1, (2, 3))
+    after = block.changed(pair=(4, 5))
+
+    assert block.state is before == State(1, (2, 3))
+    assert type(after) is State and after == replace(before, pair=(4, 5)) and hash(after) == hash(State(1, (4, 5)))
+    with pytest.raises(FrozenInstanceError):
+        after.value = 2  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"^block: no field of State: pairs, values$"):
+        block.changed(values=1, pairs=2, value=3)
 
 
 def test_inputs_begin_an_operation_and_the_next_event_takes_none() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from refemu import units
+from refemu.arith.checks import Refused
 
 
 def test_alternatives_come_from_the_module_that_the_descriptor_names() -> None:
@@ -24,3 +25,13 @@ def test_an_error_inside_that_module_is_not_swallowed(tmp_path: Path, monkeypatc
 
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         _ = dataclasses.replace(units.find("olive_mac"), others="broken_others").alternatives
+
+
+def test_cases_are_of_the_kind_that_is_asked_for() -> None:
+    """A set would count and generate them again under the wrong kind."""
+    unit = units.find("concat")
+    mixed = dataclasses.replace(unit, cases=lambda config, kind, seed: unit.cases(config, "edge", seed))
+
+    assert list(mixed.stimuli(unit.configs["a4"], "edge"))
+    with pytest.raises(Refused, match=r"^concat: cases of kind paper must be of it, got edge in block 0$"):
+        list(mixed.stimuli(unit.configs["a4"], "paper"))

@@ -276,10 +276,10 @@ class Affine:
         """Smallest and largest value along the last axis: +0 for any zero, or the last of the zeros (D-leankv-8)."""
         if self.zero == "neg_min":
             x = x + np.float32(0)  # -0 becomes +0
-        low, high = x[..., 0], x[..., 0]
-        for i in range(1, x.shape[-1]):  # no reduction: which zero NumPy returns is not specified
-            low, high = np.where(x[..., i] <= low, x[..., i], low), np.where(x[..., i] >= high, x[..., i], high)
-        return low, high
+        low = high = x
+        while low.shape[-1] > 1:  # no reduction: which zero NumPy returns is not specified
+            low, high = _later_where(np.less_equal, low), _later_where(np.greater_equal, high)
+        return low[..., 0], high[..., 0]
 
     def used(
         self, s: np.ndarray, low: np.ndarray, scale: np.ndarray, zero: np.ndarray
@@ -482,6 +482,13 @@ class Affine:
                 f"Affine: {features} features in {self.groups} groups are no groups of a multiple of "
                 f"{per_word}, the {self.bits}-bit codes of a word"
             )
+
+
+def _later_where(stays: np.ufunc, x: np.ndarray) -> np.ndarray:
+    """Of every two neighbours the later where `stays(later, earlier)`, else the earlier; an odd last one as it is."""
+    paired = x.shape[-1] & ~1
+    earlier, later = x[..., 0:paired:2], x[..., 1:paired:2]
+    return np.concatenate((np.where(stays(later, earlier), later, earlier), x[..., paired:]), axis=-1)
 
 
 def require_values(x: ArrayLike) -> np.ndarray:

@@ -4,6 +4,7 @@ Paper: [leankv §4, §7.2]. Decisions: D-leankv-10 (groups per vector), D-leankv
 D-leankv-55 (what a ratio counts).
 """
 
+import functools
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import Refused, RefusedType, lookup
@@ -76,7 +77,7 @@ class HeteroKV:
         Affine
             Format.
         """
-        return self._format(self.k_bits, self.k_groups, preset)
+        return _format(self.k_bits, self.k_groups, self.meta, preset)
 
     def value(self, preset: Preset = "paper") -> Affine:
         """Format of a value.
@@ -91,11 +92,7 @@ class HeteroKV:
         Affine
             Format.
         """
-        return self._format(self.v_bits, self.v_groups, preset)
-
-    def _format(self, bits: int, groups: int, preset: Preset) -> Affine:
-        base = Affine.preset(preset, bits, groups)
-        return Affine(bits, groups, base.zero, base.quant_div, base.quantize_with, self.meta)
+        return _format(self.v_bits, self.v_groups, self.meta, preset)
 
     def payload_bytes(self, head_size: int) -> int:
         """Bytes of the codes of one token, as the paper's ratios count (D-leankv-55).
@@ -150,6 +147,13 @@ class HeteroKV:
             Bytes.
         """
         return self.payload_bytes(head_size), 4 * head_size
+
+
+@functools.lru_cache(maxsize=256)
+def _format(bits: int, groups: int, meta: Metadata, preset: Preset) -> Affine:
+    """Cached: a block asks with every token, and a format checks its fields."""
+    base = Affine.preset(preset, bits, groups)
+    return Affine(bits, groups, base.zero, base.quant_div, base.quantize_with, meta)
 
 
 HeteroKV.K8V8 = K8V8 = HeteroKV(8, 8)  #: Keys and values of 8 bits [leankv §7.2]

@@ -83,11 +83,41 @@ class UnifiedPage(PageLayout):
         ):
             if (tensor.format.bits, tensor.format.groups, tensor.shape[-1]) != (bits, groups, self.head_size):
                 raise Refused(f"{self._what}: a record takes {bits} bits in {groups} groups, got {tensor!r}")
-        shape = key.shape[:-1]
+        return self.record_of((key.words(), key.metadata()), (value.words(), value.metadata()), score, position)
+
+    def record_of(
+        self,
+        key: tuple[np.ndarray, np.ndarray],
+        value: tuple[np.ndarray, np.ndarray],
+        score: ArrayLike = 0.0,
+        position: ArrayLike = 0,
+    ) -> np.ndarray:
+        """Make records of vectors that are words already.
+
+        Parameters
+        ----------
+        key, value : tuple of 2 ndarray of uint16 (..., words)
+            Packed codes and metadata, as `AffineTensor.words` and `metadata` give them; widths are not checked.
+        score : array_like of float32 (...)
+            Significance.
+        position : array_like of integers (...)
+            Positions, int32.
+
+        Returns
+        -------
+        ndarray of uint16 (..., record_words)
+            Records.
+
+        Raises
+        ------
+        Refused
+            A position is no 32 bits.
+        """
+        shape = key[0].shape[:-1]
         places = require_range(position, -(1 << 31), 1 << 31, "UnifiedPage.record", "position").astype(np.int32)
         scores = np.asarray(score, np.float32)
         halves = (_halves(np.broadcast_to(words, shape)) for words in (scores, places))
-        return np.concatenate([key.words(), key.metadata(), value.words(), value.metadata(), *halves], axis=-1)
+        return np.concatenate([*key, *value, *halves], axis=-1)
 
     def tokens_of(self, records: np.ndarray, preset: Preset = "paper") -> PageTokens:
         """Read records, codes as `preset` defines them.

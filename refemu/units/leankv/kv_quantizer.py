@@ -7,7 +7,7 @@ D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -126,13 +126,13 @@ class KvQuantizer(Stepped[State]):
         """One element against both ends."""
         before, value = self.state, self._element()
         first = before.element == 0
-        low = value if first or self._lower(value, value32(before.mn)) else value32(before.mn)
-        high = value if first or self._higher(value, value32(before.mx)) else value32(before.mx)
-        self.state = replace(
-            before,
+        lower = first or self._lower(value, value32(before.mn))
+        higher = first or self._higher(value, value32(before.mx))
+        pattern = pattern32(value)
+        self.state = self.changed(
             event="minmax",
-            mn=pattern32(low),
-            mx=pattern32(high),
+            mn=pattern if lower else before.mn,
+            mx=pattern if higher else before.mx,
             element=before.element + 1,
             comparisons=before.comparisons + (0 if first else 2),
         )
@@ -168,8 +168,7 @@ class KvQuantizer(Stepped[State]):
             (zero & 0x7FFF == 0x7C00, ZERO_OVERFLOW),
             (low == high, CONSTANT),
         )
-        self.state = replace(
-            before,
+        self.state = self.changed(
             event="scale",
             s32=pattern32(s),
             inv32=inv,
@@ -195,11 +194,10 @@ class KvQuantizer(Stepped[State]):
         """The codes of one pack."""
         before, per_word = self.state, WORD // self.state.bits
         first = before.written * per_word
-        codes = [self.code(value16(pattern)) for pattern in before.x[first : first + per_word]]
+        low, by, multiplies = self._scaling()
+        codes = [self._code(value16(each), low, by, multiplies) for each in before.x[first : first + per_word]]
         words = (*before.words[: before.written], self._packed(codes), *before.words[before.written + 1 :])
-        multiplies = self._format.quant_div == "recip_mul"
-        self.state = replace(
-            before,
+        self.state = self.changed(
             event="word",
             words=words,
             written=before.written + 1,
@@ -210,27 +208,24 @@ class KvQuantizer(Stepped[State]):
 
     def _packed(self, codes: Sequence[int]) -> int:
         """A word of codes, the first feature in its lowest bits (D-leankv-11)."""
-        return sum_of(code << lane * self.state.bits for lane, code in enumerate(codes))
+        bits, word = self.state.bits, 0
+        for lane, code in enumerate(codes):
+            word |= code << lane * bits
+        return word
 
-    def code(self, value: float) -> int:
-        """Quantize one element: half to even, into [0, R], NaN (a constant group) to 0.
-
-        Parameters
-        ----------
-        value : float
-            Feature.
-
-        Returns
-        -------
-        int
-            Code.
-        """
+    def _scaling(self) -> tuple[float, float, bool]:
+        """Minimum of the group, its step or the reciprocal of that, and whether the block multiplies by it."""
         state, fmt = self.state, self._format
+        multiplies = fmt.quant_div == "recip_mul"
         low, s = value32(state.mn), value32(state.s32)
         if self.quantize_with == "stored":
             low, s = value16(state.zero) * (-1.0 if fmt.zero == "neg_min" else 1.0), value16(state.scale)
+        return low, value32(state.inv32) if multiplies else s, multiplies
+
+    def _code(self, value: float, low: float, by: float, multiplies: bool) -> int:
+        """The code of one feature; NaN, in a constant group, is a case of its own."""
         distance = f32(value - low)
-        t = times(distance, value32(state.inv32)) if fmt.quant_div == "recip_mul" else div32(distance, s)
+        t = times(distance, by) if multiplies else div32(distance, by)
         return self._of_nan() if t != t else self._clamped(self._rounded(t))
 
     def _of_nan(self) -> int:

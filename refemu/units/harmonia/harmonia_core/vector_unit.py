@@ -1,4 +1,7 @@
-"""The vector unit of harmonia_core: rotary embedding, softmax of scores, activation. [harmonia §IV-A, Fig. 12]"""
+"""The vector unit of harmonia_core: rotary embedding, softmax of scores, activation. [harmonia §IV-A, Fig. 12]
+
+Decisions: D-harmonia-48 (which rotation and activation, and how their values are rounded).
+"""
 
 import numpy as np
 

@@ -6,7 +6,7 @@ stored codes), D-leankv-31 (the freed slot), D-leankv-61 (a section of several p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
 from refemu.formats import UnifiedPage
-from refemu.formats.leankv.affine import PRESETS, WORD, Affine, AffineTensor
+from refemu.formats.leankv.affine import PRESETS, WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
@@ -182,8 +182,7 @@ class KvCompressor(Clocked[State]):
         before, images = self.state, self._images()
         self.put(images, APPEND_LOW, before.low_slot, self._lowered())
         grows = before.low_slot == before.n_low
-        self.state = replace(
-            before,
+        self.state = self.changed(
             event="requantize",
             low=tuple(images[1].ravel().tolist()),
             n_low=before.n_low + grows,
@@ -264,22 +263,24 @@ class KvCompressor(Clocked[State]):
     def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
         """The record of a token: codes and metadata of its vectors, score and position as they come."""
         formats = page.config.key(self.preset), page.config.value(self.preset)
-        return page.record(self._coded(formats[0], key), self._coded(formats[1], value), score, position)
+        return page.record_of(self._coded(formats[0], key), self._coded(formats[1], value), score, position)
 
-    def _coded(self, fmt: Affine, x: np.ndarray) -> AffineTensor:
-        """A vector in codes: fp16 features group by group through the quantizer, others by the format."""
+    def _coded(self, fmt: Affine, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Packed codes and metadata of a vector: fp16 features group by group through the quantizer, others by the
+        format."""
         size = x.size // max(fmt.groups, 1)
         if x.dtype != np.float16 or fmt.bits not in BITS or size % WORD:
-            return fmt.encode(x)
-        quantizer = self._quantizers.setdefault(size, KvQuantizer(size, self.preset))
-        words, metadata = list[int](), list[int]()
-        for group in fp16.bits(x).reshape(fmt.groups, size).tolist():
-            state = quantizer.step(group, fmt.bits)
-            while quantizer.busy:
-                state = quantizer.step()
-            words += state.words[: state.written]
-            metadata += [state.scale, state.zero]
-        return fmt.of_words(np.array(words, np.uint16), np.array(metadata, np.uint16))
+            coded = fmt.encode(x)
+            return coded.words(), coded.metadata()
+        if size not in self._quantizers:
+            self._quantizers[size] = KvQuantizer(size, self.preset)
+        quantizer = self._quantizers[size]
+        words, metadata, last = list[int](), list[int](), size * fmt.bits // WORD
+        for state in quantizer.operations([fp16.bits(x).reshape(fmt.groups, size), np.full(fmt.groups, fmt.bits)]):
+            if state.written == last:
+                words += state.words[: state.written]
+                metadata += [state.scale, state.zero]
+        return np.array(words, np.uint16), np.array(metadata, np.uint16)
 
     def _slot(self, images: Sequence[np.ndarray]) -> int:
         """Slot of the new token: behind the others, or that of the victim, which is taken at once (D-leankv-31)."""
@@ -296,8 +297,7 @@ class KvCompressor(Clocked[State]):
         score = np.array(before.score, np.uint32).view(np.float32)
         self.put(images, low, slot, self._record(self.pages[low], key, value, score, np.int32(before.position)))
         record = self.get(images, low, slot).tolist()
-        self.state = replace(
-            before,
+        self.state = self.changed(
             event="write",
             written=(*record, *(0,) * (len(before.written) - len(record))),
             high=tuple(images[0].ravel().tolist()),
