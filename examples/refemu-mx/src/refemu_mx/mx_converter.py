@@ -119,7 +119,10 @@ UNIT: Unit[State, Result] = Unit(
     name="mx_converter",
     paper="ocp MX 1.0 §6.3",
     meaning="a block of one element format to a block of another, rounded once",
-    configs={f"{one}_{other}": Config(source=one, target=other, rule="floor") for one, other in PAIRS},
+    configs={
+        **{f"{one}_{other}": Config(source=one, target=other, rule="floor") for one, other in PAIRS},
+        "e4m3_e2m1_nvidia": Config(source="e4m3", target="e2m1", rule="nvidia"),
+    },
     ports=ports,
     unit_class=MxConverter,
     cases=mx_converter_cases.cases,

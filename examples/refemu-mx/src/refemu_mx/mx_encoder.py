@@ -75,10 +75,14 @@ class MxEncoder(Stepped[State]):
         """Scale, codes and whether an element was clipped, of 32 float32 patterns."""
         if any(word >> 23 & 0xFF == 0xFF for word in x):  # D-mx-3
             return NAN, (0,) * BLOCK, 0
-        parts = [magnitude32(word) for word in x]
-        scale = scale_code(self.format, self.rule, parts)
-        pairs = [self.code(m, e - scale + BIAS, word >> 31 == 1) for (m, e), word in zip(parts, x, strict=True)]
+        scale = scale_code(self.format, self.rule, self.parts(x))
+        parts = [(*magnitude32(word), word >> 31 == 1) for word in x]
+        pairs = [self.code(m, e - scale + BIAS, negative) for m, e, negative in parts]
         return scale, tuple(code for code, _ in pairs), int(any(clip for _, clip in pairs))
+
+    def parts(self, x: Sequence[int]) -> list[Magnitude]:
+        """The magnitudes that the scale is made of."""
+        return [magnitude32(word) for word in x]
 
     def code(self, m: int, e: int, negative: bool) -> tuple[int, bool]:
         """Code of one element, m * 2**e of the scale, and whether it was clipped."""

@@ -14,7 +14,7 @@ import numpy as np
 from refemu.arith import Refused
 from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
 from refemu_mx.cases import nvfp4_encoder as nvfp4_encoder_cases
-from refemu_mx.elements import E2M1, E4M3
+from refemu_mx.elements import E2M1, E4M3, Element
 from refemu_mx.mx_encoder import magnitude32, quantize
 
 Order: TypeAlias = Literal["reciprocal", "division"]
@@ -76,7 +76,7 @@ class Nvfp4Encoder(Stepped[State]):
         if any(word >> 23 & 0xFF == 0xFF for word in (factor, *x)):  # D-mx-3
             return NAN, (0,) * BLOCK, 0
         with np.errstate(over="ignore", under="ignore"):
-            top = _float(max(word & 0x7FFFFFFF for word in x))
+            top = _float(self.largest(x))
             scale, over = self.rounded(E4M3, top / np.float32(6) * _float(factor))
             if scale == 0:  # D-mx-11
                 return 0, tuple(word >> 31 << 3 for word in x), 0
@@ -90,8 +90,11 @@ class Nvfp4Encoder(Stepped[State]):
         ratio = _float(factor) / scale
         return [_float(word) * ratio for word in x]
 
-    @staticmethod
-    def rounded(fmt: Any, value: np.float32) -> tuple[int, bool]:
+    def largest(self, x: Sequence[int]) -> int:
+        """The largest magnitude, as a float32 pattern."""
+        return max(word & 0x7FFFFFFF for word in x)
+
+    def rounded(self, fmt: Element, value: np.float32) -> tuple[int, bool]:
         """The nearest code, ties to even, and whether it saturated; infinity does."""
         word = int(value.view(np.uint32))
         m, e = magnitude32(word) if word >> 23 & 0xFF != 0xFF else (1, 200)

@@ -19,6 +19,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, "every magnitude and midpoint of the elements, at both signs", elements(fmt))
         yield _cases(kind, "maxima at which a rule of the scale turns, and their neighbours", maxima(fmt), "D-mx-1")
         yield _cases(kind, "zeros, subnormal numbers, and numbers at both ends of float32", ends(), "D-mx-2")
+        yield _cases(kind, "the largest value in each lane", lanes(fmt))
         yield Cases(kind, "NaN and infinities", {"x": not_finite()}, "D-mx-3")
     if kind == "random":
         yield from _random(fmt, seed)
@@ -62,6 +63,13 @@ def ends() -> np.ndarray:
     table[3] = huge
     table[4, :4] = [huge, -huge, tiny, 1.0]
     table[5] = float(np.finfo(np.float32).smallest_normal) * np.arange(BLOCK) / 7
+    return table
+
+
+def lanes(fmt: Element) -> np.ndarray:
+    """Blocks of small values with the largest one in lane 0, 1, 2, ..."""
+    table = np.tile(np.linspace(0.01, 0.2, BLOCK), (BLOCK, 1))
+    table[np.arange(BLOCK), np.arange(BLOCK)] = -0.9 * 2.0**fmt.emax
     return table
 
 
