@@ -102,9 +102,9 @@ def _of_units(entry: Any) -> dict[str, Any]:
     from refemu import units
     from refemu.golden.pages.decisions import Other
 
-    own = [unit for unit in units.working().values() if unit.origin.distribution == entry.origin]
-    others = [(unit, each) for unit in own for each in unit.alternatives if each.decision == entry.id]
-    reasons = {unit.name: unit.unobservable[entry.id] for unit in own if entry.id in unit.unobservable}
+    working = [unit for unit in units.working().values() if unit.origin.distribution == entry.origin]
+    others = [(unit, each) for unit in working for each in unit.alternatives if each.decision == entry.id]
+    reasons = {unit.name: unit.unobservable[entry.id] for unit in working if entry.id in unit.unobservable}
     return {"alternatives": tuple(Other(unit.name, each.says, "", 0) for unit, each in others), "unobservable": reasons}
 
 

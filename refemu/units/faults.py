@@ -19,7 +19,7 @@ class FaultLibrary:
     """Wrong devices of a unit, beside those that it has itself: other answers to its decisions, and faults."""
 
     unit: str  #: name of the unit, of a plug-in's "distribution/unit"
-    faults: Sequence[Alternative]  #: each under an id: of a decision, "D-mx-1", or of its own, "F-mx-1"
+    faults: Sequence[Alternative]  #: each under an id: of a decision, "D-olive-1", or of its own, "F-lab-1"
 
 
 def _admitted(library: object, name: str, origin: plugins.Origin) -> FaultLibrary:

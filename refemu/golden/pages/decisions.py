@@ -46,7 +46,7 @@ class Decision:
 
     @property
     def key(self) -> str:
-        """The word that finds it whatever else is installed: "D-olive-19", "refemu-mx/D-mx-1"."""
+        """The word that finds it whatever else is installed: "D-olive-19", of a plug-in "distribution/id"."""
         return f"{self.origin}/{self.id}" if self.origin else self.id
 
 
@@ -80,8 +80,8 @@ def of_unit(key: str, id: str) -> Decision | None:
     key: of the unit, "orizuru", "refemu-mx/mx_encoder".
     """
     distribution, slash, _ = key.rpartition("/")
-    own = [each for each in plugged() if each.key == f"{distribution}/{id}"] if slash else []
-    return own[0] if own else every().get(id)
+    entries = [each for each in plugged() if each.key == f"{distribution}/{id}"] if slash else []
+    return entries[0] if entries else every().get(id)
 
 
 def is_known(id: str) -> bool:

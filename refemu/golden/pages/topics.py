@@ -65,9 +65,9 @@ def is_known(word: str) -> bool:
 def words() -> list[str]:
     """Everything that has a name, without parameters and ports."""
     terms = [word for term in glossary.every().values() for word in (term.name, *term.also)]
-    own = [*units.names(), *SCHEMES, *formats.constants(), *formats.blocks(), *terms, *decisions.every()]
-    theirs = [*units.plugged(), *schemes.plugged(), *formats.plugged(), *(each.id for each in decisions.plugged())]
-    return own + theirs
+    native = [*units.names(), *SCHEMES, *formats.constants(), *formats.blocks(), *terms, *decisions.every()]
+    foreign = [*units.plugged(), *schemes.plugged(), *formats.plugged(), *(each.id for each in decisions.plugged())]
+    return native + foreign
 
 
 def _named(word: str) -> Topic | None:
