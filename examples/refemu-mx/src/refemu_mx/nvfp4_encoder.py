@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
+from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
+from refemu_mx.block_device import BlockDevice, BlockState
 from refemu_mx.cases import nvfp4_encoder as nvfp4_encoder_cases
 from refemu_mx.elements import E2M1, E4M3, Element
 from refemu_mx.mx_encoder import magnitude32, quantize
@@ -22,24 +23,18 @@ BLOCK, NAN = 16, 0x7F  #: elements of a block; E4M3 code of NaN
 
 
 @dataclass(frozen=True)
-class State:
+class State(BlockState):
     """Everything after a block."""
 
-    event: str
-    index: int
     factor: int
     x: tuple[int, ...]
-    scale: int
-    codes: tuple[int, ...]
-    clipped: int
-    blocks: int
-    clips: int
 
 
-class Nvfp4Encoder(Stepped[State]):
+class Nvfp4Encoder(BlockDevice[State]):
     """Encoder of blocks; one event is one block."""
 
     name = "nvfp4_encoder"
+    does = "encode"
 
     def __init__(self, order: Order = "reciprocal") -> None:
         """Choose the order of the float32 operations on elements.
@@ -63,13 +58,6 @@ class Nvfp4Encoder(Stepped[State]):
     def step(self, factor: int, x: Sequence[int]) -> State:
         """Encode one block."""
         return self._open(*self.accept(factor, x))
-
-    def _open(self, factor: int, x: tuple[int, ...]) -> State:
-        scale, codes, clipped = self.block(factor, x)
-        done = self.latched(factor, x, event="encode", scale=scale, codes=codes, clipped=clipped)
-        counts = {"blocks": done.blocks + 1, "clips": done.clips + clipped}
-        self.state = State(**{**vars(done), **counts})
-        return self.state
 
     def block(self, factor: int, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element or the scale was clipped."""
@@ -110,7 +98,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(
         inputs=(
             Port("factor", 32, encoding="f32", most=0x7F800000, meaning="factor of the tensor, not negative"),
-            Port("x", 32, BLOCK, encoding="f32", meaning="values of the block"),
+            Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),
         ),
         outputs=(
             Port("scale", 8, meaning="E4M3 code, 0x7f for NaN"),

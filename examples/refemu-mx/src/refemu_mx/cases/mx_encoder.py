@@ -74,9 +74,9 @@ def lanes(fmt: Element) -> np.ndarray:
 
 
 def not_finite() -> np.ndarray:
-    """Blocks of ones with one NaN or infinity."""
-    table = np.full((3, BLOCK), 0x3F800000, np.uint32)
-    table[0, 31], table[1, 0], table[2, 7] = 0x7FC00000, 0x7F800000, 0xFF800000
+    """Blocks of ones with one NaN or infinity; the last NaN would round beyond the largest element."""
+    table = np.full((4, BLOCK), 0x3F800000, np.uint32)
+    table[0, 31], table[1, 0], table[2, 7], table[3, 12] = 0x7FC00000, 0x7F800000, 0xFF800000, 0x7FFFFFFF
     return table
 
 

@@ -24,9 +24,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, "values that an order of the operations takes over a midpoint", *midpoints(), "D-mx-10")
         yield _cases(kind, "zeros and subnormal numbers", np.outer([0, 1e-44, -1e-44], np.ones(BLOCK)), 3e38)
         yield _cases(kind, "negative zeros", np.full((1, BLOCK), -0.0), 1.0, "D-mx-6")
-        table = np.full((3, BLOCK), 0x3F800000, np.uint32)
-        table[0, 15], table[1, 0], table[2, 7] = 0x7FC00000, 0x7F800000, 0xFF800000
-        yield Cases(kind, "NaN and infinities", {"factor": _words([1.0] * 3), "x": table}, "D-mx-3")
+        table = np.full((4, BLOCK), 0x3F800000, np.uint32)
+        table[0, 15], table[1, 0], table[2, 7], table[3, 9] = 0x7FC00000, 0x7F800000, 0xFF800000, 0x7FFFFFFF
+        yield Cases(kind, "NaN and infinities", {"factor": _words([1.0] * 4), "x": table}, "D-mx-3")
     if kind == "random":
         drawn = words("nvfp4_encoder/random", seed, 32 * BLOCK).reshape(-1, BLOCK)
         field = 120 + ((drawn >> np.uint64(30)) % np.uint64(8)).astype(np.uint32)
