@@ -60,11 +60,11 @@ def units() -> list[dict[str, Any]]:
             "paper": unit.paper,
             "timing": unit.timing,
             "version": unit.version,
-            "in": _ports(unit.ports(config).inputs),
-            "out": _ports(unit.ports(config).outputs),
+            "in": _ports(ports.inputs),
+            "out": _ports(ports.outputs),
         }
         for shown, unit in ({name: layer.find(name) for name in layer.names()} | layer.working()).items()
-        for name, config in unit.configs.items()
+        for name, ports in zip(unit.configs, unit.ready_ports, strict=True)
     ]
 
 

@@ -95,10 +95,9 @@ class Unit(Generic[S, R]):
     drawing: str = ""
 
     def __post_init__(self) -> None:
-        ports = [self.ports(config) for config in self.configs.values()]
         derived: dict[str, Callable[[], object]] = {
             "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
-            "result": lambda: result_type(ports, self.counters, self.unit_class.__module__),
+            "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
             "twin": lambda: self._beside("twins", ":run"),
             "others": lambda: self._beside("alternatives"),
@@ -108,6 +107,11 @@ class Unit(Generic[S, R]):
                 object.__setattr__(self, name, value())
         described.methods(self)
         shown.install(self)
+
+    @cached_property
+    def ready_ports(self) -> tuple[Ports, ...]:
+        """Ports in each ready configuration, in the order of `configs`."""
+        return tuple(self.ports(config) for config in self.configs.values())
 
     @cached_property
     def run_jit(self) -> RunFunction[R]:
