@@ -13,7 +13,7 @@ import pytest
 
 from tests.plugin_distribution import write
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "your-paper.md").read_text()
 PACKAGE = "refemu-mx-scale"
 FILE = re.compile(r"`((?:src|tests)/[\w/]+\.(?:py|md)|wrong\.py)`")
