@@ -109,6 +109,7 @@ rtl:
 
 # examples/refemu-mx beside an installed refemu, in a fresh environment
 plugins:
+	@$(PYTHON) tools/programs.py iverilog || test -z "$$CI"
 	@$(PYTHON) tools/plugins.py $(OUT)/plugins
 
 # GRADES=--check compares the page instead

@@ -71,7 +71,8 @@ def _command(commands: "argparse._SubParsersAction[_Parser]", name: str, help: s
 
 def _list(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(commands, "list", "what there is, with paper sections and port widths")
-    command.add_argument("what", nargs="?", choices=("formats", "units", "schemes", "models"), help="one kind only")
+    kinds = ("formats", "units", "schemes", "models", "decisions")
+    command.add_argument("what", nargs="?", choices=kinds, help="one kind only; decisions are listed only so")
 
 
 def _new_unit(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -137,7 +137,7 @@ from refemu.units.harmonia import sub_pe as sub_pe
 from refemu.units.harmonia import v_grouper as v_grouper
 from refemu.units.kllm import weighted_sum as weighted_sum
 
-__all__ = ['PAPERS', 'Alternative', 'AnyUnit', 'Cases', 'Clocked', 'Config', 'Flag', 'Kind', 'Port', 'Ports', 'Result', 'RunFunction', 'Stepped', 'Unit', 'broken', 'called', 'choices', 'choose', 'configurations', 'find', 'module', 'names', 'plugged', 'register', 'twin', 'unregister', 'working']
+__all__ = ['PAPERS', 'Alternative', 'AnyUnit', 'Cases', 'Clocked', 'Config', 'FaultLibrary', 'Flag', 'Kind', 'Port', 'Ports', 'Result', 'RunFunction', 'Stepped', 'Unit', 'broken', 'called', 'choices', 'choose', 'configurations', 'find', 'module', 'names', 'plugged', 'register', 'register_faults', 'twin', 'unregister', 'unregister_faults', 'working']
 
 class _BfpAccumulatorResult(Result):
     p: numpy.ndarray
