@@ -39,6 +39,7 @@ GOALS = {
     "PERF-M1": "prefill of a whole model beside the float32 NumPy/BLAS forward",
     "PERF-M2": "decode of a whole model beside the same",
     "PERF-M3": "prefill of 2,048 tokens beside the same",
+    "SIZE-PREFILL": "fp16, 256 tokens, beside transformers on the CPU: no slower",
     "MEM-2048": "a context of 2,048 tokens, with all its logits, in 3 GB",
     "MEM-CODES": "anonymous memory behind 2,048 tokens, last row of logits, harmonia-kv4: no more than fp16",
     "FDGF-PLAN": "plans of a product of 2,048 x 4,096 x 4,096, by tiles and of the core: 1 s",

@@ -26,6 +26,7 @@ SHAPES = {
     "1b": {"blocks": 22, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},  # TinyLlama 1.1 B
     "7b": {"blocks": 32, "width": 4096, "ffn": 11008, "heads": 32, "kv_heads": 32, "head_dim": 128},  # Llama 2 7 B
 }
+FORMAT = {"format": "pt"}  #: metadata without which transformers refuses a shard
 VOCAB, CONTEXT, SCALE, SHARD = 32_000, 4096, 0.02, 2 << 30
 
 
@@ -57,16 +58,18 @@ def _fill(folder: Path, sizes: ModelConfig) -> None:
 
     where: dict[str, str] = {}
     held: dict[str, np.ndarray] = {}
-    number = 1
+    number, total = 1, 0
     for name, size in sizes.shapes.items():
         raw = llama_source(name, sizes).raw
         where[raw], held[raw] = _shard(number), weight(name, size)
+        total += held[raw].nbytes
         if sum(tensor.nbytes for tensor in held.values()) > SHARD:
-            save_file(held, folder / _shard(number))
+            save_file(held, folder / _shard(number), FORMAT)
             held, number = {}, number + 1
     if held:
-        save_file(held, folder / _shard(number))
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}, indent=1))
+        save_file(held, folder / _shard(number), FORMAT)
+    index = {"metadata": {"total_size": total}, "weight_map": where}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
     (folder / "config.json").write_text(json.dumps(settings(sizes), indent=1))
 
 

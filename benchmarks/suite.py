@@ -39,6 +39,7 @@ from benchmarks.rows import (
     model,
     olive_machine,
     orizuru,
+    prefill,
     rivals,
     serve,
     sizes,
@@ -72,6 +73,7 @@ MODULES = (
     machines,
     model,
     sizes,
+    prefill,
     vectors,
     tools,
     growth,
@@ -81,7 +83,7 @@ MODULES = (
 )
 THREADED = (threads, campaign, serve)  #: modules whose rows take several threads
 #: of commands, or of kernels that other rows compile
-WARM = (kllm, model, sizes, vectors, tools, growth, budgets, grades, explain, *THREADED)
+WARM = (kllm, model, sizes, prefill, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[Row | Absent]]
