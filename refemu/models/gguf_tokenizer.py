@@ -96,11 +96,12 @@ def _sentencepiece(file: "GgufFile", tokenizers: Any) -> Any:
 
 def merges(vocabulary: dict[str, int], scores: list[float]) -> list[tuple[str, str]]:
     """The pairs of tokens that make a token, best score first, and among equals in the order of ids."""
+    lengths = {len(text) for text in vocabulary} - {0}
     pairs = [
         (-scores[token], token, text[:cut], text[cut:])
         for text, token in vocabulary.items()
-        for cut in range(1, len(text))
-        if text[:cut] in vocabulary and text[cut:] in vocabulary
+        for cut in lengths
+        if len(text) - cut in lengths and text[:cut] in vocabulary and text[cut:] in vocabulary
     ]
     return [(left, right) for _, _, left, right in sorted(pairs)]
 

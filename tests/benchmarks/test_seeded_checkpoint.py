@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+import safetensors
 
 from benchmarks import seeded_checkpoint
 from refemu import models
@@ -36,13 +38,18 @@ def test_a_checkpoint_is_the_model_of_its_shape(shard: int, tmp_path: Path, monk
     monkeypatch.setattr(seeded_checkpoint, "SHARD", shard)
     folder = seeded_checkpoint.write("toy", tmp_path / "new" / "toy")
     model, sizes = models.load(folder), seeded_checkpoint.config("toy")
-    listed = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"]
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    listed = index["weight_map"]
 
     assert model.config == sizes
     for name, size in sizes.shapes.items():
         assert np.array_equal(model.tensor(name), seeded_checkpoint.weight(name, size))
     assert set(listed.values()) == {path.name for path in folder.glob("*.safetensors")}
     assert (len(set(listed.values())) > 3) is (shard == 10_000)
+    assert index["metadata"]["total_size"] == sum(2 * math.prod(size) for size in sizes.shapes.values())
+    for path in folder.glob("*.safetensors"):
+        with safetensors.safe_open(path, "np") as file:
+            assert file.metadata() == {"format": "pt"}  # without which transformers refuses a shard
     assert np.isfinite(models.run(model, [1, 2, 3]).logits).all()
 
 

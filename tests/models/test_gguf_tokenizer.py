@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.models import text
-from refemu.models.gguf_tokenizer import SPLITTINGS, WHOLE_WORDS, from_gguf
+from refemu.models.gguf_tokenizer import SPLITTINGS, WHOLE_WORDS, from_gguf, merges
 from refemu.models.weights.files import GgufFile
 from tests.models import toy_vocabularies
 from tests.models.toy_files import byte_characters
-from tests.models.toy_vocabularies import CONTROL, NORMAL, WHOLE, byte_level, sentencepiece
+from tests.models.toy_vocabularies import CONTROL, NORMAL, WHOLE, WORDS, byte_level, sentencepiece, write_word_pieces
 
 
 def opened(write: Any, *arguments: Any, **settings: Any) -> Any:
@@ -128,6 +128,13 @@ def test_a_sentencepiece_text_goes_back(line: str) -> None:
         assert scored().decode(scored().encode(line)) == line
 
 
+def test_a_token_of_a_million_characters_is_not_cut_everywhere() -> None:
+    """Only where both parts have the length of a token: else the file is read for hours."""
+    vocabulary = {"a": 0, "b": 1, "ab": 2, "ba" * 500_000: 3, "aab": 4, "": 5}
+
+    assert merges(vocabulary, [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]) == [("a", "ab"), ("a", "b")]
+
+
 def test_control_tokens_are_matched_and_a_prefix_follows_each() -> None:
     tokens, _, _ = sentencepiece()
     found = [tokens[i] for i in scored().encode("<s>the<|end|> in</s><unk>")]
@@ -143,17 +150,8 @@ def test_tokens_of_phi3_take_the_spaces_behind_them() -> None:
     assert found == ["<s>", "▁in", "<|end|>", "in"]
 
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁in", "▁the", "s", "▁a", "▁,", "the"]
-
-
-def word_pieces(path: Path, tokens: list[str] = WORDS) -> Path:
-    types = [CONTROL if token.startswith("[") else NORMAL for token in tokens]
-    numbers = {"unknown_token_id": 1, "cls_token_id": 2, "seperator_token_id": 3}
-    return toy_vocabularies.write(path, "bert", tokens, types, "bert", **numbers)
-
-
 def test_word_pieces_have_berts_spelling_and_frame() -> None:
-    found = opened(word_pieces)
+    found = opened(write_word_pieces)
 
     assert found.encode("In the thes, athé [SEP] x") == [4, 5, 5, 6, 8, 7, 9, 3, 1]
     assert found.sentence("in the", 3) == [2, 4, 3]
@@ -188,7 +186,7 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
         (lambda path: toy.write_byte_level(path, "falcon"), "pre must be one of .*, got 'falcon'; give token ids"),
         (lambda path: toy.write(path, "gpt2", ["a", "b", "a"], [1] * 3, pre="gpt-2"), "'a' twice, first at index 0"),
         (lambda path: toy.write(path, "llama", lacking, types), "a token of every byte, lacks <0x41>"),
-        (lambda path: word_pieces(path, [*WORDS, "▁Paris"]), "must be in lower case, got token '▁Paris'"),
+        (lambda path: write_word_pieces(path, [*WORDS, "▁Paris"]), "must be in lower case, got token '▁Paris'"),
         (lambda path: toy.write(path, "llama", sentencepiece()[0], types), "not a file with a readable tokenizer"),
     ):
         with pytest.raises(Refused, match=message):

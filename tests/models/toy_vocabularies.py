@@ -32,6 +32,7 @@ SCORED = [
     "is",
     "▁▁",
 ]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁in", "▁the", "s", "▁a", "▁,", "the"]
 
 
 def byte_level() -> list[str]:
@@ -79,3 +80,10 @@ def write_sentencepiece(path: Path, **more: Any) -> Path:
     """A SentencePiece vocabulary."""
     tokens, scores, types = sentencepiece()
     return write(path, "llama", tokens, types, scores=scores, **more)
+
+
+def write_word_pieces(path: Path, tokens: list[str] = WORDS) -> Path:
+    """A WordPiece vocabulary as converters spell it."""
+    types = [CONTROL if token.startswith("[") else NORMAL for token in tokens]
+    numbers = {"unknown_token_id": 1, "cls_token_id": 2, "seperator_token_id": 3}
+    return write(path, "bert", tokens, types, "bert", **numbers)
