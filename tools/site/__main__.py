@@ -16,7 +16,7 @@ from pathlib import Path
 
 from refemu import units
 from refemu.cli.main import main as refemu
-from tools import api
+from tools import api, tutorials
 from tools.site import decisions, formats, links, text, validated
 from tools.site import units as unit_pages
 
@@ -54,6 +54,7 @@ def assemble(source: Path) -> None:
     pages["index.md"] = text.listed(pages["index.md"], [name.removesuffix(".md") for name in pages])
     for name in ("CHANGELOG", "CONTRIBUTING"):
         pages[f"{name.lower()}.md"] = text.linked((ROOT / f"{name}.md").read_text("utf-8"))
+    pages |= {f"tutorials/{name}.md": text.linked(tutorials.page(name)) for name in tutorials.NAMES}
     pages |= {
         "validated.md": validated.page(),
         **decisions.pages(),

@@ -1,0 +1,232 @@
+"""Make the notebooks of docs/tutorials: run every block, and keep what it printed.
+
+    python -m tools.tutorials                 # writes examples/tutorials/*.ipynb
+    python -m tools.tutorials kernel          # one of them
+    python -m tools.tutorials --text kernel   # takes over new sentences, runs nothing; refused where a block changed
+    python -m tools.tutorials --check kernel  # runs it, writes nothing; exit code 1 and a diff where an output changed
+
+A tutorial is Markdown. Of its fenced blocks, `python` is Python, `sh` a command of the shell that must exit with 0, and
+a block with the name of a file behind its language is that file. Everything else is text. A notebook runs in an empty
+folder, with the models that are fetched, and measures anew what a study would have kept.
+"""
+
+import argparse
+import difflib
+import html
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from refemu.home import cache_folder
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "docs" / "tutorials"
+NOTEBOOKS = ROOT / "examples" / "tutorials"
+NAMES = tuple(sorted(path.stem for path in SOURCES.glob("*.md")))
+#: what differs between two runs, and what is written in its place: but for the folder, only times
+VARIES = [(re.compile(r"\b\d+(\.\d+)? s\b"), "N s"), (re.compile(r"\bin \d+\.\d+s\b"), "in N s")]
+#: lines of other people's programs, whose words are not the same in every version: make, Icarus Verilog, pytest
+FOREIGN = re.compile(r"^(make: |FATAL: | +Time: |[=_-]{3}|FAILED |[.F] +\[|image/png: )")
+#: progress that a machine shows or not, by its speed
+PROGRESS = re.compile(r"^refemu: (\d+ s, |study ).*\n", re.MULTILINE)
+METADATA = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+    "language_info": {"name": "python"},
+}
+_BLOCK = re.compile(r"^```(python|sh|verilog|c)(?: (\S+))?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
+_PRINTED = "\n```{code-block} text\n:class: printed\n\n"
+_LIMIT = 600  #: seconds of a cell
+#: of an output, best first, and how the site shows it
+SHOWN = ("image/svg+xml", "text/html", "image/png", "text/plain")
+
+
+def cells(page: str) -> list[Any]:
+    """The cells of a page, without outputs; numbered ids, so that equal pages give equal notebooks."""
+    made: list[Any] = []
+    place = 0
+    for block in _BLOCK.finditer(page):
+        made += [new_markdown_cell(text) for text in [page[place : block.start()].strip()] if text]
+        made.append(new_code_cell(source(*block.groups())))
+        place = block.end()
+    made += [new_markdown_cell(text) for text in [page[place:].strip()] if text]
+    for number, cell in enumerate(made):
+        cell["id"] = f"cell-{number}"
+    return made
+
+
+def source(language: str, file: str | None, text: str) -> str:
+    """The source of a cell that does what a block says."""
+    text = text.rstrip("\n")
+    if file:
+        return f"%%writefile {file}\n{text}"
+    return text if language == "python" else f"%%bash\nset -e -o pipefail\n{text}"
+
+
+def run(name: str) -> Any:
+    """Run a tutorial in an empty folder; returns its notebook, with outputs and the seconds that it took.
+
+    Raises
+    ------
+    nbclient.exceptions.CellExecutionError
+        If a block fails.
+    """
+    import nbclient
+
+    notebook = new_notebook(cells=cells((SOURCES / f"{name}.md").read_text("utf-8")))
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:
+        resources = {"metadata": {"path": folder}}
+        client = nbclient.NotebookClient(notebook, timeout=_LIMIT, kernel_name="python3", resources=resources)
+        client.execute(env=environment(Path(home)))
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.metadata = {}
+                shown = [plain(output, folder) for output in joined(cell.outputs)]
+                cell.outputs = [output for output in shown if output.get("text", "-")]
+    notebook.metadata = METADATA | {"refemu": {"seconds": round(time.monotonic() - began)}}
+    return notebook
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Of the kernel: this environment's programs, tables of one width, no colours, and nothing measured before."""
+    (home / "models").symlink_to(cache_folder() / "models")
+    words = {key: value for key, value in os.environ.items() if key != "REFEMU_PREPARED"}
+    words |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
+    words |= {"REFEMU_CACHE": os.environ.get("REFEMU_CACHE") or str(cache_folder() / "kernels")}
+    return words | {"REFEMU_HOME": str(home), "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+def joined(outputs: list[Any]) -> list[Any]:
+    """Outputs of a cell, all text of a stream in one, streams first: how they interleave depends on time."""
+    streams: dict[str, Any] = {}
+    for output in outputs:
+        if output.output_type == "stream" and output is not streams.setdefault(output.name, output):
+            streams[output.name].text += output.text
+    others = [output for output in outputs if output.output_type != "stream"]
+    return [*(streams[name] for name in sorted(streams)), *others]
+
+
+def plain(output: Any, folder: str) -> Any:
+    """An output without what differs between two runs."""
+    if output.output_type == "stream":
+        output.text = settled(output.text, folder)
+    elif "data" in output:
+        output.data = {
+            kind: settled(text, folder) if kind.startswith("text/") else text for kind, text in output.data.items()
+        }
+    return output
+
+
+def settled(text: str, folder: str) -> str:
+    """Text with `~/tutorial` for the folder of a run, and without lines of progress."""
+    for path in (os.path.realpath(folder), folder):
+        text = text.replace(path, "~/tutorial")
+    return PROGRESS.sub("", text)
+
+
+def committed(name: str) -> Any:
+    """The notebook as it is in the repository."""
+    return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+
+
+def reworded(name: str) -> Any:
+    """The committed notebook with the sentences that its page has now.
+
+    Raises
+    ------
+    SystemExit
+        If a block is another, which has to be run.
+    """
+    notebook, now = committed(name), cells((SOURCES / f"{name}.md").read_text("utf-8"))
+    if [_block(cell) for cell in notebook.cells] != [_block(cell) for cell in now]:
+        raise SystemExit(f"{name}: a block changed; run it: python -m tools.tutorials {name}")
+    for cell, new in zip(notebook.cells, now, strict=True):
+        cell.source = new.source
+    return notebook
+
+
+def _block(cell: Any) -> str:
+    return cell.source if cell.cell_type == "code" else ""
+
+
+def outputs(notebook: Any) -> str:
+    """All outputs of a notebook as one text, to be compared."""
+    lines: list[str] = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            lines.append(f"--- {cell['id']} {output.output_type} {output.get('name', '')}")
+            lines += [f"{kind}: {drawn(text)}" for kind, text in sorted(output.get("data", {}).items())]
+            lines.append(output.get("text", ""))
+    return "\n".join(lines)
+
+
+def drawn(text: str) -> str:
+    """Of a plot its words and numbers, which do not depend on the version of matplotlib; other text as it is."""
+    return "\n".join(re.findall(r"<!-- (.*?) -->", text)) if "Matplotlib v" in text else text
+
+
+def comparable(text: str) -> list[str]:
+    """Lines without those of other programs and without pictures of times, N for a time."""
+    for pattern, word in VARIES:
+        text = pattern.sub(word, text)
+    return [line for line in text.splitlines() if not FOREIGN.match(line)]
+
+
+def changes(name: str, notebook: Any) -> str:
+    """Compare what a run of a tutorial printed with its committed notebook: a diff, "" where all is equal."""
+    then, now = (comparable(outputs(each)) for each in (committed(name), notebook))
+    return "\n".join(difflib.unified_diff(then, now, f"{name}.ipynb", "this run", lineterm=""))
+
+
+def page(name: str) -> str:
+    """A tutorial for the site: its text, with what its blocks printed behind each of them."""
+    text = (SOURCES / f"{name}.md").read_text("utf-8")
+    printed = iter([cell.outputs for cell in committed(name).cells if cell.cell_type == "code"])
+    return _BLOCK.sub(lambda block: _listing(*block.groups()) + "".join(map(_result, next(printed))), text)
+
+
+def _listing(language: str, file: str | None, text: str) -> str:
+    return f"```{{code-block}} {language}\n:caption: {file}\n\n{text}```\n" if file else f"```{language}\n{text}```\n"
+
+
+def _result(output: Any) -> str:
+    if output.output_type == "stream":
+        hidden = output.text.startswith(("Writing ", "Overwriting "))
+        return "" if hidden else f"{_PRINTED}{output.text.rstrip()}\n```\n"
+    kind = next(kind for kind in SHOWN if kind in output.data)
+    content = output.data[kind]
+    if kind == "text/plain":
+        return f"{_PRINTED}{content}\n```\n"
+    if kind == "image/png":
+        content = f'<img alt="{html.escape(output.data["text/plain"])}" src="data:image/png;base64,{content.strip()}">'
+    return f"\n```{{raw}} html\n{content}\n```\n"
+
+
+def main(words: list[str]) -> int:
+    """Write or check notebooks; returns the exit code."""
+    options = argparse.ArgumentParser(prog="python -m tools.tutorials")
+    options.add_argument("--check", action="store_true", help="compare with what is committed, and write nothing")
+    options.add_argument("--text", action="store_true", help="take over sentences, and run nothing")
+    options.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default all")
+    arguments = options.parse_args(words)
+    wrong = ""
+    for name in arguments.names or NAMES:
+        if arguments.check:
+            wrong += changes(name, run(name))
+            continue
+        notebook = reworded(name) if arguments.text else run(name)
+        nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
+        print(f"examples/tutorials/{name}.ipynb: {notebook.metadata['refemu']['seconds']} s")
+    print(wrong, end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
