@@ -21,6 +21,10 @@ def console() -> None:
     from refemu.home import cache_folder
 
     escape_unprintable()
+    if "_ARGCOMPLETE" in os.environ:
+        from refemu.cli.help import completion
+
+        completion.answer(parser())
     try:
         os.environ.setdefault("REFEMU_CACHE", str(cache_folder() / "kernels"))
     except Exception as error:

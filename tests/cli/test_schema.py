@@ -5,7 +5,6 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from refemu.cli import main, schema
 from refemu.cli.arguments import parser
 from tests.cli.help import standins
+from tests.cli.help.parsers import parsers
 
 SET = "vec/ovp_decoder-int4"
 #: schema, number of the form in it, counted from 0, and command
@@ -124,18 +124,10 @@ def test_every_form_is_met() -> None:
     assert {(form, at) for form in schema.names() for at in range(len(variants(form)))} == met
 
 
-def commands(of: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield of
-    for action in of._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                yield from commands(child)
-
-
 def test_every_command_with_json_has_a_schema() -> None:
     """And those without take no --json, before or behind."""
     with_json = {
-        each.prog.split()[1] for each in commands(parser()) if " " in each.prog and "--json" in str(options(each))
+        each.prog.split()[1] for each in parsers(parser()) if " " in each.prog and "--json" in str(options(each))
     }
     assert with_json == set(schema.names()) - {"version", "vectors"}
 

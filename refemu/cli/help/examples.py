@@ -183,6 +183,11 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu new-unit my_block", "a package in refemu-my-block; its README.md says what each file holds"),
         Example("refemu new-unit decoder -o hardware/decoder", "in a folder of your choice"),
     ),
+    "refemu completion": (
+        Example("refemu completion bash > refemu.bash", "then, in ~/.bashrc: source /path/to/refemu.bash"),
+        Example("refemu completion zsh > _refemu", "then put _refemu into a folder of $fpath"),
+        Example("refemu completion fish > refemu.fish", "then put refemu.fish into ~/.config/fish/completions"),
+    ),
     "refemu schema": (
         Example("refemu schema", "every form"),
         Example("refemu schema diff > diff.schema.json", "the schema of refemu diff --json"),

@@ -53,6 +53,12 @@ def find(word: str) -> Topic:
     raise _unknown(word, word, {each: each for each in words()})
 
 
+def members(owner: str) -> list[str]:
+    """Names of the parameters and ports of a unit, a scheme or a format; none of another word."""
+    known = _named(owner)
+    return list(_members(known)) if known else []
+
+
 def words() -> list[str]:
     """Everything that has a name, without parameters and ports."""
     terms = [word for term in glossary.every().values() for word in (term.name, *term.also)]

@@ -1,6 +1,5 @@
 """Every command has examples in its help, and every example does what it says, run where its files are."""
 
-import argparse
 import contextlib
 import io
 import os
@@ -8,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +17,13 @@ from refemu.cli.arguments import parser
 from refemu.cli.help.examples import EXAMPLES, Example, text
 from refemu.models.fetch import store
 from tests.cli.help import standins
+from tests.cli.help.parsers import parsers
 
 LINES = [
     pytest.param(example, id=example.line, marks=[pytest.mark.long] if example.long else [])
     for examples in EXAMPLES.values()
     for example in examples
 ]
-
-
-def parsers(of: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield of
-    for action in of._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                yield from parsers(child)
 
 
 def test_every_help_ends_with_its_examples_and_there_are_no_others() -> None:
