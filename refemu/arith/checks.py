@@ -95,7 +95,7 @@ def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """`table[name]`; an unknown name is refused with the nearest match, or with the known names if none is or few are."""
+    """`table[name]`; an unknown name is refused with the nearest match, and with the known names where few are."""
     if name in table:
         return table[name]
     near = difflib.get_close_matches(name, table, n=1)
