@@ -41,7 +41,8 @@ def unit(arguments: argparse.Namespace) -> int:
         heads = {"unit": chosen.key, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
         tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "set": arguments.set}
         alternatives = [dataclasses.asdict(each) for each in listed]
-        print_json({**heads, **tables, "alternatives": alternatives, "unobservable": dict(chosen.unobservable)})
+        more = {"alternatives": alternatives, "unobservable": dict(chosen.unobservable)}
+        print_json("explain", {"kind": "unit", **heads, **tables, **more})
         return 0
     print(f"{chosen.name}  {chosen.meaning}\n\n[{chosen.paper}], {chosen.timing}; configuration {config}\n")
     explain_words.print_ports(ports)
@@ -77,7 +78,7 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
     if as_json:
         more = {"set": path, "choices": [dataclasses.asdict(each) for each in choices]}
         where = {"taken": [dataclasses.asdict(place) for place in taken], "parameters": set_by}
-        print_json({**dataclasses.asdict(entry), **where, **more})
+        print_json("explain", {"kind": "decision", **dataclasses.asdict(entry), **where, **more})
         return 0
     pinned = f"\n\nPinned by {entry.test}" if entry.test else ""
     print(f"{entry.id}  {entry.title}\n\n{entry.text}{pinned}")

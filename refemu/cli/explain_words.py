@@ -13,7 +13,7 @@ def show(topic: Any, as_json: bool) -> int:
     """Print what a topic names, but decisions and units; returns 0. topic: a `topics.Topic`."""
     document = _DOCUMENTS[topic.kind](topic)
     if as_json:
-        print_json({"kind": topic.kind, **document})
+        print_json("explain", {"kind": topic.kind, **document})
     else:
         _PRINTERS[topic.kind](document)
     return 0

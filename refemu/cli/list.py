@@ -16,7 +16,7 @@ def run(arguments: argparse.Namespace) -> int:
     lists = {kind: _LISTS[kind]() for kind in kinds}
     broken = [each for kind in kinds if kind in _BROKEN for each in _BROKEN[kind]()]
     if arguments.json:
-        print_json(lists | ({"broken": [dataclasses.asdict(each) for each in broken]} if broken else {}))
+        print_json("list", lists | ({"broken": [dataclasses.asdict(each) for each in broken]} if broken else {}))
         return 0
     for row in lists.get("units", ()):
         row["timing"] = _SHORT[row["timing"]]

@@ -59,6 +59,15 @@ class Run:
     counters: dict[str, int]  #: counters of the scheme, by name
     scheme: Scheme  #: configuration of the scheme
 
+    @property
+    def next_token(self) -> int:
+        """Id of the likeliest token behind the last, the lowest of equal ones."""
+        return int(np.argmax(self.logits[-1]))
+
+    def __repr__(self) -> str:
+        tokens, vocabulary = self.logits.shape
+        return f"Run({tokens} tokens, logits of {vocabulary}, next token {self.next_token})"
+
 
 def load(name: str | Path) -> Model:
     """Load a model of the catalogue, or that of a weight file (.gguf, .safetensors) or its folder.

@@ -62,6 +62,12 @@ def is_known(word: str) -> bool:
     return _named(word) is not None or _named(word.rpartition(".")[0]) is not None
 
 
+def members(owner: str) -> list[str]:
+    """Names of the parameters and ports of a unit, a scheme or a format; none of another word."""
+    known = _named(owner)
+    return list(_members(known)) if known else []
+
+
 def words() -> list[str]:
     """Everything that has a name, without parameters and ports."""
     terms = [word for term in glossary.every().values() for word in (term.name, *term.also)]
