@@ -6,17 +6,17 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 LIMIT  := 900
-HF     := tests/conformance/test_transformers.py tests/conformance/test_families.py
+HF     := $(foreach name,transformers families gguf_models gguf_tokenizers,tests/conformance/test_$(name).py)
 
 # heads of `tiny` are 16 wide, so its pages need other groups, and a short prompt needs a short window
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow conformance conformance-hf test-pythons arm64 lint bench docs kernels rtl plugins vectors grades alternatives clean
+.PHONY: help golden test test-long test-slow conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins vectors grades alternatives clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests   (make test-long: those that take seconds each; make test-slow: the exhaustive sweeps too)"
-	@echo "make conformance   against outputs of other people's programs, where these are   (make conformance-hf: against transformers alone)"
+	@echo "make conformance   against outputs of other people's programs, where these are   (make conformance-hf: against transformers alone; make conformance-numbers: write the table of docs/models.md)"
 	@echo "make arm64    equal digests on aarch64, emulated   (make test-slow: this and the next, too)"
 	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
 	@echo "make lint     layout and rules by ruff, types by mypy and pyright"
@@ -64,6 +64,11 @@ conformance-hf:
 	@PYTHONPYCACHEPREFIX=$(CURDIR)/$(OUT)/pycache REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} \
 	  $(VENV)-hf/bin/python -m pytest -n 2 --max-worker-restart 0 --timeout $(LIMIT) $(HF)
 
+# the table of docs/models.md
+conformance-numbers:
+	@$(PYTHON) tools/bootstrap.py $(VENV)-hf conformance-hf
+	@REFEMU_CACHE=$${REFEMU_CACHE:-$(CURDIR)/$(OUT)/cache} $(VENV)-hf/bin/python -m tests.conformance.family_numbers
+
 # PYTHONS=--digests leaves out the tests
 test-pythons:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
@@ -104,6 +109,7 @@ rtl:
 
 # examples/refemu-mx beside an installed refemu, in a fresh environment
 plugins:
+	@$(PYTHON) tools/programs.py iverilog || test -z "$$CI"
 	@$(PYTHON) tools/plugins.py $(OUT)/plugins
 
 # GRADES=--check compares the page instead

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from statistics import NormalDist
 
@@ -35,34 +36,45 @@ def config(shape: str) -> ModelConfig:
 
 
 def write(shape: str, folder: Path) -> Path:
-    """Write the checkpoint into a new folder; refuses a disk without room for it."""
+    """Write the checkpoint into a new folder, whole or not at all; refuses a disk without room for it."""
+    sizes = config(shape)
+    needed = total_bytes(sizes)
+    if folder.exists():
+        raise SystemExit(f"{folder}: exists already")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder.parent).free
+    if free < 1.1 * needed:
+        raise SystemExit(f"{folder}: {needed // 10**6} MB are needed, {free // 10**6} are free")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as place:
+        _fill(Path(place), sizes)
+        Path(place).rename(folder)
+        Path(place).mkdir()  # for the manager to delete
+    return folder
+
+
+def total_bytes(sizes: ModelConfig) -> int:
+    """Bytes of all tensors."""
+    return sum(2 * int(np.prod(size)) for size in sizes.shapes.values())
+
+
+def _fill(folder: Path, sizes: ModelConfig) -> None:
+    """Shards of little more than `SHARD` bytes, their index, the settings."""
     from safetensors.numpy import save_file
 
-    sizes = config(shape)
-    needed = sum(2 * int(np.prod(size)) for size in sizes.shapes.values())
-    folder.mkdir(parents=True)
-    if shutil.disk_usage(folder).free < 1.1 * needed:
-        raise SystemExit(
-            f"{folder}: {needed // 10**6} MB are needed, {shutil.disk_usage(folder).free // 10**6} are free"
-        )
-    shards: list[dict[str, np.ndarray]] = [{}]
     where: dict[str, str] = {}
-    held = 0
+    held: dict[str, np.ndarray] = {}
+    number = 1
     for name, size in sizes.shapes.items():
-        if held > SHARD:
-            save_file(shards.pop(), folder / _shard(len(set(where.values()))), FORMAT)
-            shards, held = [{}], 0
-        number = len(set(where.values())) + (0 if shards[-1] else 1)
-        tensor = weight(name, size)
         raw = llama_source(name, sizes).raw
-        shards[-1][raw] = tensor
-        where[raw] = _shard(number)
-        held += tensor.nbytes
-    save_file(shards.pop(), folder / _shard(len(set(where.values()))), FORMAT)
-    index = {"metadata": {"total_size": needed}, "weight_map": where}
+        where[raw], held[raw] = _shard(number), weight(name, size)
+        if sum(tensor.nbytes for tensor in held.values()) > SHARD:
+            save_file(held, folder / _shard(number), FORMAT)
+            held, number = {}, number + 1
+    if held:
+        save_file(held, folder / _shard(number), FORMAT)
+    index = {"metadata": {"total_size": total_bytes(sizes)}, "weight_map": where}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1))
     (folder / "config.json").write_text(json.dumps(settings(sizes), indent=1))
-    return folder
 
 
 def weight(name: str, size: tuple[int, ...]) -> np.ndarray:

@@ -1,7 +1,26 @@
 """refemu: a bit-exact reference emulator of number formats and hardware units for LLM inference.
 
 Layers, each importing only those to its left: `arith`, `formats`, `units`, `models`, `golden`, `cli`. `draw` stands
-beside `models`.
+beside `models`. Each is imported when it is first used: `refemu.formats.INT4` needs `import refemu` alone.
 """
 
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from refemu import arith, draw, formats, golden, models, testing, units
+
+__all__ = ["arith", "draw", "formats", "golden", "models", "testing", "units"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> "ModuleType":
+    if name not in __all__:
+        raise AttributeError(f"module 'refemu' has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(f"refemu.{name}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

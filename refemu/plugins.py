@@ -1,22 +1,26 @@
-"""Plug-ins: units, formats, schemes and models of other distributions, by entry points, and those registered by call.
+"""Plug-ins: what other distributions bring by entry points, and what is registered by call.
 
-A distribution names what it brings in its metadata, in the groups `refemu.units`, `refemu.formats`, `refemu.schemes`
-and `refemu.models`. The metadata of an environment are read once, when a name is none of refemu's own or a list is
-wanted; a module is imported when something of it is used.
+A distribution names its units, formats, schemes, models and fault libraries in its metadata, in the groups
+`refemu.units`, `refemu.formats`, `refemu.schemes`, `refemu.models` and `refemu.faults`. The metadata of an environment
+are read once, when a name is none of refemu's own or a list is wanted; a module is imported when something of it is
+used.
 """
 
 import functools
+import importlib.util
 import re
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from refemu.arith.checks import Refused, RefusedType, lookup
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["unit", "format", "scheme", "model"]
+Kind: TypeAlias = Literal["unit", "format", "scheme", "model", "fault"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,20 @@ def plugs(kind: Kind) -> tuple[Plug, ...]:
         )
         by_key.setdefault(plug.key, plug)
     return tuple(by_key[key] for key in sorted(by_key))
+
+
+@functools.cache
+def packages() -> dict[str, tuple[Path, ...]]:
+    """Folders of the packages in which each distribution has its plug-ins; nothing is loaded."""
+    tops: dict[str, set[str]] = {}
+    for kind in KINDS:
+        for plug in plugs(kind):
+            tops.setdefault(plug.origin.distribution, set()).add(plug.module.partition(".")[0])
+    specs = {name: [importlib.util.find_spec(top) for top in sorted(each)] for name, each in tops.items()}
+    return {
+        name: tuple(Path(folder) for spec in some if spec for folder in spec.submodule_search_locations or ())
+        for name, some in specs.items()
+    }
 
 
 def origin_of(kind: Kind, module: str) -> Origin:
@@ -135,9 +153,9 @@ class Registry(Generic[T]):
             keys = ", ".join(plug.key for plug in same)
             raise Refused(f"{self.kind} {name!r}: several distributions have one: {keys}; give one of these")
         if same:
-            return self._load(same[0])
+            return self.load(same[0])
         if name in there:
-            return self._load(there[name])
+            return self.load(there[name])
         distribution, slash, bare = name.partition("/")
         if slash and distribution not in {plug.origin.distribution for plug in there.values()}:
             raise Refused(
@@ -168,7 +186,8 @@ class Registry(Generic[T]):
                 broken.append(Broken(self.kind, plug.key, plug.origin.version, str(error)))
         return things, tuple(broken)
 
-    def _load(self, plug: Plug) -> T:
+    def load(self, plug: Plug) -> T:
+        """Load what an entry point stands for, once. Unloadable: it fails, or is refused."""
         if plug.key not in self._loaded:
             about = f"plug-in {plug.origin.distribution} {plug.origin.version}: {self.kind} {plug.name}"
             try:
@@ -185,5 +204,6 @@ class Registry(Generic[T]):
 def refresh() -> None:
     """Read the metadata of the environment again at the next use: something was installed since."""
     plugs.cache_clear()
+    packages.cache_clear()
     for registry in _registries:
         registry.reload()

@@ -1,43 +1,52 @@
 """Temporary folders, locked while their process lives and swept once it is gone.
 
-The process that makes such a folder holds a lock (`flock`) on the folder itself. The kernel drops the lock with the
-process, however that ends, so a sweep tells what a killed run left from what a running one still writes.
+The process that makes such a folder holds a lock on a file beside it, from before the folder is there until after it is
+gone. The system drops the lock with the process, so a sweep tells what a killed run left from what a running one still
+writes. The file stands beside the folder because its content is renamed away, which Windows refuses for an open file.
 """
 
 import contextlib
-import fcntl
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
+from refemu import locks
+
 DISCARDED = "discarded"  #: name, inside its temporary folder, of what `discard` deletes
+LOCK = ".lock"  #: ends the name of the file beside a temporary folder
+ALONE = ".refemu.lock"  #: name of the file inside a folder that `alone` locks
 
 
 @contextlib.contextmanager
 def folder(parent: Path, prefix: str) -> Iterator[Path]:
     """Make a locked folder in `parent`, its name new and starting with `prefix`; delete it at the end if it is there.
 
-    Its content may be renamed away, and so may the folder itself. OSError: what the file system refuses.
+    Its content may be renamed away, and so may the folder itself. Where the file system knows no locks, no sweep takes
+    anything either. OSError: what the file system refuses.
     """
-    place, lock = _made(parent, prefix)
-    try:
+    with ExitStack() as stack:
+        place = _made(parent, prefix, stack)
+        stack.callback(shutil.rmtree, place, ignore_errors=True)
         yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        os.close(lock)
 
 
-def _made(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder and the descriptor that locks it; once more if a sweep took it before it was locked."""
+def _made(parent: Path, prefix: str, stack: ExitStack) -> Path:
+    """A new folder, its lock in `stack`; once more if a sweep took the file before it was locked."""
     while True:
-        place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        with contextlib.suppress(FileNotFoundError):
-            lock = _lock(place)
-            if lock is not None:
-                return place, lock
+        place = parent / f"{prefix}{secrets.token_hex(8)}"
+        lock: AbstractContextManager[object] | None
+        try:
+            lock = locks.take(_beside(place))
+        except locks.NoLocks:
+            lock = contextlib.nullcontext()
+        if lock is not None:
+            stack.enter_context(lock)
+            place.mkdir(0o700)
+            return place
 
 
 def discard(place: Path, prefix: str) -> None:
@@ -50,50 +59,49 @@ def discard(place: Path, prefix: str) -> None:
 
 
 def sweep(parent: Path, names: re.Pattern[str], ours: Callable[[Path], bool] = lambda place: True) -> None:
-    """Delete the folders of `parent` that killed runs left: of such `names`, `ours` by content, and not locked."""
+    """Delete what killed runs left in `parent`: lock files, and folders of such `names` that are `ours` by content."""
     try:
-        left = sorted(place for place in parent.iterdir() if names.fullmatch(place.name))
+        left = {place.name.removesuffix(LOCK) for place in parent.iterdir()}
     except OSError:
         return  # no such folder, so nothing was left in it
-    for place in left:
+    for name in sorted(name for name in left if names.fullmatch(name)):
         with contextlib.suppress(OSError):
-            _sweep_one(place, ours)
+            _sweep_one(parent / name, ours)
+    with contextlib.suppress(OSError):
+        _sweep_lock(parent / ALONE)
 
 
 def _sweep_one(place: Path, ours: Callable[[Path], bool]) -> None:
+    if not os.path.lexists(place):
+        _sweep_lock(_beside(place))
+        return
     if place.is_symlink() or not place.is_dir() or not ours(place):
         return
-    lock = _lock(place)
+    lock = locks.take(_beside(place))
     if lock is not None:
-        try:
+        with lock:
             shutil.rmtree(place)
-        finally:
-            os.close(lock)
+
+
+def _sweep_lock(file: Path) -> None:
+    """Remove a lock file that nobody holds; it is empty, or it is none of ours."""
+    if not file.is_symlink() and file.is_file() and file.stat().st_size == 0:
+        lock = locks.take(file)
+        if lock is not None:
+            lock.release()
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(place.name + LOCK)
 
 
 @contextlib.contextmanager
 def alone(place: Path) -> Iterator[None]:
     """Keep other processes that ask for the same out of the folder `place`; waits for its turn. It may not be nested.
 
-    Where the file system knows no locks, nobody is kept out.
+    Where the file system knows no locks, nobody is kept out. OSError: no file can be made in `place`.
     """
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with contextlib.suppress(locks.NoLocks):
+            stack.enter_context(locks.wait(place / ALONE))
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(place: Path) -> int | None:
-    """An open descriptor of the folder that holds its lock; None while another process holds it, or if it moved."""
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), place.stat()):
-            return descriptor
-    except OSError:
-        pass
-    os.close(descriptor)
-    return None

@@ -46,6 +46,7 @@ UNCITED = {
     "units/derived.py",
     "units/described.py",
     "units/events.py",
+    "units/faults.py",
     "units/kernels/clocked.py",
     "units/shown.py",
     "units/spelled.py",

@@ -167,3 +167,100 @@ def test_nothing_of_other_distributions_is_read_for_a_name_of_refemus_own(acme: 
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout == "0\n"
+
+
+DECISIONS = """# Decisions
+
+### D-acme-1 A value beyond the codes
+Saturates. It may wrap instead.
+
+Pinned by `tests/test_clip.py::test_ends`.
+
+### D-olive-1 Named as one of refemu's
+Of no consequence.
+"""
+OTHERS = """
+import numpy as np
+
+from refemu.units import Alternative
+
+
+def wrapped(config, inputs, result):
+    high = 1 << (config["bits"] - 1)
+    return {"clipped": (inputs["value"].astype(int) + high) % (2 * high) - high}
+
+
+ALTERNATIVES = (Alternative("D-acme-1", "the upper bits are lost", answer=wrapped),)
+FAULTS = (Alternative("F-acme-1", "never over", answer=lambda config, inputs, result: {"over": 0 * result.over}),)
+"""
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Iterator[None]:
+    """The distribution `acme-clip` as a package with decisions, other answers and a fault."""
+    files = {
+        "acme/__init__.py": "",
+        "acme/decisions.md": DECISIONS,
+        "acme/clipper.py": CLIPPER.replace("clipped = min(", "# D-acme-1\n        clipped = min("),
+        "acme/alternatives/__init__.py": "",
+        "acme/alternatives/clipper.py": OTHERS,
+    }
+    write(tmp_path / "site", "Acme_Clip", {"units clipper": "acme.clipper:UNIT"}, files)
+    with installed(tmp_path / "site"):
+        yield
+
+
+def test_decisions_of_a_plug_in_are_explained_listed_and_counted(
+    whole: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden.generate(tmp_path / "vec", units=["clipper:b4"])
+    told = {}
+    for words in (
+        ["explain", "D-acme-1", "--json"],
+        ["explain", "acme-clip/D-olive-1", "--json"],
+        ["explain", "D-olive-1", "--json"],
+        ["explain", "D-acme-1", "--set", str(tmp_path / "vec" / "acme-clip.clipper-b4"), "--json"],
+        ["explain", "acme-clip/clipper", "--json"],
+        ["explain", "clipper.bits", "--json"],
+        ["explain", "clipper.over", "--json"],
+        ["list", "decisions", "--json"],
+    ):
+        assert main(words) == 0, (words, capsys.readouterr())
+        told[" ".join(words[:2]) + " --set" * ("--set" in words)] = json.loads(capsys.readouterr().out)
+    entry = told["explain D-acme-1"]
+
+    assert (entry["title"], entry["origin"]) == ("A value beyond the codes", "acme-clip")
+    assert entry["test"] == "tests/test_clip.py::test_ends" and entry["text"] == "Saturates. It may wrap instead."
+    assert [each["name"] for each in entry["taken"]] == ["Clipper._open"]
+    assert [(each["unit"], each["says"]) for each in entry["alternatives"]] == [("clipper", "the upper bits are lost")]
+    assert told["explain D-acme-1 --set"]["choices"][0]["rows"] > 100
+    assert told["explain acme-clip/D-olive-1"]["title"] == "Named as one of refemu's"
+    assert (
+        told["explain D-olive-1"]["origin"] == "" and told["explain D-olive-1"]["title"] != "Named as one of refemu's"
+    )
+    assert [each["decision"] for each in told["explain acme-clip/clipper"]["alternatives"]] == ["D-acme-1", "F-acme-1"]
+    assert told["explain clipper.bits"]["parameter"]["default"] == "4"
+    assert told["explain clipper.over"]["port"]["direction"] == "output"
+    listed = {(each["id"], each["of"]) for each in told["list decisions"]["decisions"]}
+    assert {("D-acme-1", "acme-clip"), ("D-olive-1", "acme-clip"), ("D-olive-1", ""), ("D-kllm-27", "")} <= listed
+    assert main(["explain", "D-acme-1"]) == 0
+    assert "the upper bits are lost" in capsys.readouterr().out
+    assert main(["explain", "D-acme-7"]) == 2
+    assert "unknown decision 'D-acme-7'; did you mean 'D-acme-1'" in capsys.readouterr().err
+
+
+def test_pages_of_a_plug_ins_set_have_its_decisions(whole: None, tmp_path: Path) -> None:
+    golden.generate(tmp_path / "vec", units=["clipper:b4"])
+    path = tmp_path / "vec" / "acme-clip.clipper-b4"
+    difference = golden.diff(path, wrapping(path, tmp_path / "wrong.npz"), explain=True)
+
+    assert difference.explanations[0].id == "D-acme-1"
+    assert main(["step", "clipper", "--case", f"{path}:3", "--html", str(tmp_path / "step.html")]) == 0
+    assert "A value beyond the codes" in (tmp_path / "step.html").read_text()
+
+
+def wrapping(path: Path, answers: Path) -> Path:
+    """Answers of a device that loses the upper bits."""
+    arrays = golden.load(path).arrays
+    np.savez(answers, **{"out.clipped": arrays["in.value"] & 15, "out.over": arrays["out.over"]})
+    return answers

@@ -6,6 +6,8 @@ import functools
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -249,3 +251,12 @@ def test_methods_of_a_base_that_is_not_public_are_looked_at() -> None:
     names = {name for name, _, _ in members(units.module("page_manager").PageManager)}
 
     assert {"finish", "cells"} <= names and "snapshot" not in names
+
+
+def test_layers_are_imported_when_they_are_used() -> None:
+    code = (
+        "import sys, refemu\n"
+        "assert {'formats', 'units', 'models', 'golden'} <= set(dir(refemu)) and 'numpy' not in sys.modules\n"
+        "assert refemu.formats.INT4.width == 4 and refemu.__version__ and not hasattr(refemu, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

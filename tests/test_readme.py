@@ -16,8 +16,8 @@ README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs" / "tour.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README + TOUR, re.DOTALL)
 PLAIN = [block for block in BLOCKS if "smollm2" not in block]
-#: run elsewhere: the tour with the README, parts of a plug-in in the tests of examples/refemu-mx
-ELSEWHERE = {"tour", "plugins"}
+#: run elsewhere: the tour with the README
+ELSEWHERE = {"tour"}
 DOCS = [
     (page, block)
     for page in PAGES[1:]

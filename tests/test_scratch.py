@@ -1,5 +1,6 @@
 """Temporary folders are held while their process lives, and swept after it; nothing else is ever deleted."""
 
+import errno
 import os
 import re
 import signal
@@ -8,9 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
+import filelock
 import pytest
 
-from refemu import scratch
+from refemu import locks, scratch
 
 LEFT = re.compile(r"\.x-[a-z0-9_]+")
 HOLD = """
@@ -46,11 +48,11 @@ def test_a_sweep_spares_a_living_process_and_takes_what_a_killed_one_left(tmp_pa
         assert process.stdout
         left = process.stdout.readline().strip()
         scratch.sweep(tmp_path, LEFT)
-        assert names(tmp_path) == [left]
+        assert names(tmp_path) == [left, f"{left}.lock"]
 
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert names(tmp_path) == [left]
+    assert names(tmp_path) == [left, f"{left}.lock"]
     scratch.sweep(tmp_path, LEFT)
     assert names(tmp_path) == []
 
@@ -68,20 +70,52 @@ def test_a_sweep_takes_no_other_name_no_file_no_link_and_nothing_that_is_not_our
     scratch.sweep(tmp_path / "absent", LEFT)
 
 
-def test_a_folder_swept_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_file_swept_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, made = os.open, []
 
     def late(path: object, *arguments: int, **options: int | None) -> int:
+        descriptor = real(str(path), *arguments, **options)  # type: ignore[arg-type]
         made.append(path)
         if len(made) == 1:
-            os.rmdir(str(path))
-        return real(str(path), *arguments, **options)  # type: ignore[arg-type]
+            os.unlink(str(path))
+        return descriptor
 
     with monkeypatch.context() as patch:
-        patch.setattr(scratch.os, "open", late)
+        patch.setattr(locks.os, "open", late)
         with scratch.folder(tmp_path, ".x-") as place:
-            assert len(made) >= 2 and names(tmp_path) == [place.name]
+            assert len(made) >= 2 and names(tmp_path) == [place.name, f"{place.name}.lock"]
     assert names(tmp_path) == []
+
+
+def test_a_sweep_takes_lock_files_that_nobody_holds_and_no_file_that_holds_anything(tmp_path: Path) -> None:
+    for name in (".x-left.lock", ".refemu.lock", ".y-left.lock", ".x-.lock"):
+        (tmp_path / name).touch()
+    (tmp_path / ".x-mine.lock").write_text("mine")
+    with scratch.alone(tmp_path):
+        scratch.sweep(tmp_path, LEFT)
+        assert names(tmp_path) == [".refemu.lock", ".x-.lock", ".x-mine.lock", ".y-left.lock"]
+    (tmp_path / ".refemu.lock").touch()  # as after a kill
+    scratch.sweep(tmp_path, LEFT)
+    assert names(tmp_path) == [".x-.lock", ".x-mine.lock", ".y-left.lock"]
+
+
+def test_without_locks_folders_are_made_and_nothing_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*arguments: object, **options: object) -> bool:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(filelock, "lock_descriptor", missing)
+    with scratch.folder(tmp_path, ".x-") as place, scratch.alone(tmp_path):
+        scratch.sweep(tmp_path, LEFT)
+        assert names(tmp_path) == [place.name]
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError), scratch.folder(tmp_path / "file", ".x-"):
+        pass
+    with pytest.raises(NotADirectoryError), scratch.alone(tmp_path / "file"):
+        pass
 
 
 def test_discard_takes_the_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +144,4 @@ def test_alone_waits_for_its_turn(tmp_path: Path) -> None:
         thread.join(0.2)
         order.append("first")
     thread.join()
-    assert order == ["first", "other"]
+    assert order == ["first", "other"] and names(tmp_path) == []

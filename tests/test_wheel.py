@@ -2,10 +2,13 @@
 
 import configparser
 import fnmatch
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -58,7 +61,10 @@ def test_a_file_that_is_left_out_is_seen() -> None:
 
 
 def test_links_of_the_package_are_these() -> None:
-    """Relative, so that every copy of the repository has them."""
+    """Relative, so that every copy of the repository has them; in an sdist they are files of the same contents."""
+    if (ROOT / "PKG-INFO").exists():
+        assert all((ROOT / name).read_bytes() == (ROOT / origin).read_bytes() for name, origin in LINKS.items())
+        return
     links = {path.relative_to(ROOT).as_posix(): path for path in PACKAGE.rglob("*") if path.is_symlink()}
     assert {name: path.resolve().relative_to(ROOT).as_posix() for name, path in links.items()} == LINKS
     assert not any(path.readlink().is_absolute() for path in links.values())
@@ -85,3 +91,58 @@ def test_a_wheel_that_is_built_has_every_file(tmp_path: Path) -> None:
     assert len(files) > 700
     for path in files:
         assert packed.get(path.relative_to(ROOT).as_posix()) == path.read_bytes(), path
+
+
+@pytest.mark.long
+def test_an_sdist_has_every_file_and_its_wheel_runs_in_a_fresh_environment(tmp_path: Path) -> None:
+    """With the dependencies that the metadata name, and no others."""
+    source, built = tmp_path / "source", tmp_path / "built"
+    files = tracked()
+    for name in files:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name, follow_symlinks=False)
+    run([sys.executable, "-m", "build", "-q", "--sdist", "-o", built, source])
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+        packed.extractall(tmp_path, filter="data")
+    assert set(files) - names == set()
+    (unpacked,) = (path for path in tmp_path.glob("refemu-*") if path.is_dir())
+
+    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", built, unpacked])
+    (wheel,) = built.glob("*.whl")
+    run([sys.executable, "-m", "venv", tmp_path / "fresh"])
+    command = tmp_path / "fresh" / "bin"
+    run([command / "python", "-m", "pip", "install", "-q", wheel])
+    listed = run([command / "refemu", "list", "units"])
+    assert "orizuru" in listed and "paged_attention" in listed
+    assert "schema" in run([command / "refemu", "schema", "list"])
+    assert "reserved code" in run([command / "refemu", "explain", "D-olive-19"])
+
+
+def tracked() -> list[str]:
+    """Files of the repository; outside a checkout there is nothing to compare an sdist with."""
+    ran = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if ran.returncode or not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    return [name for name in ran.stdout.splitlines() if (ROOT / name).exists() or (ROOT / name).is_symlink()]
+
+
+def run(words: Sequence[str | Path]) -> str:
+    """Output of a command, run outside the repository; skips where the package index is out of reach."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(word) for word in words]
+    ran = subprocess.run(
+        command,
+        cwd=Path(sys.executable).anchor,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    said = ran.stderr + ran.stdout
+    if ran.returncode and "No matching distribution" in said:
+        pytest.skip("packages cannot be fetched here")
+    assert ran.returncode == 0, said
+    return ran.stdout

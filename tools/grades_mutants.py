@@ -24,7 +24,14 @@ configuration. The share is that of the convicted among those known to be wrong;
 
 """
 COLUMNS = ("unit", "rows", "mutants", "convicted", "share", "digest")
-MODULES = ("executed", "limit", "model", "mutations", "parts", "pool")  #: of refemu.golden.grade that make and run mutants
+MODULES = (
+    "executed",
+    "limit",
+    "model",
+    "mutations",
+    "parts",
+    "pool",
+)  #: of refemu.golden.grade that make and run mutants
 ALONE = ("executed", "limit", "model", "mutations")  #: of them, those that no other class asks
 
 Sources = Callable[[str], list[Path]]

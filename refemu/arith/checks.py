@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 
 T = TypeVar("T")
+FEW = 12  #: names that a refusal lists behind the nearest one
 
 
 class Refused(ValueError):
@@ -94,9 +95,11 @@ def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """`table[name]`; an unknown name is refused with the nearest match and the known names."""
+    """`table[name]`; an unknown name is refused with the nearest match, and with the known names where few are."""
     if name in table:
         return table[name]
     near = difflib.get_close_matches(name, table, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
+    if near and len(table) > FEW:
+        raise Refused(f"unknown {kind} {name!r}{hint}")
     raise Refused(f"unknown {kind} {name!r}{hint} Known: {', '.join(sorted(table)) or 'none'}")

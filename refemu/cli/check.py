@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress() as bar:
         report = golden.check(arguments.dir, progress=bar)
     if arguments.json:
-        print_json({"equal": report.equal, **dataclasses.asdict(report)})
+        print_json("check", {"equal": report.equal, **dataclasses.asdict(report)})
         return int(not report.equal)
     rows = [
         [
@@ -62,7 +62,7 @@ def _stream(arguments: argparse.Namespace) -> int:
         raise Refused("check: standard input is closed: nothing was compared")
     verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
     if arguments.json:
-        print_json(_plain(verdict))
+        print_json("check", _plain(verdict))
     elif verdict.passed:
         print(f"PASS {verdict.rows}{masks.remark(verdict.any_nan)}")
     else:

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress() as bar:
         report = machine.cost(model, arguments.scheme, arguments.tokens, arguments.phase, progress=bar, token_ids=ids)
     if arguments.json:
-        print_json(report.as_json())
+        print_json("cost", report.as_json())
     else:
         _show(report)
     return 0

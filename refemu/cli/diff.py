@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.write_missing and difference.verdict:
         _write_missing(arguments, difference)
     if arguments.json:
-        print_json(wording.document(difference))
+        print_json("diff", wording.document(difference))
     else:
         print("\n".join(wording.lines(difference, arguments.full)))
     return int(not difference.equal)
@@ -55,7 +55,7 @@ def _cases(arguments: argparse.Namespace) -> int:
         )
     changes = golden.diff_cases(arguments.golden, arguments.dut)
     if arguments.json:
-        print_json({"same": changes.same, **dataclasses.asdict(changes)})
+        print_json("diff", {"same": changes.same, **dataclasses.asdict(changes)})
         return int(not changes.same)
     for id in changes.removed:
         print(f"removed  {id}")

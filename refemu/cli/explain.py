@@ -15,9 +15,11 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.golden.pages import topics
 
     name, _ = units.parameters.split(arguments.word)
-    if name in units.names() or name in units.plugged() or "/" in name:
+    if name in units.names() or name in units.plugged():
         return unit(arguments)
-    topic = topics.find(arguments.word)
+    topic = topics.find(arguments.word) if "/" not in name or topics.is_known(arguments.word) else None
+    if topic is None or topic.kind == "unit":
+        return unit(arguments)
     if arguments.config:
         raise Refused(f"explain: --config goes with a unit, got {arguments.word!r}; a set names its own configuration")
     if topic.kind == "decision":
@@ -39,7 +41,8 @@ def unit(arguments: argparse.Namespace) -> int:
         heads = {"unit": chosen.key, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
         tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "set": arguments.set}
         alternatives = [dataclasses.asdict(each) for each in listed]
-        print_json({**heads, **tables, "alternatives": alternatives, "unobservable": dict(chosen.unobservable)})
+        more = {"alternatives": alternatives, "unobservable": dict(chosen.unobservable)}
+        print_json("explain", {"kind": "unit", **heads, **tables, **more})
         return 0
     print(f"{chosen.name}  {chosen.meaning}\n\n[{chosen.paper}], {chosen.timing}; configuration {config}\n")
     explain_words.print_ports(ports)
@@ -60,7 +63,7 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
 
     path: of a set, or None.
     """
-    from refemu import golden
+    from refemu import golden, plugins
     from refemu.golden.pages import decisions, places
 
     entry = decisions.find(id)
@@ -68,29 +71,42 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
     if path is not None:
         loaded = golden.load(path)
         listed = golden.alternatives(loaded.manifest["unit"], loaded.config, path)
-        choices = tuple(each for each in listed if each.decision == id)
-    taken = places.of_decision(id)
-    set_by = explain_words.parameters_of_decision(id)
+        choices = tuple(each for each in listed if each.decision == entry.id)
+    taken = places.of_decision(entry.id, plugins.packages()[entry.origin] if entry.origin else ())
+    entry = dataclasses.replace(entry, **_of_units(entry)) if entry.origin else entry
+    set_by = explain_words.parameters_of_decision(entry.id)
     if as_json:
         more = {"set": path, "choices": [dataclasses.asdict(each) for each in choices]}
         where = {"taken": [dataclasses.asdict(place) for place in taken], "parameters": set_by}
-        print_json({**dataclasses.asdict(entry), **where, **more})
+        print_json("explain", {"kind": "decision", **dataclasses.asdict(entry), **where, **more})
         return 0
-    print(f"{entry.id}  {entry.title}\n\n{entry.text}\n\nPinned by {entry.test}")
+    pinned = f"\n\nPinned by {entry.test}" if entry.test else ""
+    print(f"{entry.id}  {entry.title}\n\n{entry.text}{pinned}")
     print("\n".join(["Taken in", *(f"  {place.file}:{place.line}  {place.name}".rstrip() for place in taken)]))
     if set_by:
         print(f"Set by {', '.join(set_by)}")
     print()
     if entry.alternatives:
-        rows = [(each.unit, each.says, each.set, each.rows) for each in entry.alternatives]
-        columns = ("unit", "other answer", "committed set that tells it", "rows")
-        print_table("other answers", columns, rows, ["rows"])
+        sets = [] if entry.origin else ["committed set that tells it", "rows"]  # those of a plug-in are not committed
+        cells = [[each.unit, each.says, each.set, each.rows][: 2 + len(sets)] for each in entry.alternatives]
+        print_table("other answers", ["unit", "other answer", *sets], cells, ["rows"])
     for name, reason in entry.unobservable.items():
         print(f"{name}: no other answer shows: {reason}")
     if path is not None:
         telling = [_telling(each) for each in choices]
         print_table(f"rows of {path} that tell", ("other answer", "rows"), telling, ["rows"])
     return 0
+
+
+def _of_units(entry: Any) -> dict[str, Any]:
+    """Other answers to a plug-in's decision, by the units of its distribution that load."""
+    from refemu import units
+    from refemu.golden.pages.decisions import Other
+
+    working = [unit for unit in units.working().values() if unit.origin.distribution == entry.origin]
+    others = [(unit, each) for unit in working for each in unit.alternatives if each.decision == entry.id]
+    reasons = {unit.name: unit.unobservable[entry.id] for unit in working if entry.id in unit.unobservable}
+    return {"alternatives": tuple(Other(unit.name, each.says, "", 0) for unit, each in others), "unobservable": reasons}
 
 
 def _telling(each: Any) -> tuple[str, Any]:

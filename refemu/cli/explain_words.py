@@ -13,7 +13,7 @@ def show(topic: Any, as_json: bool) -> int:
     """Print what a topic names, but decisions and units; returns 0. topic: a `topics.Topic`."""
     document = _DOCUMENTS[topic.kind](topic)
     if as_json:
-        print_json({"kind": topic.kind, **document})
+        print_json("explain", {"kind": topic.kind, **document})
     else:
         _PRINTERS[topic.kind](document)
     return 0
@@ -36,7 +36,7 @@ def parameters_of_decision(id: str) -> list[str]:
     ready = {**formats.constants(), **formats.blocks()}
     of_class: dict[type, Any] = {type(SCHEMES[name]): pages.of_scheme(name) for name in reversed(list(SCHEMES))}
     of_class |= {type(ready[name]): pages.of_format(name) for name in reversed(list(ready))}
-    tables = [*of_class.values(), *(pages.of_unit(name) for name in units.names())]
+    tables = [*of_class.values(), *(pages.of_unit(name) for name in [*units.names(), *units.working()])]
     named = [each for table in tables for each in table.values() if id in each.decisions]
     return sorted(f"{each.of}.{each.name}" for each in named)
 
@@ -66,7 +66,8 @@ def _scheme(topic: Any) -> dict[str, Any]:
     from refemu.models.schemes import SCHEMES
 
     scheme: Any = SCHEMES[topic.of]
-    heads = {"name": topic.of, "paper": scheme.paper, "halves": list(scheme.halves)}
+    halves = list(getattr(scheme, "halves", ()))
+    heads = {"name": topic.of, "paper": scheme.paper, "halves": halves}
     return {**heads, "parameters": parameters("scheme", topic.of)}
 
 
@@ -74,24 +75,22 @@ def _format(topic: Any) -> dict[str, Any]:
     from refemu import formats
 
     fmt = formats.find(topic.of)
-    fields = [] if topic.of in formats.constants() else [part._asdict() for part in formats.structure(fmt)]
+    fields = [part._asdict() for part in formats.structure(fmt)] if topic.of in formats.blocks() else []
     heads = {"name": topic.of, "definition": repr(fmt), "bits": getattr(fmt, "width", None), "fields": fields}
     meaning = (type(fmt).__doc__ or "").strip().splitlines()[0]
     return {**heads, "meaning": meaning, "parameters": parameters("format", topic.of)}
 
 
 def _member(topic: Any) -> dict[str, Any]:
-    from refemu import units
     from refemu.golden.pages import decisions, topics
-    from refemu.golden.pages import parameters as pages
 
     document: dict[str, Any] = {"name": f"{topic.of}.{topic.member}"}
     if topic.kind == "parameter":
         document["parameter"] = _parameter(topics.parameter(topic))
         ids = document["parameter"]["decisions"]
         document["decisions"] = [{"id": id, "title": decisions.find(id).title} for id in ids]
-    if topic.of in units.names() and topic.member in pages.ports(topic.of):
-        of = pages.ports(topic.of)[topic.member]
+    of = topics.port(topic)
+    if of is not None:
         document["port"] = {"config": of.config, **_port(of.direction, of.port)}
     return document
 
@@ -113,10 +112,12 @@ def _port(direction: str, port: Any) -> dict[str, Any]:
 
 
 def _print_scheme(document: Mapping[str, Any]) -> None:
-    halves = " and ".join(document["halves"])
+    halves = " and ".join(document["halves"]) or "none"
     print(f"{document['name']}  scheme of [{document['paper']}]\n\nhalves that a mix may take: {halves}\n")
     print_parameters(document["parameters"], "value")
     name = document["name"]
+    if not document["parameters"]:
+        return
     print(
         f"one of them: refemu explain {name}.{document['parameters'][0]['name']}; refemu ppl --scheme {name}:NAME=VALUE"
     )

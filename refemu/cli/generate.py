@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             token_ids=_ids(arguments),
         )
     if arguments.json:
-        print_json([dataclasses.asdict(summary) for summary in summaries])
+        print_json("generate", {"sets": [dataclasses.asdict(summary) for summary in summaries]})
         return 0
     from refemu.units.unit import KINDS
 
@@ -77,7 +77,7 @@ def _minimal(arguments: argparse.Namespace) -> int:
     kinds = None if arguments.kinds is None else arguments.kinds.split(",")
     written = golden.generate_minimal(arguments.out, arguments.unit, kinds, arguments.seed)
     if arguments.json:
-        print_json([dataclasses.asdict(each) for each in written])
+        print_json("generate", {"minimal": [dataclasses.asdict(each) for each in written]})
         return 0
     columns = ["set", "rows", "of"]
     rows = [[each.name, each.rows, each.rows_of_all] for each in written]
@@ -117,7 +117,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
             notice=lambda text: print(f"refemu: {text}", file=sys.stderr),
         )
     if arguments.json:
-        print_json(dataclasses.asdict(outcome))
+        print_json("generate", {"campaign": dataclasses.asdict(outcome)})
         return 0
     print(
         f"{outcome.shards} shards in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "

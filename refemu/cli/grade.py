@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     holes = any(counts.holes for counts in result.classes.values())
     if arguments.json:
-        print_json({**grades.document(result), "seconds": round(perf_counter() - start, 3)})
+        print_json("grade", {**grades.document(result), "seconds": round(perf_counter() - start, 3)})
     else:
         _print(result)
     if arguments.write_missing and not arguments.json:

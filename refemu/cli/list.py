@@ -1,4 +1,4 @@
-"""`refemu list`: formats, units, schemes and models, with paper sections and port widths."""
+"""`refemu list`: formats, units, schemes and models, with paper sections and port widths; decisions if asked."""
 
 import argparse
 import dataclasses
@@ -11,12 +11,12 @@ from refemu.cli.output import print_json, print_table
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one kind or all four; returns 0."""
+    """Print one kind, or all four but decisions; returns 0."""
     kinds = [arguments.what] if arguments.what else ["formats", "units", "schemes", "models"]
     lists = {kind: _LISTS[kind]() for kind in kinds}
-    broken = [each for kind in kinds for each in _BROKEN[kind]()]
+    broken = [each for kind in kinds if kind in _BROKEN for each in _BROKEN[kind]()]
     if arguments.json:
-        print_json(lists | ({"broken": [dataclasses.asdict(each) for each in broken]} if broken else {}))
+        print_json("list", lists | ({"broken": [dataclasses.asdict(each) for each in broken]} if broken else {}))
         return 0
     for row in lists.get("units", ()):
         row["timing"] = _SHORT[row["timing"]]
@@ -60,11 +60,11 @@ def units() -> list[dict[str, Any]]:
             "paper": unit.paper,
             "timing": unit.timing,
             "version": unit.version,
-            "in": _ports(unit.ports(config).inputs),
-            "out": _ports(unit.ports(config).outputs),
+            "in": _ports(ports.inputs),
+            "out": _ports(ports.outputs),
         }
         for shown, unit in ({name: layer.find(name) for name in layer.names()} | layer.working()).items()
-        for name, config in unit.configs.items()
+        for name, ports in zip(unit.configs, unit.ready_ports, strict=True)
     ]
 
 
@@ -81,6 +81,14 @@ def models() -> list[dict[str, Any]]:
 
     others = [_plugged_model(plug) for plug in plugins.plugs("model")]
     return [*store.status(), *others]
+
+
+def decisions() -> list[dict[str, Any]]:
+    """Every decision, of refemu and of plug-ins: id, title, the distribution that it is of, the test that pins it."""
+    from refemu.golden.pages import decisions as pages
+
+    entries = [*pages.every().values(), *pages.plugged()]
+    return [{"id": each.id, "title": each.title, "of": each.origin, "test": each.test} for each in entries]
 
 
 def _plugged_model(plug: plugins.Plug) -> dict[str, Any]:
@@ -102,7 +110,7 @@ _MIXES = (
     "olive-8@0-1;29+olive-4+harmonia-kv4"
 )
 _SHORT = {"combinational": "comb.", "event": "event"}
-_LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models}
+_LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": models, "decisions": decisions}
 
 
 def _broken_formats() -> tuple[plugins.Broken, ...]:
@@ -140,4 +148,5 @@ _COLUMNS: dict[str, tuple[list[str], list[str]]] = {
     "units": (["unit", "config", "paper", "timing", "in", "out"], []),
     "schemes": (["name", "paper", "halves", "parameters"], []),
     "models": (["name", "state", "kind", "source", "licence"], []),
+    "decisions": (["id", "title", "of"], []),
 }

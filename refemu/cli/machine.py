@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
             token_ids=ids,
         )
     if arguments.json:
-        print_json(report.as_json())
+        print_json("machine", report.as_json())
     else:
         _show(report)
     return int(report.differing > 0)

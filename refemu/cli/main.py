@@ -3,6 +3,7 @@
 An uncaught exception must never look like "different", so everything unforeseen is 3.
 """
 
+import argparse
 import importlib
 import os
 import shlex
@@ -20,6 +21,10 @@ def console() -> None:
     from refemu.home import cache_folder
 
     escape_unprintable()
+    if "_ARGCOMPLETE" in os.environ:
+        from refemu.cli.help import completion
+
+        completion.answer(parser())
     try:
         os.environ.setdefault("REFEMU_CACHE", str(cache_folder() / "kernels"))
     except Exception as error:
@@ -30,10 +35,18 @@ def console() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
     try:
-        arguments = parser().parse_args(argv)
+        top = parser()
+        arguments = top.parse_args(argv)
+        if arguments.module is None and not arguments.version:
+            top.print_help(sys.stderr)
+            return UNUSABLE
         arguments.command = shlex.join(["refemu", *(sys.argv[1:] if argv is None else argv)])
         if "threads" in arguments:
             _set_threads(arguments.threads)
+        if arguments.version:
+            arguments.module, arguments.prints_json = "version", True
+        if arguments.json_first:
+            _print_json(arguments)
         code = int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))
         if sys.stdout is not None:  # None where the shell closed it: `>&-`
             sys.stdout.flush()
@@ -48,6 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except Exception as error:
         return _failed(error)
+
+
+def _print_json(arguments: argparse.Namespace) -> None:
+    """Heed a --json that stands before the command."""
+    if not arguments.prints_json:
+        from refemu.arith.checks import Refused
+
+        raise Refused(f"{arguments.module}: prints no JSON, got --json before it; `refemu schema` lists what does")
+    arguments.json = True
 
 
 def _set_threads(threads: int | None) -> None:

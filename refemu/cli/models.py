@@ -45,7 +45,7 @@ def _prepared(arguments: argparse.Namespace) -> int:
 
     rows = [prepared.row() for prepared in kept.listing()]
     if arguments.json:
-        print_json(rows)
+        print_json("models", {"prepared": rows})
         return 0
     columns = ["name", "model", "recipe", "state", "items", "size"]
     cells = [[*(row[column] for column in columns[:-1]), size(row["bytes"])] for row in rows]
@@ -60,7 +60,7 @@ def _check(arguments: argparse.Namespace) -> int:
     results = list(kept.check(chosen))
     wrong = [message for _, message in results if message]
     if arguments.json:
-        print_json({"checked": len(results), "damaged": wrong})
+        print_json("models", {"checked": len(results), "damaged": wrong})
     else:
         print("\n".join([*wrong, f"{len(results)} items checked, {len(wrong)} damaged"]))
     return int(bool(wrong))
@@ -72,7 +72,7 @@ def _prune(arguments: argparse.Namespace) -> int:
     chosen = kept.find(arguments.name) if arguments.name else None
     deleted = [str(path) for path in kept.prune(chosen, arguments.damaged)]
     if arguments.json:
-        print_json({"deleted": deleted})
+        print_json("models", {"deleted": deleted})
     else:
         print("\n".join(f"deleted {path}" for path in deleted) or "nothing to delete")
     return 0
@@ -87,6 +87,6 @@ def _name(arguments: argparse.Namespace) -> str:
 def _say(arguments: argparse.Namespace, name: str, state: str, path: str | None) -> None:
     row: dict[str, Any] = {"model": name, "state": state, "path": path}
     if arguments.json:
-        print_json(row)
+        print_json("models", row)
     else:
         print(f"{name} {state}" + (f": {path}" if path else ""))

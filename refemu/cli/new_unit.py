@@ -14,7 +14,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.out or f"refemu-{name.replace('_', '-')}")
     written = package.write(name, folder)
     if arguments.json:
-        print_json({"unit": name, "folder": str(folder), "files": [str(path) for path in written]})
+        print_json("new-unit", {"unit": name, "folder": str(folder), "files": [str(path) for path in written]})
         return 0
     print(f"{folder}: {len(written)} files; README.md says what each holds")
     print(f"pip install -e '{folder}[test]' && pytest {folder}")

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -28,9 +28,16 @@ def escape_unprintable() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on standard output; bytes as lists of integers, fractions as text."""
-    print(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True, default=_plain))
+def print_json(form: str, value: Mapping[str, Any]) -> None:
+    """One JSON document on standard output; bytes as lists of integers, fractions as text.
+
+    form: name of its schema, of `refemu schema`, whose version is written into the document.
+    """
+    print(_text({"schema": f"refemu.{form}/1", **value}))
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         "error": spread,
     }
     if arguments.json:
-        print_json(row)
+        print_json("ppl", row)
         return 0
     columns = ["model", "scheme", "tokens", "scored", "win", "windows", "perplexity", "±"]
     error = "" if spread is None else f"{spread:.4f}"

@@ -12,8 +12,6 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import units
     from refemu.golden.serve import predictor, server
 
-    if arguments.json:
-        raise Refused("serve: standard output holds frames, got --json; the hello frame is JSON (docs/dpi.md)")
     if sys.stdin is None or sys.stdout is None or os.isatty(0):
         raise Refused(
             "serve: a program starts it and speaks in frames through its pipes (docs/dpi.md), got a terminal or nothing"

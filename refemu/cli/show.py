@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = codes if arguments.json else codes[:LONGEST]
     table = [_row(fmt, int(code)) for code in shown]
     if arguments.json:
-        print_json({"format": repr(fmt), "codes": table})
+        print_json("show", {"format": repr(fmt), "codes": table})
         return 0
     title = f"{arguments.format.upper()}  {fmt!r}"
     print_table(title, ["code", "bits", "meaning"], [list(row.values()) for row in table], ["code"])
@@ -52,7 +52,7 @@ def _page(arguments: argparse.Namespace) -> int:
     if arguments.byte is not None:
         line = kv_page_map.describe(page, arguments.byte)
         if arguments.json:
-            print_json({"page": repr(page), "byte": arguments.byte, "meaning": line})
+            print_json("show", {"page": repr(page), "byte": arguments.byte, "meaning": line})
         else:
             print(line)
         return 0
@@ -61,7 +61,7 @@ def _page(arguments: argparse.Namespace) -> int:
         for row in kv_page_map.byte_map(page)
     ]
     if arguments.json:
-        print_json({"page": repr(page), "tokens": page.tokens, "page_bytes": page.size, "segments": rows})
+        print_json("show", {"page": repr(page), "tokens": page.tokens, "page_bytes": page.size, "segments": rows})
         return 0
     title = f"{page.config.name}  head size {page.head_size}: {page.tokens} tokens in {page.size} bytes"
     print_table(
@@ -81,7 +81,7 @@ def _block(arguments: argparse.Namespace, fmt: Any) -> int:
         raise Refused(f"show: {arguments.format.upper()} has fields, no table of codes; leave out {arguments.code!r}")
     parts = formats.structure(fmt)
     if arguments.json:
-        print_json({"format": repr(fmt), "fields": [part._asdict() for part in parts]})
+        print_json("show", {"format": repr(fmt), "fields": [part._asdict() for part in parts]})
     else:
         print_table(f"{arguments.format.upper()}  {fmt!r}", ["field", "bits", "per", "meaning"], parts, ["bits"])
     return 0
@@ -99,7 +99,7 @@ def _row(fmt: Any, code: int) -> dict[str, Any]:
 def _one(arguments: argparse.Namespace, fmt: Any, code: int) -> int:
     row = _row(fmt, code)
     if arguments.json:
-        print_json({"format": repr(fmt), **row})
+        print_json("show", {"format": repr(fmt), **row})
     else:
         print(row["meaning"])
     return 0

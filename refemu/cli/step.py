@@ -43,9 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.vcd:
         _wave(arguments.vcd, unit, ports, states)
     if arguments.json:
-        print_json(
-            {"unit": unit.key, "config": name, "stopped": stopped, "states": [dataclasses.asdict(s) for s in states]}
-        )
+        events = [dataclasses.asdict(state) for state in states]
+        print_json("step", {"unit": unit.key, "config": name, "stopped": stopped, "states": events})
     else:
         width = _columns()
         _table(unit, name, ports, states, width, arguments.full, registers_of(unit.unit_class(**config)))
@@ -85,7 +84,7 @@ def _page(arguments: argparse.Namespace) -> int:
     if arguments.json:
         document = {"unit": unit.name, "config": name, "file": str(arguments.html), "bytes": len(written.data)}
         document |= {"first": first, "events": written.events, "total": total, "drawings": written.drawings}
-        print_json(document | {"stopped": stopped})
+        print_json("step", document | {"stopped": stopped})
         return 0
     print(f"{arguments.html}: events {first} to {end - 1} of {total}, {written.drawings}, {len(written.data):,} bytes")
     if end < (total if last is None else last):

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     whole = document(arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts)
     if arguments.json:
-        print_json(whole)
+        print_json("study", whole)
     else:
         for table in tables:
             print_table(table.title, table.headings, table.cells(), table.numeric)

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     end = written.first + written.rows
     if arguments.json:
         document = {"file": str(arguments.html), "bytes": len(written.data), "first": first, "rows": written.rows}
-        print_json(document | {"total": written.total, "rows_differ": written.differ})
+        print_json("view", document | {"total": written.total, "rows_differ": written.differ})
         return int(bool(written.differ))
     print(f"{arguments.html}: rows {first} to {end - 1} of {written.total}, {len(written.data):,} bytes")
     if end < (written.total if last is None else last):

@@ -11,7 +11,7 @@ vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: flo
 mix = models.compose(linear="olive-4", attention="harmonia-kv4", layers={"olive-8": [0, 1, 29]})
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from refemu.models.weights import files
 __all__ = [
     "Model",
     "Prepared",
+    "Progress",
     "Run",
     "Session",
     "compose",
@@ -43,6 +44,7 @@ __all__ = [
     "greedy",
     "load",
     "prepare",
+    "quantized",
     "register",
     "run",
     "session",
@@ -56,6 +58,15 @@ class Run:
     logits: np.ndarray  #: float32 (tokens, vocabulary): row t predicts the token after t
     counters: dict[str, int]  #: counters of the scheme, by name
     scheme: Scheme  #: configuration of the scheme
+
+    @property
+    def next_token(self) -> int:
+        """Id of the likeliest token behind the last, the lowest of equal ones."""
+        return int(np.argmax(self.logits[-1]))
+
+    def __repr__(self) -> str:
+        tokens, vocabulary = self.logits.shape
+        return f"Run({tokens} tokens, logits of {vocabulary}, next token {self.next_token})"
 
 
 def load(name: str | Path) -> Model:
@@ -192,6 +203,52 @@ def session(prepared: Prepared, taps: Tap | None = None) -> Session:
         The model is an encoder.
     """
     return Session(prepared, taps)
+
+
+def quantized(
+    model: Model,
+    config: Scheme,
+    backend: Backend,
+    progress: Progress,
+    weight: Callable[[str, np.ndarray], np.ndarray],
+    activation: Callable[[np.ndarray], np.ndarray],
+) -> Prepared:
+    """Prepare a decoder whose linear layers multiply quantized values; all else is scheme `fp16`.
+
+    For the functions that a scheme of one's own names in `prepared_by` and `part_by`: a part of a mix is prepared as a
+    whole model is. The output matrix stays FP16.
+
+    Parameters
+    ----------
+    model : Model
+        Model, or the part of one that `part_by` is called with.
+    config : Scheme
+        Configuration of the scheme.
+    backend : Backend
+        Backend that computes.
+    progress : callable
+        As the function was called with.
+    weight : callable
+        weight(name, rows): the float32 values that stand for fp16 weights, `rows` (outputs, inputs) of the linear layer
+        `name`, "blk.3.q".
+    activation : callable
+        activation(x): the float32 values that stand for the inputs x, float32 (tokens, inputs), of linear layers.
+
+    Returns
+    -------
+    Prepared
+        Model under the scheme.
+
+    Raises
+    ------
+    Refused
+        A function gives another shape, or the model has layers that the scheme does not compute.
+    RefusedType
+        A function gives no float32.
+    """
+    from refemu.models.schemes.quantized import Quantized
+
+    return Quantized(model, config, backend, progress, weight, activation)
 
 
 def run(

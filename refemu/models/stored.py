@@ -5,12 +5,12 @@ from pathlib import Path
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.home import user_path
-from refemu.models import tokenizer
+from refemu.models import gguf_tokenizer, tokenizer
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.fetch import catalog, store
 from refemu.models.model import Model
-from refemu.models.weights import encoder_checkpoint, files, gguf_decoders, hf_decoders, shards
+from refemu.models.weights import encoder_checkpoint, files, gguf_decoders, gguf_encoder, hf_decoders, shards
 from refemu.models.weights.digests import digest
 from refemu.models.weights.files import WeightFile, Weights
 
@@ -54,8 +54,9 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
         return _of_folder(name, several, path.parent, several.sha256())
     file = files.open_weights(path)
     if isinstance(file, files.GgufFile):
-        config, weights = gguf_decoders.open_decoder(file)
-        return Model(name, config, weights, sha256 or digest(path), lambda: tokenizer.from_gguf(file))
+        encoder = gguf_encoder.is_encoder(file)
+        config, weights = gguf_encoder.open_encoder(file) if encoder else gguf_decoders.open_decoder(file)
+        return Model(name, config, weights, sha256 or digest(path), lambda: gguf_tokenizer.from_gguf(file))
     return _of_folder(name, file, path.parent, sha256 or digest(path))
 
 

@@ -1,22 +1,17 @@
 """Tokenizers: text to token ids and back.
 
-A model's own vocabulary goes through the `tokenizers` library; the models that are built in read bytes. `encode` adds
-no token in front or behind; `sentence` adds those that an encoder was trained with ([CLS] and [SEP]). Special tokens
-written in the text (`<|im_start|>`) are matched.
+A model's own vocabulary goes through the `tokenizers` library, that of a GGUF file as `gguf_tokenizer` builds it; the
+models that are built in read bytes. `encode` adds no token in front or behind; `sentence` adds those that an encoder
+was trained with ([CLS] and [SEP]). Special tokens written in the text (`<|im_start|>`) are matched.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.extras import need
-
-if TYPE_CHECKING:
-    from refemu.models.weights.files import GgufFile
-
-CONTROL = 3  #: token type of GGUF: a special token
 
 
 class Tokenizer(Protocol):
@@ -87,38 +82,6 @@ class LibraryTokenizer:
         known = _known(ids, self.vocab)
         with reading("tokenizer", "one that decodes these tokens", Exception):
             return str(self._library.decode(known, skip_special_tokens=False))
-
-
-def from_gguf(file: "GgufFile") -> LibraryTokenizer:
-    """The tokenizer that a GGUF file carries: byte-level BPE with SmolLM2's splitting.
-
-    First every character of Unicode category N is split off on its own, then GPT-2's pattern applies. Without the first
-    step numbers come out wrong. Refuses other kinds of tokenizers: token ids can be given instead of text.
-    """
-    kind, splitting = file.metadata("tokenizer.ggml.model"), file.metadata("tokenizer.ggml.pre")
-    if (kind, splitting) != ("gpt2", "smollm"):
-        raise Refused(
-            f"{file.path}: tokenizer {kind!r} with splitting {splitting!r} is not known, only 'gpt2' with "
-            "'smollm'; give token ids instead of text, on the command line with --ids"
-        )
-    tokenizers = need("tokenizers", "the tokenizer of this model")
-    with reading(str(file.path), "a file with a readable tokenizer", Exception):
-        return LibraryTokenizer(_byte_level(file, tokenizers))
-
-
-def _byte_level(file: "GgufFile", tokenizers: Any) -> Any:
-    tokens = file.metadata("tokenizer.ggml.tokens", [])
-    merges = [tuple(pair.split(" ", 1)) for pair in file.metadata("tokenizer.ggml.merges", [])]
-    bpe = tokenizers.models.BPE({token: i for i, token in enumerate(tokens)}, merges)
-    tokenizer = tokenizers.Tokenizer(bpe)
-    split = tokenizers.pre_tokenizers
-    tokenizer.pre_tokenizer = split.Sequence(
-        [split.Digits(individual_digits=True), split.ByteLevel(add_prefix_space=False)]
-    )
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    types = file.metadata("tokenizer.ggml.token_type", [])
-    tokenizer.add_special_tokens([token for token, kind in zip(tokens, types, strict=False) if kind == CONTROL])
-    return tokenizer
 
 
 def from_json(path: Path) -> LibraryTokenizer:

@@ -8,8 +8,9 @@ from types import ModuleType
 
 from refemu import plugins
 from refemu.arith.checks import Refused
-from refemu.units import consistent, parameters
+from refemu.units import consistent, faults, parameters
 from refemu.units.derived import twin
+from refemu.units.faults import FaultLibrary
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Result, Stepped
 from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit, choices
@@ -21,6 +22,7 @@ __all__ = [
     "Cases",
     "Clocked",
     "Config",
+    "FaultLibrary",
     "Flag",
     "Kind",
     "Port",
@@ -39,8 +41,10 @@ __all__ = [
     "names",
     "plugged",
     "register",
+    "register_faults",
     "twin",
     "unregister",
+    "unregister_faults",
     "working",
 ]
 
@@ -154,14 +158,14 @@ def working() -> dict[str, AnyUnit]:
 
 
 def broken() -> tuple[plugins.Broken, ...]:
-    """Load every unit of every installed distribution, and list those that fail.
+    """Load every unit and fault library of every installed distribution, and list those that fail.
 
     Returns
     -------
     tuple of Broken
         Kind, key, version and error of each.
     """
-    return _PLUGGED.working()[1]
+    return (*_PLUGGED.working()[1], *faults.broken(find))
 
 
 def called() -> tuple[str, ...]:
@@ -217,6 +221,47 @@ def unregister(name: str) -> None:
         Name of a unit; nothing happens where none of that name was registered by call.
     """
     _PLUGGED.forget(name)
+
+
+def register_faults(library: FaultLibrary) -> FaultLibrary:
+    """Register a fault library in this process: `grade`, `diff --explain` and the rest then try its devices.
+
+    A later library for the same unit takes the place of an earlier one. To bring a library to every process, name it in
+    the entry points `refemu.faults` of a distribution, under the name of the unit.
+
+    Parameters
+    ----------
+    library : FaultLibrary
+        Wrong devices of one unit, refemu's own or any other.
+
+    Returns
+    -------
+    FaultLibrary
+        The same.
+
+    Raises
+    ------
+    Refused
+        Its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number, or a device
+        says nothing.
+    RefusedType
+        It is no FaultLibrary, or an entry of it no Alternative.
+    """
+    known = faults.required(library)
+    if find(known.unit).key != known.unit:
+        raise Refused(f"faults of {known.unit}: the unit must be named {find(known.unit).key!r}, got {known.unit!r}")
+    return faults.REGISTRY.register(known, known.unit)
+
+
+def unregister_faults(unit: str) -> None:
+    """Take back `register_faults`.
+
+    Parameters
+    ----------
+    unit : str
+        Unit of the library, as the library names it; nothing happens where there is none.
+    """
+    faults.REGISTRY.forget(unit)
 
 
 def find(name: str | AnyUnit) -> AnyUnit:

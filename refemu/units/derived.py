@@ -228,4 +228,4 @@ def _order(unit: Any) -> list[str]:
 
 def _ports(unit: Any) -> list[list[str]]:
     """Input ports of every configuration."""
-    return [[port.name for port in unit.ports(config).inputs] for config in unit.configs.values()]
+    return [[port.name for port in ports.inputs] for ports in unit.ready_ports]

@@ -35,7 +35,7 @@ def sections(**bodies: str) -> str:
 
 def of_run(unit: Any, signature: inspect.Signature) -> str:
     """Write the docstring of a unit's `run`: inputs from ports, parameters from the constructor's docstring."""
-    config, ports = next((name, unit.ports(parameters)) for name, parameters in unit.configs.items())
+    config, ports = next(iter(unit.configs)), unit.ready_ports[0]
     axes = (
         "The last axis of the inputs, before lanes, is the sequence of events; other axes are devices, each from reset."
         if unit.timing == "event"
@@ -56,7 +56,7 @@ def of_run(unit: Any, signature: inspect.Signature) -> str:
 
 def methods(unit: Any) -> None:
     """Append the sections to `step`, `accept` and `admitted` of a unit's class, unless they have their own."""
-    ports = unit.ports(next(iter(unit.configs.values())))
+    ports = unit.ready_ports[0]
     for name, returns in METHODS.items():
         function = vars(unit.unit_class).get(name)
         if function and function.__doc__ and not section(function.__doc__, "Parameters"):
@@ -79,7 +79,7 @@ def _arguments(
     unit: Any, ports: Ports, parameters: Iterable[inspect.Parameter], kind: Callable[[Port], str]
 ) -> list[str]:
     """One entry per parameter that is an input port."""
-    others = [port for config in unit.configs.values() for port in unit.ports(config).inputs]
+    others = [port for ready in unit.ready_ports for port in ready.inputs]
     known = {port.name: port for port in (*others, *ports.inputs)}
     entries = []
     for each in parameters:
@@ -100,8 +100,7 @@ def _constructor(unit: Any, title: str) -> str:
 
 def _results(unit: Any, ports: Ports) -> Iterable[str]:
     """One line per output and register, then one for the counters."""
-    others = [unit.ports(config) for config in unit.configs.values()]
-    known = {port.name: port for each in (*others, ports) for port in each.outputs + each.state}
+    known = {port.name: port for each in (*unit.ready_ports, ports) for port in each.outputs + each.state}
     names = [field.name for field in dataclasses.fields(unit.result)]
     for name in names:
         if name in known:

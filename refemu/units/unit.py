@@ -14,7 +14,7 @@ import numpy as np
 
 from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import described, parameters, shown
+from refemu.units import described, faults, parameters, shown
 from refemu.units.alternative import Alternative as Alternative
 from refemu.units.alternative import choices as choices
 from refemu.units.config import Config as Config
@@ -89,16 +89,15 @@ class Unit(Generic[S, R]):
     #: "out.x" -> which bits of a lane `care` may leave open one by one, and why; its mask is then one of bit patterns
     partial_care: Mapping[str, str] = field(default_factory=dict)
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
-    #: module with `ALTERNATIVES` and `UNOBSERVABLE`, imported on first use; in `alternatives/` where none is given
+    #: module with `ALTERNATIVES`, `FAULTS` and `UNOBSERVABLE`, imported on first use; in `alternatives/` by default
     others: str = ""
     #: "module:function" that draws a State: function(ports, state) -> SVG; where none is given, one of refemu.draw
     drawing: str = ""
 
     def __post_init__(self) -> None:
-        ports = [self.ports(config) for config in self.configs.values()]
         derived: dict[str, Callable[[], object]] = {
             "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
-            "result": lambda: result_type(ports, self.counters, self.unit_class.__module__),
+            "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
             "twin": lambda: self._beside("twins", ":run"),
             "others": lambda: self._beside("alternatives"),
@@ -108,6 +107,11 @@ class Unit(Generic[S, R]):
                 object.__setattr__(self, name, value())
         described.methods(self)
         shown.install(self)
+
+    @cached_property
+    def ready_ports(self) -> tuple[Ports, ...]:
+        """Ports in each ready configuration, in the order of `configs`."""
+        return tuple(self.ports(config) for config in self.configs.values())
 
     @cached_property
     def run_jit(self) -> RunFunction[R]:
@@ -139,10 +143,16 @@ class Unit(Generic[S, R]):
         package = paper if module.startswith("refemu.") else module.rpartition(".")[0]
         return f"{package}.{folder}.{self.name}{function}" if package else ""
 
-    @cached_property
+    @property
     def alternatives(self) -> Sequence[Alternative]:
-        """Other answers to the decisions that the unit takes: what `grade` and `diff --explain` try."""
-        return tuple(getattr(self._others, "ALTERNATIVES", ()))
+        """What `grade` and `diff --explain` try: other answers to the unit's decisions, its faults, and libraries."""
+        return (*self._alternatives, *faults.of_unit(self.key))
+
+    @cached_property
+    def _alternatives(self) -> Sequence[Alternative]:
+        others = [(each, faults.DECISION) for each in getattr(self._others, "ALTERNATIVES", ())]
+        others += [(each, faults.FAULT) for each in getattr(self._others, "FAULTS", ())]
+        return tuple(faults.require(each, f"{self.name}: {self.others}", form) for each, form in others)
 
     @cached_property
     def unobservable(self) -> Mapping[str, str]:

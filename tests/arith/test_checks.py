@@ -89,6 +89,7 @@ def test_lookup_finds_by_name():
         pytest.param(
             "mca", {"mac": 1, "abc": 2}, r"^unknown unit 'mca'; did you mean 'mac'\? Known: abc, mac$", id="near"
         ),
+        pytest.param("n1", {f"n1{i}": i for i in range(13)}, r"^unknown unit 'n1'; did you mean 'n19'\?$", id="many"),
         pytest.param("zzz", {"mac": 1}, r"^unknown unit 'zzz'\. Known: mac$", id="far"),
         pytest.param("mac", {}, r"^unknown unit 'mac'\. Known: none$", id="empty"),
     ],

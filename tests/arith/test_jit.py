@@ -30,14 +30,14 @@ SWITCHES = (
 USE = """
 import numba
 from refemu.arith import jit
-from tests.small_kernel import double
+from tests.kernels.small_kernel import double
 value, stats = double(0.75), getattr(double, "stats", None)
 print(value, *(sum(s.values()) for s in (stats.cache_hits, stats.cache_misses)) if stats else "--", jit._folder,
       repr(numba.config.CACHE_DIR))
 """
 NO_CACHE = ["1.5", "0", "1", "None", "''"]
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {USE!r}], check=True)"
-ENABLE = "from refemu.arith import jit; from tests import small_kernel; jit.enable_cache({folder!r})\n" + USE
+ENABLE = "from refemu.arith import jit; from tests.kernels import small_kernel; jit.enable_cache({folder!r})\n" + USE
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of files")
 
 

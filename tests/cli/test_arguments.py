@@ -1,4 +1,4 @@
-"""Every command has a module, a help text and --json."""
+"""Every command has a module and a help text."""
 
 import argparse
 import importlib
@@ -6,6 +6,7 @@ import importlib
 import pytest
 
 from refemu.cli.arguments import parser
+from tests.cli.help.parsers import parsers
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -16,13 +17,26 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 def test_the_commands_are_those_of_the_architecture() -> None:
     known = "list show generate check diff explain grade report export serve step view machine cost ppl study models"
 
-    assert set(commands()) == {*known.split(), "new-unit"}
+    assert set(commands()) == {*known.split(), "new-unit", "schema", "completion"}
 
 
 @pytest.mark.parametrize("name", commands())
-def test_command_has_a_module_help_and_json(name: str) -> None:
+def test_command_has_a_module_and_help(name: str) -> None:
     command = commands()[name]
 
-    assert callable(importlib.import_module(f"refemu.cli.{name.replace('-', '_')}").run)
-    assert "--json" in command.format_help()
+    assert callable(importlib.import_module(f"refemu.cli.{command.get_default('module')}").run)
     assert command.description
+
+
+@pytest.mark.parametrize("words", [["ppl", "--tok", "64"], ["--vers"], ["list", "--js"]])
+def test_options_are_not_abbreviated(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that comes later may begin with the same letters."""
+    with pytest.raises(SystemExit):
+        parser().parse_args(words)
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_every_sentence_of_help_begins_and_ends_as_one() -> None:
+    shown = [(each.prog, action.help) for each in parsers(parser()) for action in each._actions if action.help]
+    odd = {text for _, text in shown if text[0].islower() or text[-1] not in ".)"} - {"show this help message and exit"}
+    assert odd == set()

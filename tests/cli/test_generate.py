@@ -10,7 +10,7 @@ from refemu.cli import main
 
 def test_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "-o", str(tmp_path), "--unit", "flint_decoder", "--hex", "--bin", "--json"]) == 0
-    (made,) = json.loads(capsys.readouterr().out)
+    (made,) = json.loads(capsys.readouterr().out)["sets"]
 
     assert made["name"] == "flint_decoder-flint4"
     assert {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("*") if path.is_file()} == {
@@ -36,7 +36,7 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
         main(["generate", "-o", str(tmp_path), "--unit", "olive_mac", "--kinds", "model", "--tokens", "8", "--json"])
         == 0
     )
-    (made,) = json.loads(capsys.readouterr().out)
+    (made,) = json.loads(capsys.readouterr().out)["sets"]
     manifest = json.loads((tmp_path / made["name"] / "manifest.json").read_text())
 
     assert made["kinds"]["model"] > 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import refemu
 from refemu import golden
 from refemu.arith.checks import Refused, RefusedType
 from refemu.cli import main, models
@@ -77,9 +76,10 @@ def test_unknown_names_list_the_nearest(words: list[str], message: str, capsys: 
     assert message in capsys.readouterr().err
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"refemu {refemu.__version__}\n"
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "Compare the answers of a device" in err and "examples:" in err
 
 
 def test_module_runs_and_help_imports_nothing_heavy() -> None:

@@ -15,10 +15,17 @@ def test_size(count: int, text: str) -> None:
     assert output.size(count) == text
 
 
-def test_json_is_ascii_and_sorted(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_json({"b": "é", "a": 1})
+def test_json_is_ascii_sorted_and_names_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json("new-unit", {"unit": "é", "folder": "f", "files": []})
+    printed = capsys.readouterr().out
 
-    assert json.loads(capsys.readouterr().out) == {"a": 1, "b": "é"}
+    assert printed.isascii()
+    assert list(json.loads(printed).items()) == [
+        ("files", []),
+        ("folder", "f"),
+        ("schema", "refemu.new-unit/1"),
+        ("unit", "é"),
+    ]
 
 
 def test_table_in_a_pipe_has_no_colour_and_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,6 @@ def test_a_session() -> None:
         (["ovp_decodre"], "did you mean 'ovp_decoder'"),
         (["orizuru:n=0"], "orizuru: n"),
         (["ovp_decoder:int4", "--config", "int8"], "one configuration is needed"),
-        (["ovp_decoder", "--json"], "got --json"),
     ],
 )
 def test_what_cannot_be_served_says_so_and_nothing_else(words: list[str], message: str) -> None:

@@ -14,12 +14,12 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
+from tests.conformance.family_numbers import SECOND, cases, compare, stated
 from tests.conformance.hugging_face import logits, make
 from tests.models import toy_decoder
 
 IDS = [3, 0, 16, 7, 7, 12, 1, 9, 4]
 SINGLE = 8e-6  #: transformers keeps RMSNorm, rotary tables and ALiBi's slopes in float32
-SECOND = 1.5  #: the bounds are of first order; the rest is for the second
 
 LINEAR = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}
 LLAMA3 = {
@@ -80,23 +80,25 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_transformers_agrees_and_would_not_without_the_part(name: str, tmp_path: Path) -> None:
     kind, changes, planted = CASES[name]
-    theirs = make(kind, **changes)
-    theirs.save_pretrained(tmp_path)
-    model = models.load(tmp_path)
-    wanted, plain = logits(theirs, IDS, "float64"), toy_decoder.forward(model, IDS)
-    allowed = toy_decoder.reach(model, IDS)
-    found = models.run(model, IDS).logits.astype(np.float64)
+    compared = compare(kind, changes, IDS, tmp_path)
+    model, wanted, plain, found, allowed = compared
     near = SINGLE * np.abs(wanted).max()
 
     assert np.abs(plain - wanted).max() <= near
     assert (np.abs(found - plain) <= SECOND * allowed).all()
     assert (np.abs(found - wanted) <= SECOND * allowed + near).all()
     assert allowed.max() < wanted.std()  # the bound says something
+    assert compared.numbers.agrees(stated()[name])
 
     for change in planted:
         other = dataclasses.replace(model, config=dataclasses.replace(model.config, **change))
         without = models.run(other, IDS).logits.astype(np.float64)
         assert (np.abs(without - wanted) > SECOND * allowed + near).any(), change
+
+
+def test_the_table_of_docs_has_every_model_and_no_other() -> None:
+    """docs/models.md; each test of a model compares its row."""
+    assert list(stated()) == list(cases())
 
 
 def test_a_short_text_of_longrope_has_the_short_factors(tmp_path: Path) -> None:

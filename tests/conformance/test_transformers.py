@@ -13,13 +13,13 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
+from tests.conformance.family_numbers import SECOND, compare, stated
 from tests.conformance.hugging_face import library, logits, make
 from tests.models import toy_decoder
 
 IDS = [3, 0, 16, 7, 7]
 DOUBLE = 1e-9  #: of the largest logit: here the eps of a norm is a float32, 6e-8 off, beside 100 times its size
 SINGLE = 4e-6  #: transformers keeps RMSNorm and the tables of rotary positions in float32: 64 roundings of 6e-8
-SECOND = 1.5  #: the bounds are of first order; the rest is for the second
 
 CASES = [
     pytest.param("gpt2", {}, id="gpt2"),
@@ -38,19 +38,18 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "changes"), CASES)
-def test_transformers_agrees(kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
-    theirs = make(kind, **changes)
-    theirs.save_pretrained(tmp_path)
-    model = models.load(tmp_path)
-    wanted, plain = logits(theirs, IDS, "float64"), toy_decoder.forward(model, IDS)
-    allowed = toy_decoder.reach(model, IDS)
-    found = models.run(model, IDS).logits.astype(np.float64)
+def test_transformers_agrees(
+    kind: str, changes: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    compared = compare(kind, changes, IDS, tmp_path)
+    _, wanted, plain, found, allowed = compared
 
     near = SINGLE if kind == "llama" else DOUBLE
     assert np.abs(plain - wanted).max() <= near * np.abs(wanted).max()
     assert (np.abs(found - plain) <= SECOND * allowed).all()
     assert (np.abs(found - wanted) <= SECOND * allowed + near * np.abs(wanted).max()).all()
     assert allowed.max() < wanted.std()  # the bound says something
+    assert compared.numbers.agrees(stated()[request.node.callspec.id])
 
 
 HEADS = {"q": "q_proj", "k": "k_proj", "v": "v_proj"}

@@ -17,10 +17,13 @@ import numpy as np
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz
 from refemu.models import load, schemes, text, token_ids
+from refemu.models.gguf_tokenizer import SPLITTINGS, from_gguf
 from refemu.models.measure import accuracy
+from refemu.models.weights.files import GgufFile
 from tests.fuzz import archives, commands, plausible
 from tests.fuzz.mutate import damaged, dumped, retold, swapped
 from tests.fuzz.samples import Samples, Set
+from tests.models import toy_vocabularies
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,21 @@ def gguf(rng: Random, samples: Samples, folder: Path) -> Job:
     path = folder / "m.gguf"
     path.write_bytes(damaged(rng, samples.gguf.read_bytes(), rng.choice((64, 1024, 1 << 14, None))))
     return _model(rng, path)
+
+
+def gguf_vocabulary(rng: Random, samples: Samples, folder: Path) -> Job:
+    """Tokenizers of every kind in a file of no tensors, whose tokens, scores and types lie."""
+    kinds = (toy_vocabularies.write_sentencepiece, toy_vocabularies.write_word_pieces)
+    splittings = [lambda path, pre=pre: toy_vocabularies.write_byte_level(path, pre) for pre in SPLITTINGS]
+    path = rng.choice([*kinds, *splittings])(folder / "m.gguf")
+    path.write_bytes(damaged(rng, path.read_bytes()))
+
+    def read() -> None:
+        tokenizer = from_gguf(GgufFile(path))
+        ids = tokenizer.sentence("the thin", 8)
+        tokenizer.decode(tokenizer.encode("it is 12 [SEP] <s>\u4e94") + ids)
+
+    return Job(call=read)
 
 
 def safetensors(rng: Random, samples: Samples, folder: Path) -> Job:
@@ -245,6 +263,7 @@ READERS: dict[str, Reader] = {
         piped,
         scheme,
         gguf,
+        gguf_vocabulary,
         safetensors,
         config_json,
         tokenizer_json,

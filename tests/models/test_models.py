@@ -87,3 +87,14 @@ def test_import_loads_nothing_that_runs_a_scheme(code: str, configured: set[str]
     assert blocks == set()
     grammar = {f"refemu.models.schemes.mix.{name}" for name in ("config", "grammar", "rules")}
     assert parts == grammar | {f"refemu.models.schemes.{scheme}.config" for scheme in configured}
+
+
+def test_a_run_shows_its_next_token_and_no_matrix() -> None:
+    """Of equal logits the lowest id."""
+    run = models.run("tiny", [1, 2, 3])
+    logits = np.zeros((2, 5), np.float32)
+    logits[1, [2, 4]] = 1.0
+
+    assert repr(run) == f"Run(3 tokens, logits of {run.logits.shape[1]}, next token {run.next_token})"
+    assert run.next_token == run.logits[2].tolist().index(max(run.logits[2].tolist()))
+    assert models.Run(logits, {}, run.scheme).next_token == 2

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.models import text
-from refemu.models.tokenizer import ByteTokenizer, from_gguf, from_json
+from refemu.models.gguf_tokenizer import from_gguf
+from refemu.models.tokenizer import ByteTokenizer, from_json
 from refemu.models.weights.files import GgufFile
 from tests.models import toy_encoder, toy_files
 
@@ -144,20 +145,6 @@ def test_refuses_what_is_no_text_and_no_token(make: Any, toy: GgufFile) -> None:
         make(toy).decode([65, 300])
     with pytest.raises(Refused, match="token id -1 at index 0 is outside"):
         make(toy).decode([-1])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"tokenizer.ggml.model": "llama"}, id="model"),
-        pytest.param({"tokenizer.ggml.pre": "qwen2"}, id="pre"),
-    ],
-)
-def test_other_tokenizers_are_refused(tmp_path: Path, settings: dict[str, str]) -> None:
-    file = GgufFile(toy_files.write_gguf(tmp_path / "a", toy_files.values(toy_files.CONFIG), settings=settings))
-
-    with pytest.raises(Refused, match="only 'gpt2' with 'smollm'; give token ids instead of text"):
-        from_gguf(file)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def write_gguf(path: Path, kind: str, w: dict[str, np.ndarray], **settings: Any)
     writer, names = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch]), gguf.get_tensor_name_map(arch, c.blocks)
     for key, value in {**_settings(kind), **settings}.items():
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
-        add(f"{gguf.MODEL_ARCH_NAMES[arch]}.{key}", value)
+        add(key if key.startswith("tokenizer.") else f"{gguf.MODEL_ARCH_NAMES[arch]}.{key}", value)
     for raw, tensor in tensors(kind, w).items():
         stem, _, ending = raw.rpartition(".")
         name = names.get_name(stem) or _beside_the_map(stem)
@@ -166,8 +166,12 @@ def _settings(kind: str) -> dict[str, Any]:
     }
     if c.norm == "layer":
         return {**found, "attention.layer_norm_epsilon": c.rms_eps}
-    found |= {"attention.layer_norm_rms_epsilon": c.rms_eps, "attention.key_length": 4, "attention.value_length": 4}
-    if kind == "phi3":
+    found |= {
+        "attention.layer_norm_rms_epsilon": c.rms_eps,
+        "attention.key_length": c.head_dim,
+        "attention.value_length": c.head_dim,
+    }
+    if c.rope_scaling is not None:
         found |= {"rope.scaling.original_context_length": 8, "rope.scaling.attn_factor": 1.25}
     if kind == "gemma2":
         found |= {"attn_logit_softcapping": 2.5, "final_logit_softcapping": 1.5}

@@ -26,3 +26,16 @@ def test_every_python_of_the_metadata_is_a_classifier() -> None:
     assert config["metadata"]["author"] and config["metadata"]["keywords"]
     for minor in range(11, 15):
         assert f"Python :: 3.{minor}" in classifiers
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+    """Beside its sections one of our own, which comes first."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    releases = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    known = ["Changed bits", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+
+    assert releases[0].startswith("[Unreleased]\n")
+    for release in releases:
+        assert re.match(r"\[(Unreleased\]|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)\n", release), release[:40]
+        sections = re.findall(r"^### (.+)$", release, re.MULTILINE)
+        assert sections == sorted(set(sections), key=known.index), sections

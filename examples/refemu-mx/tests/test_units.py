@@ -15,7 +15,8 @@ from refemu.testing import UnitRule, unit_rules
 UNITS = ("mx_encoder", "mx_converter", "mx_dot", "nvfp4_encoder")
 RULES = [pytest.param(rule, id=f"{name}-{rule}") for name in UNITS for rule in unit_rules(units.find(name))]
 CONFIGS = [pytest.param(name, config, id=f"{name}-{config}") for name in UNITS for config in units.find(name).configs]
-DECISIONS = resources.files("refemu_mx").joinpath("decisions.md").read_text("utf-8")
+PACKAGE = Path(str(resources.files("refemu_mx")))
+DECISIONS = (PACKAGE / "decisions.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -69,12 +70,25 @@ def test_converting_rounds_once() -> None:
 
 
 def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
+    """Those of tensors and schemes are no unit's, and have parameters or no other answer."""
     written = set(re.findall(r"^### (D-mx-\d+) ", DECISIONS, re.MULTILINE))
-    sources = [path.read_text() for path in Path(str(resources.files("refemu_mx"))).glob("*.py")]
-    taken = set(re.findall(r"D-mx-\d+", "".join(sources)))
+    taken = {path.stem: set(re.findall(r"D-mx-\d+", path.read_text())) for path in PACKAGE.glob("*.py")}
+    of_units = set().union(*(taken[name] for name in UNITS))
     answered = {each.decision for name in UNITS for each in units.find(name).alternatives}
 
-    assert written == taken == answered
+    assert written == set().union(*taken.values())
+    assert of_units == {id for id in answered if id.startswith("D-")}
+    assert written - of_units == {"D-mx-12", "D-mx-13", "D-mx-14", "D-mx-15"}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_every_other_answer_and_fault_is_told_by_a_row_of_a_set(name: str, tmp_path: Path) -> None:
+    told = set()
+    for written in golden.generate(tmp_path, units=[name]):
+        choices = golden.alternatives(name, written.config, written.path)
+        told |= {(each.decision, each.says) for each in choices if each.rows}
+
+    assert told == {(each.decision, each.says) for each in units.find(name).alternatives}
 
 
 @pytest.mark.parametrize(

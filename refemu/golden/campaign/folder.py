@@ -1,14 +1,13 @@
 """Folder of a campaign: one request, one version, one process at a time, and no half-written file."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from refemu import __version__
+from refemu import __version__, locks
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.golden.files import manifest, store
@@ -27,12 +26,16 @@ def held(folder: Path, request: Mapping[str, Any]) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        stream = (folder / LOCK).open("w")
+        lock = locks.take(folder / LOCK)
+    except locks.NoLocks as error:
+        raise Refused(
+            f"{folder}: must be on a file system with locks, which keep two campaigns apart, got {error.strerror}"
+        ) from error
     except OSError as error:
         raise Refused(f"{folder}: cannot be written: {error.strerror or error}") from error
-    with stream:
-        if not _locked(stream, folder / LOCK):
-            raise Refused(f"{folder}: another campaign is running in this folder")
+    if lock is None:
+        raise Refused(f"{folder}: another campaign is running in this folder")
+    with lock:
         try:
             _claim(folder, request)
             sweep(folder)
@@ -40,17 +43,6 @@ def held(folder: Path, request: Mapping[str, Any]) -> Iterator[None]:
         except KeyboardInterrupt:
             sweep(folder)  # workers were ended wherever they were
             raise
-        finally:
-            (folder / LOCK).unlink(missing_ok=True)
-
-
-def _locked(stream: IO[str], path: Path) -> bool:
-    """Lock the open file for this process alone; not if it was removed since, by the campaign that held it."""
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except OSError:
-        return False
 
 
 def _claim(folder: Path, request: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
@@ -115,10 +114,14 @@ def _end_with_parent() -> None:
 
 
 def _context() -> BaseContext:
-    """Workers are forked from a server that has imported everything once.
+    """Workers are forked from a server that has imported everything once; without fork, as on Windows, started anew.
 
     Never from this process: it may have threads, whose locks a fork would copy.
     """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver  # here: Windows has no such module
+
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([SERVER])
     with _heard_later(), _on_interrupt(signal.SIG_IGN):  # it and all workers are deaf: this process ends them

@@ -152,13 +152,18 @@ def recover(folder: Path) -> None:
 def sweep(parent: Path) -> None:
     """Delete or put back what killed runs left in `parent` under temporary names: sets in the making, sets replaced."""
     scratch.sweep(parent, _LEFT, _is_ours)
-    if not parent.is_dir():
+    if not _replaced(parent):
         return
     with scratch.alone(parent):
-        for place in sorted(parent.iterdir()):
-            replaced = _REPLACED.fullmatch(place.name)
-            if replaced and place.is_dir() and _is_ours(place):
-                recover(parent / replaced[1])
+        for place in _replaced(parent):
+            recover(parent / place)
+
+
+def _replaced(parent: Path) -> list[str]:
+    """Names of the sets in `parent` of which an old one lies under its other name."""
+    places = sorted(parent.iterdir()) if parent.is_dir() else []
+    named = [(place, _REPLACED.fullmatch(place.name)) for place in places]
+    return [match[1] for place, match in named if match and place.is_dir() and _is_ours(place)]
 
 
 def _is_ours(folder: Path) -> bool:

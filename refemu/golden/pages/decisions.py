@@ -1,11 +1,16 @@
-"""Decisions as docs/decisions.md states them: the text, the test that pins it, other answers and where these show."""
+"""Decisions as docs/decisions.md states them: the text, the test that pins it, other answers and where these show.
+
+Those of a plug-in stand in the same form in a file decisions.md of its package.
+"""
 
 import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
+from refemu import plugins
 from refemu.arith.checks import Refused
 from refemu.golden.pages.reading import page
 
@@ -37,13 +42,27 @@ class Decision:
     test: str  #: that fails when the decision changes: "tests/....py::test_..."
     alternatives: tuple[Other, ...]  #: of every unit
     unobservable: dict[str, str]  #: unit -> why no other answer shows there
+    origin: str = ""  #: distribution that the decision is of; "" = refemu's own
+
+    @property
+    def key(self) -> str:
+        """The word that finds it whatever else is installed: "D-olive-19", of a plug-in "distribution/id"."""
+        return f"{self.origin}/{self.id}" if self.origin else self.id
 
 
 def find(id: str) -> Decision:
-    """A decision by its id. Refused: an unknown one, with the nearest."""
+    """A decision by its id, of a plug-in also "distribution/id".
+
+    Refused: an unknown one, with the nearest; one that several distributions have.
+    """
     if id in every():
         return every()[id]
-    near = difflib.get_close_matches(id, every(), n=1)
+    same = [each for each in plugged() if id in (each.id, each.key)]
+    if len(same) > 1:
+        raise Refused(f"decision {id!r}: several distributions have one: {', '.join(each.key for each in same)}")
+    if same:
+        return same[0]
+    near = difflib.get_close_matches(id, [*every(), *(each.id for each in plugged())], n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise Refused(f"unknown decision {id!r}; {hint}`refemu explain UNIT` lists those of a unit")
 
@@ -55,14 +74,49 @@ def every() -> dict[str, Decision]:
     return {id: _decision(id, title, body, others) for id, title, body in _ENTRY.findall(page("decisions.md"))}
 
 
-def _decision(id: str, title: str, body: str, others: str) -> Decision:
+def of_unit(key: str, id: str) -> Decision | None:
+    """What an id means to a unit, of its distribution or of refemu; None where nothing is written on it.
+
+    key: of the unit, "orizuru", "refemu-mx/mx_encoder".
+    """
+    distribution, slash, _ = key.rpartition("/")
+    entries = [each for each in plugged() if each.key == f"{distribution}/{id}"] if slash else []
+    return entries[0] if entries else every().get(id)
+
+
+def is_known(id: str) -> bool:
+    """Whether `find` finds it, or names several."""
+    return id in every() or any(id in (each.id, each.key) for each in plugged())
+
+
+def plugged() -> tuple[Decision, ...]:
+    """Those of installed distributions, in the order of their pages."""
+    return tuple(each for name, folders in plugins.packages().items() for each in _of_distribution(name, folders))
+
+
+@cache
+def _of_distribution(name: str, folders: tuple[Path, ...]) -> tuple[Decision, ...]:
+    pages = [(folder / "decisions.md").read_text("utf-8") for folder in folders if (folder / "decisions.md").is_file()]
+    entries = [entry for text in pages for entry in _ENTRY.findall(text)]
+    return tuple(Decision(id, title, _text(body), _test(body), (), {}, name) for id, title, body in entries)
+
+
+def _text(body: str) -> str:
+    return _PIN.sub("", body).strip()
+
+
+def _test(body: str) -> str:
     pin = _PIN.search(body)
-    if pin is None:
+    return pin[1] if pin else ""
+
+
+def _decision(id: str, title: str, body: str, others: str) -> Decision:
+    if not _test(body):
         raise Refused(f"{id}: names no test")
     tables = [(unit, rows) for unit, rows in _UNIT.findall(others)]
     alternatives = tuple(each for unit, rows in tables for each in _others(id, unit, rows))
     reasons = {unit: reason for unit, rows in tables for other, reason in _REASON.findall(rows) if other == id}
-    return Decision(id, title, _PIN.sub("", body).strip(), pin[1], alternatives, reasons)
+    return Decision(id, title, _text(body), _test(body), alternatives, reasons)
 
 
 def _others(id: str, unit: str, rows: str) -> Iterator[Other]:

@@ -63,8 +63,9 @@ def of_scheme(name: str) -> dict[str, Parameter]:
 
 @cache
 def of_format(name: str) -> dict[str, Parameter]:
-    """Parameters of a ready format by name."""
-    return _of_object(name, {**formats.constants(), **formats.blocks()}[name])
+    """Parameters of a ready format by name; none of a plug-in's that is no dataclass."""
+    fmt = formats.find(name)
+    return _of_object(name, fmt) if dataclasses.is_dataclass(fmt) else {}
 
 
 @cache

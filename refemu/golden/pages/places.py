@@ -24,13 +24,15 @@ class Place:
 
 
 @cache
-def of_decision(id: str) -> tuple[Place, ...]:
+def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
     """Find the places that take a decision.
 
     Parameters
     ----------
     id : str
         Decision.
+    folders : tuple of Path
+        Packages whose sources are searched; refemu's own by default.
 
     Returns
     -------
@@ -38,7 +40,12 @@ def of_decision(id: str) -> tuple[Place, ...]:
         By file and line. Where a file has functions or fields that name the id, its other mentions are left out.
     """
     word = re.compile(rf"{re.escape(id)}(?!\d)")
-    places = [place for file, text in _sources() if word.search(text) for place in _of_file(file, text, word)]
+    places = [
+        place
+        for file, text in _sources(folders or (Path(refemu.__file__).parent,))
+        if word.search(text)
+        for place in _of_file(file, text, word)
+    ]
     first = [place for place in places if not any(folder in place.file for folder in LATER)]
     return tuple(first or places)
 
@@ -75,8 +82,7 @@ def _spans(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
 
 
 @cache
-def _sources() -> tuple[tuple[str, str], ...]:
-    root = Path(refemu.__file__).parent
-    paths = sorted(root.rglob("*.py"))
-    named = [(f"refemu/{path.relative_to(root).as_posix()}", path) for path in paths]
+def _sources(folders: tuple[Path, ...]) -> tuple[tuple[str, str], ...]:
+    paths = [(folder, path) for folder in folders for path in sorted(folder.rglob("*.py"))]
+    named = [(f"{folder.name}/{path.relative_to(folder).as_posix()}", path) for folder, path in paths]
     return tuple((name, path.read_text("utf-8")) for name, path in named if not name.startswith(LEFT_OUT))

@@ -1,13 +1,17 @@
-"""Words that name something: decisions, units, schemes, formats, their parameters and ports, terms."""
+"""Words that name something: decisions, units, schemes, formats, their parameters and ports, terms.
+
+refemu's own go before those of plug-ins.
+"""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refemu import formats, units
+from refemu import formats, plugins, units
 from refemu.arith.checks import Refused
 from refemu.golden.pages import decisions, glossary, parameters
+from refemu.models import schemes
 from refemu.models.schemes import SCHEMES
 
 Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "term"]
@@ -53,10 +57,23 @@ def find(word: str) -> Topic:
     raise _unknown(word, word, {each: each for each in words()})
 
 
+def is_known(word: str) -> bool:
+    """Whether a word, or what stands before its last point, names something."""
+    return _named(word) is not None or _named(word.rpartition(".")[0]) is not None
+
+
+def members(owner: str) -> list[str]:
+    """Names of the parameters and ports of a unit, a scheme or a format; none of another word."""
+    known = _named(owner)
+    return list(_members(known)) if known else []
+
+
 def words() -> list[str]:
     """Everything that has a name, without parameters and ports."""
     terms = [word for term in glossary.every().values() for word in (term.name, *term.also)]
-    return [*units.names(), *SCHEMES, *formats.constants(), *formats.blocks(), *terms, *decisions.every()]
+    native = [*units.names(), *SCHEMES, *formats.constants(), *formats.blocks(), *terms, *decisions.every()]
+    foreign = [*units.plugged(), *schemes.plugged(), *formats.plugged(), *(each.id for each in decisions.plugged())]
+    return native + foreign
 
 
 def _named(word: str) -> Topic | None:
@@ -64,13 +81,30 @@ def _named(word: str) -> Topic | None:
         return Topic("decision", word)
     if word in units.names():
         return Topic("unit", word)
-    if word in SCHEMES:
+    if word in list(SCHEMES):
         return Topic("scheme", word)
     name = word.upper().replace("-", "_")
     if name in formats.constants() or name in formats.blocks():
         return Topic("format", name)
     term = glossary.by_word().get(word.lower())
-    return Topic("term", term.name) if term else None
+    return Topic("term", term.name) if term else _plugged(word)
+
+
+def _plugged(word: str) -> Topic | None:
+    """The same for plug-ins; what is of a distribution is found by "distribution/name" too."""
+    if decisions.is_known(word):
+        return Topic("decision", word)
+    head, slash, bare = word.rpartition("/")
+    constant = f"{head}{slash}{bare.upper().replace('-', '_')}"
+    kinds: tuple[tuple[Kind, plugins.Kind, Sequence[str], str], ...] = (
+        ("unit", "unit", units.plugged(), word),
+        ("scheme", "scheme", schemes.plugged(), word),
+        ("format", "format", formats.plugged(), constant),
+    )
+    for kind, of, short, name in kinds:
+        if name in short or any(name in (plug.name, plug.key) for plug in plugins.plugs(of)):
+            return Topic(kind, name)
+    return None
 
 
 def _members(owner: Topic) -> dict[str, Kind]:
@@ -100,7 +134,12 @@ def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
 
 def parameter(topic: Topic) -> parameters.Parameter:
     """The parameter that a topic names."""
-    if topic.of in units.names():
-        return parameters.of_unit(topic.of)[topic.member]
-    table = parameters.of_scheme if topic.of in SCHEMES else parameters.of_format
-    return table(topic.of)[topic.member]
+    owner = _named(topic.of)
+    tables = {"unit": parameters.of_unit, "scheme": parameters.of_scheme, "format": parameters.of_format}
+    return tables[owner.kind if owner else ""](topic.of)[topic.member]
+
+
+def port(topic: Topic) -> parameters.PortOf | None:
+    """The port that a topic names, or that is named as the parameter that it names; None where there is none."""
+    owner = _named(topic.of)
+    return parameters.ports(topic.of).get(topic.member) if owner and owner.kind == "unit" else None

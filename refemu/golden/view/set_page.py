@@ -62,7 +62,11 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
         "stream": encode.text(encode.deflate(_bytes(columns, golden, differ, rows))),
         "cases": entries,
         "codes": codes([sets.port_of(entry) for entry in golden.manifest["arrays"] if entry["role"] in ROLES]),
-        "titles": {entry["decision"]: _title(entry["decision"]) for entry in entries if entry["decision"]},
+        "titles": {
+            entry["decision"]: _title(golden.manifest["unit"], entry["decision"])
+            for entry in entries
+            if entry["decision"]
+        },
         "answers": "" if answers is None else Path(answers).name,
         "differ": None if difference is None else difference.rows_differ,
         "verdict": [] if difference is None else wording.lines(difference),
@@ -72,8 +76,8 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
     return Written(page("set", f"{golden.name}: rows of a golden set", data), first, count, golden.rows, number)
 
 
-def _title(id: str) -> str:
-    known = decisions.every().get(id)
+def _title(unit: str, id: str) -> str:
+    known = decisions.of_unit(unit, id)
     return known.title if known else ""
 
 

@@ -59,7 +59,7 @@ def _rows(answers: Answers, right: rows.Block, cases: Cases, each: other.Alterna
 
 
 def _entry(unit: AnyUnit, id: str, others: list[dict[str, Any]], taken: bool) -> dict[str, Any]:
-    known = decisions.every().get(id)  # a unit from elsewhere has decisions of its own
+    known = decisions.of_unit(unit.key, id)  # a fault, and a decision of a unit registered by call, has no entry
     return {
         "id": id,
         "title": known.title if known else "",

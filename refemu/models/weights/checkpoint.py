@@ -67,7 +67,7 @@ def require_blocks(file: WeightFile, blocks: int) -> None:
 def require_same(
     file: WeightFile, wanted: Mapping[str, tuple[int, ...]], meaning: str, unused: Sequence[str] = ()
 ) -> None:
-    """Every tensor of `wanted` is in the file in its shape, and there is nothing else but `unused`.
+    """Every tensor of `wanted` is in the file in its shape and a known type, and there is nothing else but `unused`.
 
     meaning: what the tensors make up, for the message.
     """
@@ -77,6 +77,7 @@ def require_same(
             raise Refused(f"{file.path}: tensor {raw} is missing")
         if file.shape(raw) != shape:
             raise Refused(f"{file.path}: tensor {raw} must have shape {shape}, got {file.shape(raw)}")
+        file.require_type(raw)
     more = sorted(there - set(wanted) - set(unused))
     if more:
         raise Refused(f"{file.path}: tensor {more[0]} is no part of {meaning} as modelled here")

@@ -18,6 +18,11 @@ from refemu.models.extras import need
 from refemu.models.weights import digests
 
 COMPILED = 1 << 18  #: elements from which on compiled code casts
+GGUF_TYPES = (
+    *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
+    *("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS"),
+    *("TQ1_0", "TQ2_0", "MXFP4", "NVFP4"),
+)  #: types of tensors that the gguf package decodes
 
 
 class Weights(Protocol):
@@ -38,6 +43,9 @@ class WeightFile(Weights, Protocol):
     """Tensors of a file."""
 
     path: Path
+
+    def require_type(self, name: str) -> None:
+        """Refuse a tensor of a type that `tensor` does not decode."""
 
 
 def paths(weights: Any) -> tuple[Path, ...]:
@@ -85,6 +93,12 @@ class GgufFile:
             reader = _reader(self._library)(path)
             self._fields: dict[str, Any] = dict(reader.fields)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+            _require_padding(reader)
+        parts = self.metadata("split.count", 0)
+        if parts not in (0, 1):
+            raise Refused(
+                f"{path}: a model must be in one GGUF file, got one of {parts}; join them with llama-gguf-split"
+            )
 
     def __repr__(self) -> str:
         return f"GgufFile({str(self.path)!r}, {len(self._tensors)} tensors)"
@@ -110,9 +124,16 @@ class GgufFile:
         """Shape of a tensor in NumPy's order: the file's dimensions, reversed."""
         return tuple(int(n) for n in reversed(lookup("tensor", name, self._tensors).shape))
 
+    def require_type(self, name: str) -> None:
+        """Refuse a tensor of a type that is not in `GGUF_TYPES`."""
+        kind = lookup("tensor", name, self._tensors).tensor_type.name
+        if kind not in GGUF_TYPES:
+            raise Refused(f"{self.path}: tensor {name} is {kind}; {', '.join(GGUF_TYPES)} are read")
+
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32. Refuses NaN, infinity, and block types the library cannot decode."""
-        stored = lookup("tensor", name, self._tensors)
+        """A tensor as float32. Refuses NaN, infinity, and types that are not in `GGUF_TYPES`."""
+        self.require_type(name)
+        stored = self._tensors[name]
         with _readable(self.path, "GGUF"):
             values = self._library.quants.dequantize(stored.data, stored.tensor_type).reshape(self.shape(name))
         return _finite(values, self.path, name)
@@ -145,11 +166,16 @@ class SafetensorsFile:
         """Shape of a tensor."""
         return tuple(self._slice(name).get_shape())
 
-    def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32, exactly. Refuses NaN, infinity, and types that float32 does not hold."""
+    def require_type(self, name: str) -> None:
+        """Refuse a tensor in another type than float32, float16 and bfloat16."""
         kind = self._slice(name).get_dtype()
         if kind not in ("F32", "F16", "BF16"):
             raise Refused(f"{self.path}: tensor {name} is {kind}; F32, F16 and BF16 are read")
+
+    def tensor(self, name: str) -> np.ndarray:
+        """A tensor as float32, exactly. Refuses NaN, infinity, and types that float32 does not hold."""
+        self.require_type(name)
+        kind = self._slice(name).get_dtype()
         with _readable(self.path, "safetensors", self._error):
             values = _widened(self._map(name, "<u2")) if kind == "BF16" else self._file.get_tensor(name)
         return _finite(values, self.path, name)
@@ -215,6 +241,18 @@ def _reader(library: Any) -> type:
             return elements
 
     return Reader
+
+
+def _require_padding(reader: Any) -> None:
+    """Refuse a file that ends within the padding behind its last tensor.
+
+    Writers pad every tensor to the file's alignment. The format asks for it between tensors only, so a file may end
+    with the last tensor itself.
+    """
+    end = max((int(tensor.data_offset) + int(tensor.n_bytes) for tensor in reader.tensors), default=0)
+    padded, size = end + -end % int(reader.alignment), int(reader.data.size)
+    if end < size < padded:
+        raise ValueError(f"the padding of the last tensor ends at byte {padded}, the file at byte {size}")
 
 
 def _readable(path: Path, kind: str, *more: type[Exception]) -> AbstractContextManager[None]:

@@ -57,7 +57,7 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     """Sizes from GGUF metadata."""
     kind = file.metadata("general.architecture")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        raise Refused(f"{file.path}: architecture must be one of {', '.join(ARCHITECTURES)}, got {kind!r}")
+        raise Refused(f"{file.path}: architecture must be one of {', '.join(ARCHITECTURES)}, bert, got {kind!r}")
     read = Settings(f"{file.path}: {kind}.", lambda key, default: file.metadata(f"{kind}.{key}", default))
     read.expect("expert_count", 0, "no experts")
     read.expect("expert_used_count", 0, "no experts")

@@ -43,6 +43,10 @@ class ShardedFile:
         """Shape of a tensor."""
         return lookup("tensor", name, self._where).shape(name)
 
+    def require_type(self, name: str) -> None:
+        """Refuse a tensor of a type that `SafetensorsFile` refuses."""
+        lookup("tensor", name, self._where).require_type(name)
+
     def tensor(self, name: str) -> np.ndarray:
         """A tensor as float32, exactly. Refuses what `SafetensorsFile` refuses."""
         return lookup("tensor", name, self._where).tensor(name)

@@ -1,6 +1,6 @@
 """Campaigns: same bytes for any number of workers, after any interruption; nothing half-written is taken for whole."""
 
-import fcntl
+import errno
 import itertools
 import os
 import shutil
@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import Any
 
+import filelock
 import pytest
 
 from refemu import golden
@@ -196,15 +197,27 @@ def test_a_lock_that_was_removed_meanwhile_is_none(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The campaign that held it ended, and took the file away, after it was opened here and before it was locked."""
-    lock = fcntl.flock
+    lock = filelock.lock_descriptor
 
-    def late(stream: IO[str], how: int) -> None:
+    def late(descriptor: int, **options: Any) -> bool:
         (tmp_path / campaign_folder.LOCK).unlink()
-        lock(stream, how)
+        return lock(descriptor, **options)
 
-    monkeypatch.setattr(fcntl, "flock", late)
+    monkeypatch.setattr(filelock, "lock_descriptor", late)
     with pytest.raises(Refused, match="another campaign is running in this folder"):
         plan.run(small, tmp_path)
+
+
+def test_a_file_system_without_locks_is_refused(
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(descriptor: int, **options: Any) -> bool:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(filelock, "lock_descriptor", missing)
+    with pytest.raises(Refused, match=r"must be on a file system with locks, .*, got Function not implemented"):
+        plan.run(small, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_more_shards_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

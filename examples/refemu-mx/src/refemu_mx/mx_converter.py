@@ -9,31 +9,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
+from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
+from refemu_mx.block_device import BlockDevice, BlockState
 from refemu_mx.cases import mx_converter as mx_converter_cases
 from refemu_mx.elements import Element, ElementName
 from refemu_mx.mx_encoder import BIAS, BLOCK, NAN, RULES, Magnitude, Rule, element_of, quantize, scale_code
 
 
 @dataclass(frozen=True)
-class State:
+class State(BlockState):
     """Everything after a block."""
 
-    event: str
-    index: int
     scale_in: int
     codes_in: tuple[int, ...]
-    scale: int
-    codes: tuple[int, ...]
-    clipped: int
-    blocks: int
-    clips: int
 
 
-class MxConverter(Stepped[State]):
+class MxConverter(BlockDevice[State]):
     """Converter of blocks; one event is one block."""
 
     name = "mx_converter"
+    does = "convert"
 
     def __init__(self, source: ElementName = "e4m3", target: ElementName = "e2m1", rule: Rule = "floor") -> None:
         """Choose both element formats and the rule of the new scale.
@@ -60,13 +55,6 @@ class MxConverter(Stepped[State]):
     def step(self, scale_in: int, codes_in: Sequence[int]) -> State:
         """Convert one block."""
         return self._open(*self.accept(scale_in, codes_in))
-
-    def _open(self, scale_in: int, codes_in: tuple[int, ...]) -> State:
-        scale, codes, clipped = self.block(scale_in, codes_in)
-        done = self.latched(scale_in, codes_in, event="convert", scale=scale, codes=codes, clipped=clipped)
-        counts = {"blocks": done.blocks + 1, "clips": done.clips + clipped}
-        self.state = State(**{**vars(done), **counts})
-        return self.state
 
     def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element was clipped."""
@@ -119,7 +107,10 @@ UNIT: Unit[State, Result] = Unit(
     name="mx_converter",
     paper="ocp MX 1.0 §6.3",
     meaning="a block of one element format to a block of another, rounded once",
-    configs={f"{one}_{other}": Config(source=one, target=other, rule="floor") for one, other in PAIRS},
+    configs={
+        **{f"{one}_{other}": Config(source=one, target=other, rule="floor") for one, other in PAIRS},
+        "e4m3_e2m1_nvidia": Config(source="e4m3", target="e2m1", rule="nvidia"),
+    },
     ports=ports,
     unit_class=MxConverter,
     cases=mx_converter_cases.cases,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
+from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
+from refemu_mx.block_device import BlockDevice, BlockState
 from refemu_mx.cases import mx_encoder as mx_encoder_cases
 from refemu_mx.elements import ELEMENTS, Element, ElementName
 
@@ -20,23 +21,17 @@ Magnitude: TypeAlias = tuple[int, int]  #: m * 2**e
 
 
 @dataclass(frozen=True)
-class State:
+class State(BlockState):
     """Everything after a block."""
 
-    event: str
-    index: int
     x: tuple[int, ...]
-    scale: int
-    codes: tuple[int, ...]
-    clipped: int
-    blocks: int
-    clips: int
 
 
-class MxEncoder(Stepped[State]):
+class MxEncoder(BlockDevice[State]):
     """Encoder of blocks; one event is one block."""
 
     name = "mx_encoder"
+    does = "encode"
 
     def __init__(self, element: ElementName = "e4m3", rule: Rule = "floor") -> None:
         """Choose the element format and the rule of the scale.
@@ -64,21 +59,18 @@ class MxEncoder(Stepped[State]):
         """Encode one block."""
         return self._open(*self.accept(x))
 
-    def _open(self, x: tuple[int, ...]) -> State:
-        scale, codes, clipped = self.block(x)
-        done = self.latched(x, event="encode", scale=scale, codes=codes, clipped=clipped)
-        counts = {"blocks": done.blocks + 1, "clips": done.clips + clipped}
-        self.state = State(**{**vars(done), **counts})
-        return self.state
-
     def block(self, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element was clipped, of 32 float32 patterns."""
         if any(word >> 23 & 0xFF == 0xFF for word in x):  # D-mx-3
             return NAN, (0,) * BLOCK, 0
-        parts = [magnitude32(word) for word in x]
-        scale = scale_code(self.format, self.rule, parts)
-        pairs = [self.code(m, e - scale + BIAS, word >> 31 == 1) for (m, e), word in zip(parts, x, strict=True)]
+        scale = scale_code(self.format, self.rule, self.parts(x))
+        parts = [(*magnitude32(word), word >> 31 == 1) for word in x]
+        pairs = [self.code(m, e - scale + BIAS, negative) for m, e, negative in parts]
         return scale, tuple(code for code, _ in pairs), int(any(clip for _, clip in pairs))
+
+    def parts(self, x: Sequence[int]) -> list[Magnitude]:
+        """The magnitudes that the scale is made of."""
+        return [magnitude32(word) for word in x]
 
     def code(self, m: int, e: int, negative: bool) -> tuple[int, bool]:
         """Code of one element, m * 2**e of the scale, and whether it was clipped."""
@@ -149,7 +141,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
     width = element_of(config["element"], "mx_encoder").width
     return Ports(
-        inputs=(Port("x", 32, BLOCK, encoding="f32", meaning="values of the block"),),
+        inputs=(Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),),
         outputs=(
             Port("scale", 8, meaning="E8M0 code, 255 for NaN"),
             Port("codes", width, BLOCK, meaning="element codes"),

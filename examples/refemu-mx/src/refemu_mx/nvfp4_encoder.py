@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
+from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
+from refemu_mx.block_device import BlockDevice, BlockState
 from refemu_mx.cases import nvfp4_encoder as nvfp4_encoder_cases
-from refemu_mx.elements import E2M1, E4M3
+from refemu_mx.elements import E2M1, E4M3, Element
 from refemu_mx.mx_encoder import magnitude32, quantize
 
 Order: TypeAlias = Literal["reciprocal", "division"]
@@ -22,24 +23,18 @@ BLOCK, NAN = 16, 0x7F  #: elements of a block; E4M3 code of NaN
 
 
 @dataclass(frozen=True)
-class State:
+class State(BlockState):
     """Everything after a block."""
 
-    event: str
-    index: int
     factor: int
     x: tuple[int, ...]
-    scale: int
-    codes: tuple[int, ...]
-    clipped: int
-    blocks: int
-    clips: int
 
 
-class Nvfp4Encoder(Stepped[State]):
+class Nvfp4Encoder(BlockDevice[State]):
     """Encoder of blocks; one event is one block."""
 
     name = "nvfp4_encoder"
+    does = "encode"
 
     def __init__(self, order: Order = "reciprocal") -> None:
         """Choose the order of the float32 operations on elements.
@@ -64,19 +59,12 @@ class Nvfp4Encoder(Stepped[State]):
         """Encode one block."""
         return self._open(*self.accept(factor, x))
 
-    def _open(self, factor: int, x: tuple[int, ...]) -> State:
-        scale, codes, clipped = self.block(factor, x)
-        done = self.latched(factor, x, event="encode", scale=scale, codes=codes, clipped=clipped)
-        counts = {"blocks": done.blocks + 1, "clips": done.clips + clipped}
-        self.state = State(**{**vars(done), **counts})
-        return self.state
-
     def block(self, factor: int, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element or the scale was clipped."""
         if any(word >> 23 & 0xFF == 0xFF for word in (factor, *x)):  # D-mx-3
             return NAN, (0,) * BLOCK, 0
         with np.errstate(over="ignore", under="ignore"):
-            top = _float(max(word & 0x7FFFFFFF for word in x))
+            top = _float(self.largest(x))
             scale, over = self.rounded(E4M3, top / np.float32(6) * _float(factor))
             if scale == 0:  # D-mx-11
                 return 0, tuple(word >> 31 << 3 for word in x), 0
@@ -90,8 +78,11 @@ class Nvfp4Encoder(Stepped[State]):
         ratio = _float(factor) / scale
         return [_float(word) * ratio for word in x]
 
-    @staticmethod
-    def rounded(fmt: Any, value: np.float32) -> tuple[int, bool]:
+    def largest(self, x: Sequence[int]) -> int:
+        """The largest magnitude, as a float32 pattern."""
+        return max(word & 0x7FFFFFFF for word in x)
+
+    def rounded(self, fmt: Element, value: np.float32) -> tuple[int, bool]:
         """The nearest code, ties to even, and whether it saturated; infinity does."""
         word = int(value.view(np.uint32))
         m, e = magnitude32(word) if word >> 23 & 0xFF != 0xFF else (1, 200)
@@ -107,7 +98,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     return Ports(
         inputs=(
             Port("factor", 32, encoding="f32", most=0x7F800000, meaning="factor of the tensor, not negative"),
-            Port("x", 32, BLOCK, encoding="f32", meaning="values of the block"),
+            Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),
         ),
         outputs=(
             Port("scale", 8, meaning="E4M3 code, 0x7f for NaN"),

@@ -2,8 +2,9 @@
 
 A tap shows operations as the model has them, whole: the configuration of a case has the sizes of its tensors, and is a
 ready one only where one has them. Of the many operations of a tensor some are shown: those of the token with the
-largest value, of the first column, of the first query that sees as many keys as a ready configuration has lanes. All
-values come from the records of the parts of a block, those that the answer is computed from.
+largest value, of the first column, of the first query that sees as many keys as a ready configuration has lanes, or as
+the window of the block has. All values come from the records of the parts of a block, those that the answer is computed
+from.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,19 +110,23 @@ class Taps:
         why: str,
         tensor: str,
         inputs: Mapping[str, Any],
-        sizes: Mapping[str, int] | None = None,
+        sizes: Mapping[str, Any] | None = None,
         **source: Any,
     ) -> None:
-        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that tensors decide."""
+        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that the model decides."""
         name = sized(unit, parameters, **(sizes or {})) if self._watch.wants(unit) else None
         if name is not None:
             first = {"first_token": self._watch.first_token, **source}
             self._watch.emit(self._layer, unit, model_case(why, name, tensor, self._layer, inputs, **first))
 
     def _lanes(self, unit: str, parameters: Mapping[str, Any], size: str) -> int:
-        """Number of values that a configuration takes, 0 if there is none."""
+        """Number of keys in the case of a query: as many as a ready configuration takes, or as a window has.
+
+        0 if there is no configuration.
+        """
         name = config_of(unit, parameters)
-        return 0 if name is None else int(units.find(unit).configs[name][size])
+        lanes = 0 if name is None else int(units.find(unit).configs[name][size])
+        return min(lanes, self._sizes.score_rule(self._layer).window or lanes)
 
     def _encoded(self, full: str, x: np.ndarray, a: KMeansTensor) -> None:
         """An activation, float32 (tokens, size), and its indices: the token with the largest value."""
@@ -152,13 +157,9 @@ class Taps:
 
     def _normed(self, full: str, a: KMeansTensor, weight: KMeansTensor) -> None:
         """The operands of a norm, and the weight whose centroids it divides."""
-        parameters = {
-            "norm": self._sizes.norm,
-            "bits": a.bits,
-            "weight_bits": weight.bits,
-            "preset": self._config.preset,
-            "eps": float(f"{np.float32(self._sizes.rms_eps)!s}"),
-        }
+        parameters = {"norm": self._sizes.norm, "preset": self._config.preset}
+        eps = float(f"{np.float32(self._sizes.rms_eps)!s}")
+        sizes = {"n": a.length, "bits": a.bits, "weight_bits": weight.bits, "eps": eps}
         token = pieces.peak(a)
         parts = {
             "q": a.index[token],
@@ -172,7 +173,7 @@ class Taps:
         ports = _ports("index_norm", parameters)
         inputs = pieces.case({name: part for name, part in parts.items() if name in ports})
         why = "the token with the largest outlier"
-        self._emit("index_norm", parameters, why, full, inputs, {"n": a.length}, token=token)
+        self._emit("index_norm", parameters, why, full, inputs, sizes, token=token)
 
     def _product(self, tensor: str, a: KMeansTensor, b: KMeansTensor) -> None:
         """K-Means x K-Means: a token and a column, b's first vector."""
@@ -237,7 +238,9 @@ class Taps:
         for row in np.flatnonzero((seen == t) & (seen > 0))[:1]:
             why = f"logits of a query that sees {t} keys"
             tensor = self._full("logits")
-            self._emit("functional", parameters, why, tensor, {"x": fp16.bits(logits)[row, None, :t]}, query=t - 1)
+            self._emit(
+                "functional", parameters, why, tensor, {"x": fp16.bits(logits)[row, None, :t]}, {"t": t}, query=t - 1
+            )
 
     def _scores(self, scores: Scores, v_scale: np.ndarray, seen: np.ndarray) -> None:
         """The same for the quantizer of scores."""
@@ -248,7 +251,9 @@ class Taps:
             inputs = {"p": scores.p[row, :t].view(np.uint16)}
             inputs |= {"v_scale": v_scale[:t].view(np.uint16)} if config.score_scale == "fold" else {}
             why = f"scores of a query that sees {t} keys"
-            self._emit("score_quantizer", parameters, why, self._full("scores"), pieces.case(inputs), query=t - 1)
+            self._emit(
+                "score_quantizer", parameters, why, self._full("scores"), pieces.case(inputs), {"t": t}, query=t - 1
+            )
 
     def _mixed(self, scores: Scores, v: KMeansTensor, seen: np.ndarray) -> None:
         """The same for the product with V, its first column."""
@@ -269,16 +274,17 @@ class Taps:
                     "b_codebook": v.codebook.values,
                 }
                 why = f"scores of a query that sees {k} keys, first column of V"
-                self._emit("index_matmul", parameters, why, tensor, pieces.case(inputs), **source)
+                self._emit("index_matmul", parameters, why, tensor, pieces.case(inputs), {"k": k}, **source)
 
     def _table(self, name: str, argument: KMeansTensor) -> None:
         """The function's table for the token whose argument, activation `name`, has the largest outlier."""
-        parameters = {"function": self._sizes.activation, "bits": argument.bits, "mode": self._config.function_table}
+        parameters = {"mode": self._config.function_table}
         token = pieces.peak(argument)
         words = outlier_words(argument)[token][argument.mask[token]]
         if words.size:
             inputs = {"codebook": argument.codebook.values, "scale": argument.scale[token], "outlier": words}
-            why, sizes = f"the token with the largest {name}", {"outliers": int(words.size)}
+            why = f"the token with the largest {name}"
+            sizes = {"function": self._sizes.activation, "bits": argument.bits, "outliers": int(words.size)}
             self._emit("index_function", parameters, why, self._full(name), pieces.case(inputs), sizes, token=token)
 
 

@@ -73,10 +73,11 @@ def _runs(linear: Sequence[Any], places: Sequence[str]) -> None:
 def _idle(part: Any, half: Half) -> Iterator[str]:
     """What changes a parameter that this part never reads."""
     scheme = part.scheme
+    only = getattr(scheme, "only", {})
     changed = single.differences(single.name(scheme), scheme)
     other: Half = "attention" if half == "linear" else "linear"
     for name in changed:
-        if name in scheme.only.get(other, ()):
+        if name in only.get(other, ()):
             yield f"{name} has an effect in {other} parts only"
-        if name in scheme.only.get("outer", ()) and (half == "attention" or part.layers is not None):
+        if name in only.get("outer", ()) and (half == "attention" or part.layers is not None):
             yield f"{name} has an effect in the linear part without @ only"

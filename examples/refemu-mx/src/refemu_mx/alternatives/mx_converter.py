@@ -1,4 +1,4 @@
-"""Other answers to the decisions of mx_converter."""
+"""Other answers to the decisions of mx_converter, and a fault."""
 
 from collections.abc import Sequence
 
@@ -28,8 +28,19 @@ class OneScale(MxConverter):
         return (127 if zero and scale != 255 else scale), codes, clipped
 
 
+class OverFloat32(MxConverter):
+    """Converter through float32, in which values from 2**128 on are infinite."""
+
+    def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
+        """The block, with the scale of NaN where a value overflows."""
+        parts = [magnitude(self.formats[0], code) or (0, 0) for code in codes_in]
+        overflows = any(m.bit_length() + e + scale_in - 127 > 128 for m, e in parts if m)
+        return super().block(255 if overflows else scale_in, codes_in)
+
+
 ALTERNATIVES = (
     *choices("D-mx-1", "rule", "floor", "ceil", "even", "nvidia"),
     Alternative("D-mx-2", "a block of zeros has the scale 1", variant=OneScale),
     Alternative("D-mx-7", "NaN and infinity are taken as zeros", variant=Dropping),
 )
+FAULTS = (Alternative("F-mx-12", "values pass through float32", variant=OverFloat32),)

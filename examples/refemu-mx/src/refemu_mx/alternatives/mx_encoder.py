@@ -1,6 +1,6 @@
-"""Other answers to the decisions of mx_encoder."""
+"""Other answers to the decisions of mx_encoder, and faults that encoders of this kind have had."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from refemu_mx.mx_encoder import MxEncoder
 class OneScale(MxEncoder):
     """Encoder that gives a block of zeros the scale 1."""
 
-    def block(self, x: tuple[int, ...]) -> tuple[int, tuple[int, ...], int]:  # type: ignore[override]
+    def block(self, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """The right block but for its scale."""
         scale, codes, clipped = super().block(x)
         return (127 if all(word & 0x7FFFFFFF == 0 for word in x) else scale), codes, clipped
@@ -54,6 +54,59 @@ def _plus_zero(config: Config, inputs: Mapping[str, np.ndarray], result: Any) ->
     return {"codes": np.where(result.codes == sign, np.uint8(0), result.codes)}
 
 
+class FloatLogarithm(MxEncoder):
+    """Encoder whose exponent is floor(log2(x)) in float32: just below a power of two the logarithm rounds up to it."""
+
+    def parts(self, x: Sequence[int]) -> list[tuple[int, int]]:
+        """The magnitude of a mantissa of ones is that of the next power of two."""
+        return [(m + 1, e) if m & 0x7FFFFF == 0x7FFFFF else (m, e) for m, e in super().parts(x)]
+
+
+class Signed(MxEncoder):
+    """Encoder that compares with the sign."""
+
+    def parts(self, x: Sequence[int]) -> list[tuple[int, int]]:
+        """Magnitudes of the positive values; of all where there is none."""
+        positive = [word for word in x if word >> 31 == 0]
+        return super().parts(positive or x)
+
+
+class OneShort(MxEncoder):
+    """Encoder whose comparison ends a lane early."""
+
+    def parts(self, x: Sequence[int]) -> list[tuple[int, int]]:
+        """Magnitudes of all lanes but the last."""
+        return super().parts(x[:-1])
+
+
+class Flushing(MxEncoder):
+    """Encoder that takes subnormal values as zeros."""
+
+    def block(self, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
+        """The block of normal values."""
+        return super().block([word if word >> 23 & 0xFF else word & 0x80000000 for word in x])
+
+
+class HalfAway(MxEncoder):
+    """Encoder that adds half a place before it cuts: ties go away from zero."""
+
+    def code(self, m: int, e: int, negative: bool) -> tuple[int, bool]:
+        """The code of a magnitude that is larger by less than the next float32."""
+        return super().code((m << 1 | 1) if m else 0, e - 1, negative)
+
+
+class NoSubnormals(MxEncoder):
+    """Encoder that has no subnormal elements."""
+
+    def code(self, m: int, e: int, negative: bool) -> tuple[int, bool]:
+        """Zero below the smallest normal element."""
+        if self.format.exp_bits == 0:
+            raise Refused(f"{self.name}: integers have no subnormal numbers")
+        code, clipped = super().code(m, e, negative)
+        sign = code & 1 << (self.format.width - 1)
+        return (code if code - sign >> self.format.man_bits else sign), clipped
+
+
 ALTERNATIVES = (
     *choices("D-mx-1", "rule", "floor", "ceil", "even", "nvidia"),
     Alternative("D-mx-2", "a block of zeros has the scale 1", variant=OneScale),
@@ -61,4 +114,14 @@ ALTERNATIVES = (
     Alternative("D-mx-4", "beyond the largest stands infinity or NaN", variant=Overflowing),
     Alternative("D-mx-5", "-128 is used where -127 saturates", answer=_lowest),
     Alternative("D-mx-6", "a negative value that rounds to zero is plus zero", answer=_plus_zero),
+)
+FAULTS = (
+    Alternative(
+        "F-mx-1", "the exponent is a float32 logarithm, rounded up below a power of two", variant=FloatLogarithm
+    ),
+    Alternative("F-mx-2", "the largest value is compared with its sign", variant=Signed),
+    Alternative("F-mx-3", "the last lane is left out of the largest", variant=OneShort),
+    Alternative("F-mx-4", "subnormal values are taken as zeros", variant=Flushing),
+    Alternative("F-mx-5", "ties go away from zero", variant=HalfAway),
+    Alternative("F-mx-6", "subnormal elements are flushed to zero", variant=NoSubnormals),
 )

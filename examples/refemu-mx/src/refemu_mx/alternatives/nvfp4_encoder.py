@@ -1,11 +1,13 @@
-"""Other answers to the decisions of nvfp4_encoder."""
+"""Other answers to the decisions of nvfp4_encoder, and faults."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from refemu.units import Alternative, Config, choices
+from refemu_mx.elements import E4M3, Element
+from refemu_mx.nvfp4_encoder import Nvfp4Encoder
 
 
 def _smallest(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
@@ -23,6 +25,32 @@ def _zero(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict
     return {"scale": np.where(result.scale == 0x7F, np.uint8(0), result.scale)}
 
 
+class ScaleUp(Nvfp4Encoder):
+    """Encoder that rounds scales up, so that no element is beyond the largest."""
+
+    def rounded(self, fmt: Element, value: np.float32) -> tuple[int, bool]:
+        """The next code where a scale was rounded down."""
+        code, over = super().rounded(fmt, value)
+        down = fmt is E4M3 and code < fmt.largest_code and fmt.number(code) < float(value)
+        return code + int(down), over
+
+
+class FixedFactor(Nvfp4Encoder):
+    """Encoder that leaves out the factor of the tensor where it scales the elements."""
+
+    def scaled(self, factor: int, x: Sequence[int], scale: np.float32) -> list[np.float32]:
+        """Values in units of the scale alone."""
+        return super().scaled(0x3F800000, x, scale)
+
+
+class OneShort(Nvfp4Encoder):
+    """Encoder whose comparison ends a lane early."""
+
+    def largest(self, x: Sequence[int]) -> int:
+        """The largest magnitude of all lanes but the last."""
+        return super().largest(x[:-1])
+
+
 ALTERNATIVES = (
     *choices("D-mx-10", "order", "reciprocal", "division"),
     Alternative("D-mx-11", "the smallest scale stands for zero", answer=_smallest),
@@ -30,3 +58,8 @@ ALTERNATIVES = (
     Alternative("D-mx-3", "a block that is not finite has the scale zero", answer=_zero),
 )
 UNOBSERVABLE = {"D-mx-4": "E2M1 has no code beyond the largest"}
+FAULTS = (
+    Alternative("F-mx-3", "the last lane is left out of the largest", variant=OneShort),
+    Alternative("F-mx-7", "scales are rounded up", variant=ScaleUp),
+    Alternative("F-mx-8", "the factor is left out of the elements", variant=FixedFactor),
+)

@@ -19,6 +19,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, "every magnitude and midpoint of the elements, at both signs", elements(fmt))
         yield _cases(kind, "maxima at which a rule of the scale turns, and their neighbours", maxima(fmt), "D-mx-1")
         yield _cases(kind, "zeros, subnormal numbers, and numbers at both ends of float32", ends(), "D-mx-2")
+        yield _cases(kind, "the largest value in each lane", lanes(fmt))
         yield Cases(kind, "NaN and infinities", {"x": not_finite()}, "D-mx-3")
     if kind == "random":
         yield from _random(fmt, seed)
@@ -65,10 +66,17 @@ def ends() -> np.ndarray:
     return table
 
 
+def lanes(fmt: Element) -> np.ndarray:
+    """Blocks of small values with the largest one in lane 0, 1, 2, ..."""
+    table = np.tile(np.linspace(0.01, 0.2, BLOCK), (BLOCK, 1))
+    table[np.arange(BLOCK), np.arange(BLOCK)] = -0.9 * 2.0**fmt.emax
+    return table
+
+
 def not_finite() -> np.ndarray:
-    """Blocks of ones with one NaN or infinity."""
-    table = np.full((3, BLOCK), 0x3F800000, np.uint32)
-    table[0, 31], table[1, 0], table[2, 7] = 0x7FC00000, 0x7F800000, 0xFF800000
+    """Blocks of ones with one NaN or infinity; the last NaN would round beyond the largest element."""
+    table = np.full((4, BLOCK), 0x3F800000, np.uint32)
+    table[0, 31], table[1, 0], table[2, 7], table[3, 12] = 0x7FC00000, 0x7F800000, 0xFF800000, 0x7FFFFFFF
     return table
 
 

@@ -1,0 +1,1 @@
+"""Parts of the command line that only --help and the Tab key need."""

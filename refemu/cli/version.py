@@ -1,0 +1,54 @@
+"""`refemu --version`: of refemu; with --json also of everything below it that may matter for a report of an error."""
+
+import argparse
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any, get_args
+
+from refemu import __version__
+from refemu.cli.output import print_json
+
+#: distributions that compute, read or write something; null in the document where they are not installed
+LIBRARIES = (
+    *("numpy", "numba", "llvmlite", "scipy", "fastjsonschema", "filelock", "platformdirs", "rich"),
+    *("gguf", "safetensors", "tokenizers", "matplotlib", "distributed", "argcomplete"),
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the version; returns 0."""
+    if arguments.json:
+        print_json("version", document())
+    else:
+        print(f"refemu {__version__}")
+    return 0
+
+
+def document() -> dict[str, Any]:
+    """Versions, plug-ins, and the variables of refemu that are set."""
+    return {
+        "refemu": __version__,
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "platform": f"{sys.platform} {platform.machine()}",
+        "libraries": {name: _version(name) for name in LIBRARIES},
+        "plugins": _plugins(),
+        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith("REFEMU_")},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _plugins() -> dict[str, str]:
+    """Distributions that bring units, formats, schemes or models."""
+    from refemu import plugins
+
+    origins = [plug.origin for kind in get_args(plugins.Kind) for plug in plugins.plugs(kind)]
+    return {origin.distribution: origin.version for origin in origins}

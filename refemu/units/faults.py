@@ -1,0 +1,75 @@
+"""Fault libraries: wrong devices of any unit, of distributions with entry points `refemu.faults`, and by call.
+
+An entry point has the name of a unit, so that the libraries of a unit are found without loading any other.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from refemu import plugins
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units.alternative import Alternative
+
+DECISION, FAULT = (re.compile(rf"{letter}-[a-z]+-\d{{1,6}}") for letter in "DF")
+
+
+@dataclass(frozen=True)
+class FaultLibrary:
+    """Wrong devices of a unit, beside those that it has itself: other answers to its decisions, and faults."""
+
+    unit: str  #: name of the unit, of a plug-in's "distribution/unit"
+    faults: Sequence[Alternative]  #: each under an id: of a decision, "D-olive-1", or of its own, "F-lab-1"
+
+
+def _admitted(library: object, name: str, origin: plugins.Origin) -> FaultLibrary:
+    known = required(library)
+    if name not in (known.unit, known.unit.rpartition("/")[2]):
+        raise Refused(f"faults of {known.unit}: the entry point must have the unit's name, got {name!r}")
+    return known
+
+
+def required(library: object) -> FaultLibrary:
+    """A library. RefusedType: it is none, or an entry of it no Alternative; Refused: it breaks another rule."""
+    if not isinstance(library, FaultLibrary):
+        raise RefusedType(f"faults: a FaultLibrary is needed, got {type(library).__name__}")
+    if not library.faults:
+        raise Refused(f"faults of {library.unit}: at least one is needed, got none")
+    for number, each in enumerate(library.faults):
+        require(each, f"faults of {library.unit}: entry {number}", DECISION, FAULT)
+    return library
+
+
+def require(each: object, thing: str, *ids: re.Pattern[str]) -> Alternative:
+    """A wrong device. RefusedType: it is no Alternative; Refused: its id is of another form, or it says nothing."""
+    if not isinstance(each, Alternative):
+        raise RefusedType(f"{thing}: an Alternative is needed, got {type(each).__name__}")
+    if not any(pattern.fullmatch(each.decision) for pattern in ids):
+        forms = " or ".join(pattern.pattern for pattern in ids)
+        raise Refused(f"{thing}: its id must be {forms}, got {each.decision!r}")
+    if not each.says:
+        raise Refused(f"{thing}: it must say what the device does, got nothing")
+    return each
+
+
+REGISTRY = plugins.Registry("fault", lambda: (), _admitted)
+
+
+def of_unit(key: str) -> tuple[Alternative, ...]:
+    """The wrong devices that libraries have for a unit. Refused: a library for a unit of that name fails to load."""
+    brought = [REGISTRY.load(plug) for plug in plugins.plugs("fault") if plug.name == key.rpartition("/")[2]]
+    called = [REGISTRY.find(key)] if key in REGISTRY.called() else []
+    return tuple(each for library in (*brought, *called) if library.unit == key for each in library.faults)
+
+
+def broken(find: Callable[[str], object]) -> Iterator[plugins.Broken]:
+    """Libraries that fail to load, and those of a unit that is not here. find(name): the unit; Refused: it is not."""
+    libraries, failed = REGISTRY.working()
+    yield from failed
+    for plug in plugins.plugs("fault"):
+        library = libraries.get(plug.name) or libraries.get(plug.key)
+        try:
+            find(library.unit) if library else None
+        except Refused as error:
+            about = f"plug-in {plug.origin.distribution} {plug.origin.version}: faults of {plug.name} have no unit"
+            yield plugins.Broken("fault", plug.key, plug.origin.version, f"{about}: {error}")

@@ -1,0 +1,119 @@
+"""The Tab key, in a real bash: commands, options, and names of units, schemes, formats and decisions."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refemu.arith.checks import Refused
+from refemu.cli import main
+from refemu.cli.arguments import parser
+from refemu.cli.help import completion
+from tests.cli.help.parsers import parsers
+
+#: what bash does at the Tab key: it sets these variables and calls the function that `complete -F` named
+TAB = """
+source {script}
+COMP_LINE={line}; COMP_POINT=${{#COMP_LINE}}; COMP_TYPE=9
+function=$(complete -p refemu | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+$function refemu
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script for bash, and beside it the command that it calls."""
+    folder: Path = tmp_path_factory.mktemp("bash")
+    (folder / "refemu").write_text(f"#!{sys.executable}\nfrom refemu.cli import console\nconsole()\n")
+    (folder / "refemu").chmod(0o755)
+    (folder / "refemu.bash").write_text(completion.script("bash"))
+    return folder / "refemu.bash"
+
+
+def tab(line: str, script: Path) -> list[str]:
+    """What bash has for the last word of a line."""
+    variables = {**os.environ, "PATH": f"{script.parent}:{os.environ['PATH']}"}
+    text = TAB.format(script=shlex.quote(str(script)), line=shlex.quote(line))
+    command = ["bash", "--norc", "--noprofile", "-c", text]
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=True)
+    return [word.rstrip() for word in ended.stdout.splitlines()]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("refemu gr", ["grade"]),
+        ("refemu list u", ["units"]),
+        ("refemu diff --ex", ["--explain"]),
+        ("refemu step orizuru_c", ["orizuru_clocked"]),
+        ("refemu step ovp_decoder:fl", ["flint4"]),  # bash takes the colon for the end of a word
+        ("refemu step ovp_decoder --config int8", ["int8", "int8_repo"]),
+        ("refemu generate --unit page_m", ["page_manager"]),
+        ("refemu ppl --scheme harmonia-kv8", ["harmonia-kv8"]),
+        ("refemu show OVP_INT8", ["OVP_INT8", "OVP_INT8_REPO"]),
+        ("refemu explain D-olive-19", ["D-olive-19"]),
+        ("refemu explain harmonia-kv4.prefill_w", ["harmonia-kv4.prefill_window"]),
+        ("refemu explain vict", ["victim"]),
+        ("refemu generate --kinds edge,ran", ["edge,random"]),
+        ("refemu models fetch smoll", ["smollm2-135m"]),
+        ("refemu schema exp", ["explain"]),
+    ],
+)
+def test_bash(line: str, expected: list[str], script: Path) -> None:
+    assert tab(line, script) == expected
+
+
+@pytest.mark.parametrize(
+    ("metavar", "prefix", "some"),
+    [
+        ("UNIT", "", {"orizuru", "ovp_decoder", "paged_attention"}),
+        ("UNIT", "ovp_decoder:", {"ovp_decoder:int4", "ovp_decoder:flint4"}),
+        ("UNIT", "no_unit:", set()),
+        ("SCHEME", "", {"fp16", "olive-4", "kllm-a4"}),
+        ("SCHEME", "olive-4+", {"olive-4+leankv", "olive-4+harmonia-kv4"}),
+        ("SCHEME", "olive-4:", {"olive-4:low=", "olive-4:skip="}),
+        ("SCHEME", "kllm-a4+leankv:window=4,", {"kllm-a4+leankv:window=4,page_bytes="}),
+        ("FORMAT", "", {"INT4", "K8V4", "page", "D-olive-19"}),
+        ("WORD", "", {"victim", "D-olive-19", "orizuru", "fp16", "INT4"}),
+        ("WORD", "orizuru.", {"orizuru.x", "orizuru.k"}),
+        ("MODEL", "", {"tiny", "smollm2-135m"}),
+        ("CLASS,...", "bits,", {"bits,order", "bits,model"}),
+    ],
+)
+def test_names(metavar: str, prefix: str, some: set[str]) -> None:
+    names = set(completion._OF_METAVAR[metavar](prefix, None))
+
+    assert some <= names and all(name.startswith(prefix) or not prefix or metavar == "WORD" for name in names)
+    assert bool(names) == bool(some)
+
+
+def test_every_name_of_the_table_is_of_some_argument() -> None:
+    """A metavar that was renamed would silently complete files."""
+    top = parser()
+    completion.attach(top)
+    words = {str(action.metavar) for each in parsers(top) for action in each._actions if hasattr(action, "completer")}
+    assert set(completion._OF_METAVAR) <= words
+    assert {(each.prog, action.dest) for each in parsers(top) for action in each._actions} >= set(
+        completion._OF_ARGUMENT
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "refemu" in capsys.readouterr().out
+
+
+def test_without_the_library_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("argcomplete", "argcomplete.shell_integration"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(Refused, match=r"pip install 'refemu\[completion\]'"):
+        completion.script("bash")
+    completion.answer(parser())  # the shell gets no answer

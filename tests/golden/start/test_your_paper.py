@@ -1,0 +1,109 @@
+"""docs/your-paper.md, from its first command to its last, as a reader would follow it."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.plugin_distribution import write
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "your-paper.md").read_text()
+PACKAGE = "refemu-mx-scale"
+FILE = re.compile(r"`((?:src|tests)/[\w/]+\.(?:py|md)|wrong\.py)`")
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """Path, language and text of every block: a file that the text before it names, a piece of one, or commands."""
+    fences = PAGE.split("```")
+    for text, block in zip(fences[::2], fences[1::2], strict=False):
+        language, _, body = block.partition("\n")
+        paths = FILE.findall(text)
+        yield paths[-1] if paths and language else "", language, body
+
+
+def put(folder: Path, path: str, body: str) -> None:
+    place = folder / path if path == "wrong.py" else folder / PACKAGE / path
+    assert path == "wrong.py" or place.exists(), f"new-unit wrote no {path}"
+    place.write_text(body)
+
+
+def installed(folder: Path, package: Path) -> None:
+    """The metadata of a package, as pip would put them beside its sources."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    points = {
+        f"{group.removeprefix('refemu.')} {name}": place
+        for group, entries in project["entry-points"].items()
+        for name, place in entries.items()
+    }
+    write(folder / "site", project["name"], points, {}, project["version"])
+
+
+def ran(folder: Path, line: str) -> str:
+    """Run a command of the page in its own process; what it printed. Its exit code must be the one that is shown."""
+    command, _, remark = line.partition("  #")
+    words = shlex.split(command)
+    if words[0] == "refemu":
+        words = [sys.executable, "-m", "refemu", *words[1:]]
+    elif words[0] == "pytest":
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words[1:]]
+    elif words[0] == "python":
+        words[0] = sys.executable
+    places = [folder / "site", folder / PACKAGE / "src", ROOT / "examples" / "refemu-mx" / "src", ROOT]
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))}
+    done = subprocess.run(words, cwd=folder, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == (1 if "exit code 1" in remark else 0), f"{line}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.mark.long
+def test_the_page_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:
+    told: dict[str, str] = {}
+    installed(tmp_path, ROOT / "examples" / "refemu-mx")
+    cases = Path(PACKAGE, "src", "refemu_mx_scale", "cases", "mx_scale.py")
+    for path, language, body in blocks():
+        if path:
+            put(tmp_path, path, body)
+            if path == "wrong.py":
+                ran(tmp_path, "python wrong.py")
+        elif language == "py":
+            before = (tmp_path / cases).read_text()
+            (tmp_path / cases).write_text(before.replace('    if kind == "random"', f'{body}    if kind == "random"'))
+        else:
+            for line in filter(None, body.splitlines()):
+                if line.startswith("pip install"):
+                    installed(tmp_path, tmp_path / PACKAGE)
+                else:
+                    told[line] = ran(tmp_path, line)
+
+    first, second = (text for line, text in told.items() if line.startswith("refemu grade"))
+    assert re.search(r"hole +decisions +F-mxscale-2: the last lane is left out", first)
+    assert "F-mxscale-2" in second and "hole  " not in second.split("flag")[-1]
+    (verdict,) = (text for line, text in told.items() if line.startswith("refemu diff"))
+    assert "right if D-mxscale-2: rule is 'ceil'" in verdict
+    (decision,) = (text for line, text in told.items() if line.startswith("refemu explain"))
+    assert "A largest value between two powers of two" in decision and "MxScale.scale" in decision
+    (tests,) = (text for line, text in told.items() if line.startswith("pytest"))
+    assert " passed" in tests and "skipped" not in tests
+    assert len(told) == 13
+
+
+def test_every_file_of_the_page_is_one_that_new_unit_writes() -> None:
+    kinds = [(path, language) for path, language, _ in blocks()]
+
+    assert [path for path, _ in kinds if path.startswith(("src", "tests"))] == [
+        "src/refemu_mx_scale/mx_scale.py",
+        "src/refemu_mx_scale/decisions.md",
+        "src/refemu_mx_scale/twins/mx_scale.py",
+        "tests/oracle.py",
+        "src/refemu_mx_scale/cases/mx_scale.py",
+        "src/refemu_mx_scale/alternatives/mx_scale.py",
+        "tests/test_mx_scale.py",
+    ]
+    assert len(kinds) == PAGE.count("```") / 2

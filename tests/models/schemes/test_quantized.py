@@ -1,0 +1,86 @@
+"""A scheme of somebody else's gives values for weights and inputs; all else is scheme `fp16`."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from refemu import models
+from refemu.arith.checks import Refused, RefusedType
+from refemu.models import schemes
+
+IDS = [1, 2, 3, 200]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifted:
+    """Weights and inputs times powers of two, which FP16 and float32 keep exactly."""
+
+    paper: ClassVar[str] = "acme 3"
+    prepared_by: ClassVar[str] = f"{__name__}:prepare"
+    part_by: ClassVar[str] = f"{__name__}:part"
+    halves: ClassVar[tuple[str, ...]] = ("linear",)
+    every_decoder: ClassVar[bool] = True
+    weight: int = 0
+    activation: int = 0
+
+
+def part(config: Any, model: Any, backend: Any, calibration: Any, progress: Any, behind: Any) -> Any:
+    weight, activation = (np.float32(2.0**each) for each in (config.weight, config.activation))
+    return models.quantized(model, config, backend, progress, lambda _, rows: rows * weight, lambda x: x * activation)
+
+
+def prepare(config: Any, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
+    return part(config, model, backend, calibration, progress, None)
+
+
+def logits(scheme: Any, model: str = "tiny", backend: str = "jit") -> bytes:
+    return models.run(model, IDS, scheme=scheme, backend=backend).logits.tobytes()
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-gpt2", "tiny-gemma2"])
+def test_values_that_are_the_own_ones_give_the_bits_of_fp16(model: str) -> None:
+    assert logits(Shifted(), model) == logits("fp16", model) == logits(Shifted(), model, "numpy")
+
+
+def test_both_functions_reach_the_products() -> None:
+    """Factors that cancel give the bits of fp16, one alone gives others."""
+    assert logits(Shifted(weight=3, activation=-3)) == logits("fp16")
+    assert len({logits(Shifted(weight=3)), logits(Shifted(activation=-2)), logits("fp16")}) == 3
+
+
+def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
+    schemes.register("shifted", Shifted())
+    try:
+        same, other = (logits(f"shifted:weight={weight}+harmonia-kv8") for weight in (0, 1))
+        assert same == logits("fp16+harmonia-kv8") != other
+        with pytest.raises(Refused, match="the last part computes the attention"):
+            logits("fp16+shifted")
+    finally:
+        from refemu.models.schemes.single import PLUGGED
+
+        PLUGGED.forget("shifted")
+
+
+@pytest.mark.parametrize(
+    ("weight", "activation", "error", "message"),
+    [
+        (lambda _, rows: rows, lambda x: x, RefusedType, "float32 is needed for weight blk.0.q, got float16"),
+        (lambda _, rows: rows.astype(np.float32)[:1], lambda x: x, Refused, r"shape \(64, 64\) is needed for weight"),
+        (lambda _, rows: rows.astype(np.float32), lambda x: x[:1], Refused, "is needed for an activation, got"),
+        (lambda _, rows: rows.astype(np.float32), lambda x: 0, RefusedType, "for an activation, got int"),
+    ],
+)
+def test_refusals(
+    weight: Callable[..., Any], activation: Callable[..., Any], error: type[Exception], message: str
+) -> None:
+    def silent(what: str, done: int, total: int) -> None:
+        """Report nothing."""
+
+    model = models.load("tiny")
+    backend = models.prepare(model, "fp16").backend
+    with pytest.raises(error, match=message):
+        prepared = models.quantized(model, Shifted(), backend, silent, weight, activation)
+        models.session(prepared).append(IDS)

@@ -1,0 +1,139 @@
+"""Fault libraries: wrong devices of any unit, which grading and explanation try, and what is refused of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import golden, plugins, units
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import Alternative, FaultLibrary, Unit, register_faults, unregister_faults
+from tests.plugin_distribution import CLIPPER, installed, write
+
+LIBRARY = """
+from refemu.units import Alternative, FaultLibrary
+
+
+def odd(config, inputs, result):
+    return {"clipped": result.clipped | 1}
+
+
+LIBRARY = FaultLibrary("acme-clip/clipper", [Alternative("F-lab-1", "the last bit is stuck", answer=odd)])
+"""
+
+
+def swapped(config: Any, inputs: Any, result: Any) -> dict[str, np.ndarray]:
+    """A concat whose answer is inverted in its lowest bit."""
+    return {"weight": result.weight ^ 1}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Path]:
+    """A unit of one distribution, and faults for it of another, which is named after no unit."""
+    folder = tmp_path / "site"
+    write(folder, "acme-clip", {"units clipper": "acme_clip:UNIT"}, {"acme_clip.py": CLIPPER})
+    write(folder, "test-lab", {"faults clipper": "test_lab:LIBRARY"}, {"test_lab.py": LIBRARY})
+    with installed(folder):
+        yield folder
+
+
+def test_a_unit_is_graded_with_the_faults_of_another_distribution(lab: Path, tmp_path: Path) -> None:
+    (written,) = golden.generate(tmp_path / "vec", units=["clipper:b4"])
+    grade = golden.grade_set(written.path, ["decisions"])
+
+    assert [each.decision for each in units.find("clipper").alternatives] == ["F-lab-1"]
+    assert grade.decisions["F-lab-1"] > 100
+    assert grade.classes["decisions"].convicted == 1
+
+
+def test_a_stimulus_that_no_row_of_tells_a_fault_has_a_hole(lab: Path, tmp_path: Path) -> None:
+    """Odd answers hide a last bit that is stuck at one."""
+    np.savez(tmp_path / "odd.npz", **{"in.value": np.arange(-7, 8, 2)})
+    grade = golden.grade_stimulus(tmp_path / "odd.npz", "clipper", "b4", ["decisions"])
+
+    assert [(each.id, each.verdict) for each in grade.survivors] == [("F-lab-1/the last bit is stuck", "hole")]
+
+
+def test_the_explainer_names_a_fault_of_a_library(lab: Path, tmp_path: Path) -> None:
+    (written,) = golden.generate(tmp_path / "vec", units=["clipper:b4"])
+    right = golden.load(written.path).arrays
+    np.savez(tmp_path / "wrong.npz", **{"out.clipped": right["out.clipped"] | 1, "out.over": right["out.over"]})
+    difference = golden.diff(written.path, tmp_path / "wrong.npz", explain=True)
+
+    first = difference.explanations[0]
+
+    assert "F-lab-1" in (first.id, *first.equivalent)
+
+
+def test_by_call_for_a_unit_of_refemus_own() -> None:
+    before = units.find("concat").alternatives
+    library = FaultLibrary("concat", [Alternative("F-lab-2", "the lowest bit is inverted", answer=swapped)])
+    try:
+        assert register_faults(library) is library
+        assert [each.decision for each in units.find("concat").alternatives[len(before) :]] == ["F-lab-2"]
+    finally:
+        unregister_faults("concat")
+    assert units.find("concat").alternatives == before
+
+
+def test_a_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -> None:
+    write(lab, "torn", {"faults clipper": "torn:LIBRARY"}, {"torn.py": "raise RuntimeError('no licence')\n"})
+    plugins.refresh()
+
+    with pytest.raises(Refused, match=r"plug-in torn 1.2: fault clipper does not load: RuntimeError: no licence"):
+        units.find("clipper").alternatives  # noqa: B018
+    assert units.find("concat").alternatives
+    assert [each.key for each in units.broken()] == ["torn/clipper"]
+
+
+def test_a_library_of_a_unit_that_is_not_here_is_named(lab: Path) -> None:
+    text = LIBRARY.replace("acme-clip/clipper", "cliper")
+    write(lab, "misspelt", {"faults cliper": "misspelt:LIBRARY"}, {"misspelt.py": text})
+    plugins.refresh()
+    (broken,) = units.broken()
+
+    assert broken.key == "misspelt/cliper"
+    assert "faults of cliper have no unit: unknown unit 'cliper'; did you mean 'clipper'" in broken.error
+
+
+@pytest.mark.parametrize(
+    ("library", "error", "message"),
+    [
+        (Alternative("F-lab-1", "x"), RefusedType, "a FaultLibrary is needed, got Alternative"),
+        (FaultLibrary("concat", ()), Refused, "at least one is needed, got none"),
+        (FaultLibrary("conkat", [Alternative("F-lab-1", "x")]), Refused, "unknown unit 'conkat'"),
+        (FaultLibrary("concat", [Alternative("lab-1", "x")]), Refused, r"entry 0: its id must be .* got 'lab-1'"),
+        (FaultLibrary("concat", [Alternative("F-lab-1", "")]), Refused, "must say what the device does"),
+        (FaultLibrary("concat", ["F-lab-1"]), RefusedType, "an Alternative is needed, got str"),  # type: ignore[list-item]
+    ],
+)
+def test_refusals(library: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        register_faults(library)
+    assert not [each for each in units.find("concat").alternatives if each.decision.startswith("F-")]
+
+
+def test_an_entry_point_has_the_name_of_its_librarys_unit(lab: Path) -> None:
+    write(lab, "misnamed", {"faults concat": "test_lab:LIBRARY"}, {})
+    plugins.refresh()
+    with pytest.raises(Refused, match="entry point must have the unit's name, got 'concat'"):
+        units.find("concat").alternatives  # noqa: B018
+
+
+def test_a_unit_names_its_own_faults_and_decisions_apart() -> None:
+    """`FAULTS` beside `ALTERNATIVES`; an id of the other kind is refused."""
+    from types import SimpleNamespace
+
+    unit: Unit[Any, Any] = units.find("concat")
+    fault = Alternative("F-lab-2", "the lowest bit is inverted", answer=swapped)
+    for name, good in (("FAULTS", True), ("ALTERNATIVES", False)):
+        other = SimpleNamespace(**{name: [fault]})
+        fresh = units.Unit(**{key: value for key, value in vars(unit).items() if key in unit.__dataclass_fields__})
+        vars(fresh)["_others"] = other
+        if good:
+            assert [each.decision for each in fresh.alternatives] == ["F-lab-2"]
+        else:
+            with pytest.raises(Refused, match="its id must be D-"):
+                fresh.alternatives  # noqa: B018
