@@ -1,5 +1,6 @@
 """The stub of refemu.units: what is committed is what the descriptors give, and a difference is seen."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,20 @@ def test_a_planted_difference_is_seen(tmp_path: Path, line: str, planted: str) -
 
 def test_a_missing_stub_is_seen(tmp_path: Path) -> None:
     assert stubs.main(["--check"], tmp_path / "__init__.pyi") == 1
+
+
+def test_every_public_name_is_in_the_stub() -> None:
+    """Else type checkers take a function that is there for none."""
+    defined: set[str] = set()
+    for node in ast.parse(stubs.PLACE.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            defined |= {each.asname or each.name for each in node.names}
+        if isinstance(node, ast.FunctionDef):
+            defined.add(node.name)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            defined.add(node.target.id)
+
+    assert set(units.__all__) - defined == set()
 
 
 def test_every_unit_is_in_the_stub() -> None:
