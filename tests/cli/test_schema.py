@@ -21,6 +21,7 @@ SET = "vec/ovp_decoder-int4"
 DOCUMENTS = """
 version   0  --version
 list      0  list
+list      0  list decisions
 show      0  show INT4
 show      0  show OVP_INT4
 show      1  show INT4 5

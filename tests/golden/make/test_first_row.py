@@ -69,7 +69,11 @@ def test_an_answer_like_that_to_zeros_is_not_telling() -> None:
     cases = Cases("edge", "a", {"first": np.array([2, 4]), "second": np.array([1, 1])})
 
     with pytest.raises(Refused, match="blender: no case tells a working device from an absent one"):
-        rows.led(dataclasses.replace(inverted, cases=lambda *_: [cases]), WRAP, [rows.evaluate(inverted, WRAP, cases)])
+        rows.led(
+            dataclasses.replace(inverted, cases=lambda config, kind, seed: [dataclasses.replace(cases, kind=kind)]),
+            WRAP,
+            [rows.evaluate(inverted, WRAP, cases)],
+        )
 
 
 def test_no_cases_are_refused() -> None:
