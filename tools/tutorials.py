@@ -70,17 +70,29 @@ def source(language: str, file: str | None, text: str) -> str:
 
 
 def run(name: str) -> Any:
-    """Run a tutorial in an empty folder; returns its notebook, with outputs and the seconds that it took.
+    """Run a tutorial; returns its notebook, with outputs and the seconds that it took.
 
     Raises
     ------
     nbclient.exceptions.CellExecutionError
         If a block fails.
     """
+    began = time.monotonic()
+    notebook = executed(new_notebook(cells=cells((SOURCES / f"{name}.md").read_text("utf-8"))))
+    notebook.metadata = METADATA | {"refemu": {"seconds": round(time.monotonic() - began)}}
+    return notebook
+
+
+def executed(notebook: Any) -> Any:
+    """Run a notebook in an empty folder, and give it the outputs without what differs between two runs.
+
+    Raises
+    ------
+    nbclient.exceptions.CellExecutionError
+        If a cell fails.
+    """
     import nbclient
 
-    notebook = new_notebook(cells=cells((SOURCES / f"{name}.md").read_text("utf-8")))
-    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:
         resources = {"metadata": {"path": folder}}
         client = nbclient.NotebookClient(notebook, timeout=_LIMIT, kernel_name="python3", resources=resources)
@@ -90,7 +102,6 @@ def run(name: str) -> Any:
                 cell.metadata = {}
                 shown = [plain(output, folder) for output in joined(cell.outputs)]
                 cell.outputs = [output for output in shown if output.get("text", "-")]
-    notebook.metadata = METADATA | {"refemu": {"seconds": round(time.monotonic() - began)}}
     return notebook
 
 
@@ -181,7 +192,12 @@ def comparable(text: str) -> list[str]:
 
 def changes(name: str, notebook: Any) -> str:
     """Compare what a run of a tutorial printed with its committed notebook: a diff, "" where all is equal."""
-    then, now = (comparable(outputs(each)) for each in (committed(name), notebook))
+    return difference(name, committed(name), notebook)
+
+
+def difference(name: str, before: Any, after: Any) -> str:
+    """A diff of what two runs of a notebook printed."""
+    then, now = (comparable(outputs(each)) for each in (before, after))
     return "\n".join(difflib.unified_diff(then, now, f"{name}.ipynb", "this run", lineterm=""))
 
 

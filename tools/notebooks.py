@@ -1,0 +1,64 @@
+"""Run the notebooks of the papers, and keep what they print.
+
+    python -m tools.notebooks                 # writes the outputs into examples/notebooks/*.ipynb
+    python -m tools.notebooks olive           # of one of them
+    python -m tools.notebooks --check         # writes nothing; exit code 1 and a diff where an output changed
+
+How they run, and what of an output is kept: tools/tutorials.py.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tools import tutorials
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples" / "notebooks"
+NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.ipynb")))
+
+
+def committed(name: str) -> Any:
+    """The notebook as it is in the repository."""
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def run(name: str) -> Any:
+    """The notebook with the outputs of a run.
+
+    Raises
+    ------
+    nbclient.exceptions.CellExecutionError
+        If a cell fails.
+    """
+    notebook = tutorials.executed(committed(name))
+    notebook.metadata = tutorials.METADATA
+    return notebook
+
+
+def changes(name: str, notebook: Any) -> str:
+    """Compare what a run printed with the committed notebook: a diff, "" where all is equal."""
+    return tutorials.difference(name, committed(name), notebook)
+
+
+def main(words: list[str]) -> int:
+    """Write or check notebooks; returns the exit code."""
+    options = argparse.ArgumentParser(prog="python -m tools.notebooks")
+    options.add_argument("--check", action="store_true", help="compare with what is committed, and write nothing")
+    options.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default all")
+    arguments = options.parse_args(words)
+    wrong = ""
+    for name in arguments.names or NAMES:
+        notebook = run(name)
+        if arguments.check:
+            wrong += changes(name, notebook)
+        else:
+            nbformat.write(notebook, FOLDER / f"{name}.ipynb")
+    print(wrong, end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
