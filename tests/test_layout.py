@@ -54,6 +54,11 @@ UNCITED = {
 }
 #: modules that tests elsewhere hold: a reason is where
 TEST_ELSEWHERE = {
+    "refemu.cli.options.common": "tests/cli/test_arguments.py",
+    "refemu.cli.options.devices": "tests/cli/test_arguments.py",
+    "refemu.cli.options.models": "tests/cli/test_arguments.py",
+    "refemu.cli.options.sets": "tests/cli/test_arguments.py",
+    "refemu.cli.options.studies": "tests/cli/test_arguments.py",
     "refemu.testing.blocks": "tests/testing/test_plugin.py",
     "refemu.testing.save": "tests/testing/test_plugin.py",
     "refemu.testing.types": "tests/testing/test_strategies.py",

@@ -1,0 +1,1 @@
+"""Options of every command; refemu/cli/arguments.py joins them."""
