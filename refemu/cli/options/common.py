@@ -61,6 +61,7 @@ def new_command(commands: Commands, name: str, help: str, json: bool = True) -> 
 
 
 def new_kind(names: Commands, name: str, help: str, json: bool = True) -> Parser:
+    """A kind of a command: a study, a form of export. json: it takes --json."""
     command = names.add_parser(name, help=help, description=help)
     if json:
         add_json(command)
@@ -88,20 +89,24 @@ def add_word(command: Parser, name: str, metavar: str, help: str, default: str |
 
 
 def add_model(command: Parser, default: str | None, shown: str = "", more: str = "") -> None:
+    """The model. shown: in the place of the default; more: a sentence behind that."""
     add_word(command, "--model", "MODEL", f"{MODEL} (default: {shown or default}).{more}", default)
 
 
 def add_model_and_text(command: Parser) -> None:
+    """A model, and what it reads."""
     add_model(command, REAL)
     add_word(command, "--text", "FILE", "UTF-8 text (default: a text that refemu ships).")
     add_word(command, "--ids", "FILE", IDS)
 
 
 def add_threads(command: Parser) -> None:
+    """How many threads compute."""
     add_count(command, "--threads", "Threads to use (default: $REFEMU_THREADS, else 1). Results do not depend on it.")
 
 
 def add_waive(command: Parser, what: str) -> None:
+    """Rows that are left out. what: a sentence on them."""
     command.add_argument(
         "--waive",
         action="append",
@@ -113,16 +118,19 @@ def add_waive(command: Parser, what: str) -> None:
 
 
 def path(word: str) -> str:
+    """A path, which is not empty."""
     if not word:
         raise argparse.ArgumentTypeError("must be a path, got an empty word; is a shell variable unset?")
     return word
 
 
 def natural(word: str) -> int:
+    """An integer from 0 on."""
     return _integer(word, 0)
 
 
 def positive(word: str) -> int:
+    """An integer from 1 on."""
     return _integer(word, 1)
 
 
