@@ -170,6 +170,7 @@ def test_logits_centroids_and_vectors_are_the_same_bits(name: str, schemes: tupl
     assert shown.files == (native.files if schemes == SCHEMES else {})
 
 
+@pytest.mark.long
 def test_cache_cold_and_warm_are_the_same(probed: Probed, code: Path) -> None:
     cold = probed(GENERIC, FLOATS)
     compiled = files(code / GENERIC)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import filelock
@@ -62,6 +63,7 @@ def test_many_that_wait_are_never_two_at_once(tmp_path: Path) -> None:
                 inside += 1
                 most = max(most, inside)
                 turns += 1
+                time.sleep(0.002)  # for another to come in
                 inside -= 1
 
     threads = [threading.Thread(target=worker) for _ in range(6)]

@@ -4,6 +4,7 @@ A page of measured results stays good when a sentence changes, and only then.
 """
 
 import ast
+import functools
 import hashlib
 from pathlib import Path
 
@@ -12,7 +13,12 @@ TYPES = ("annotation", "returns")  #: fields of the syntax tree that functions d
 
 def digest(path: Path) -> str:
     """Digest of the code of a file: 64 hex digits, the same in every Python."""
-    return hashlib.sha256(repr(_shape(ast.parse(path.read_text()))).encode()).hexdigest()
+    return _digest(path.read_text())
+
+
+@functools.cache  # modules of the fault library stand behind every set
+def _digest(text: str) -> str:
+    return hashlib.sha256(repr(_shape(ast.parse(text))).encode()).hexdigest()
 
 
 def _shape(node: object) -> object:

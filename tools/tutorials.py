@@ -33,7 +33,7 @@ NAMES = tuple(sorted(path.stem for path in SOURCES.glob("*.md")))
 #: what differs between two runs, and what is written in its place: but for the folder, only times
 VARIES = [(re.compile(r"\b\d+(\.\d+)? s\b"), "N s"), (re.compile(r"\bin \d+\.\d+s\b"), "in N s")]
 #: lines of other people's programs, whose words are not the same in every version: make, Icarus Verilog, pytest
-FOREIGN = re.compile(r"^(make: |FATAL: | +Time: |[=_-]{3}|FAILED |[.F] +\[|image/png: )")
+FOREIGN = re.compile(r"^(make(\[\d+\])?: |FATAL: | +Time: |[=_-]{3}|FAILED |[.F] +\[|image/png: )")
 #: progress that a machine shows or not, by its speed
 PROGRESS = re.compile(r"^refemu: (\d+ s, |study ).*\n", re.MULTILINE)
 METADATA = {
@@ -42,7 +42,18 @@ METADATA = {
 }
 _BLOCK = re.compile(r"^```(python|sh|verilog|c)(?: (\S+))?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _PRINTED = "\n```{code-block} text\n:class: printed\n\n"
-_LIMIT = 600  #: seconds of a cell
+_LIMIT = 1800  #: seconds of a cell
+#: variables that a run keeps: others change what programs print, as CI does with hypothesis, and make with make
+_KEPT = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPYCACHEPREFIX",
+    "TMPDIR",
+    "USER",
+)
 #: of an output, best first, and how the site shows it
 SHOWN = ("image/svg+xml", "text/html", "image/png", "text/plain")
 
@@ -108,7 +119,7 @@ def executed(notebook: Any) -> Any:
 def environment(home: Path) -> dict[str, str]:
     """Of the kernel: this environment's programs, tables of one width, no colours, and nothing measured before."""
     (home / "models").symlink_to(cache_folder() / "models")
-    words = {key: value for key, value in os.environ.items() if key != "REFEMU_PREPARED"}
+    words = {key: os.environ[key] for key in _KEPT if key in os.environ}
     words |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
     words |= {"REFEMU_CACHE": os.environ.get("REFEMU_CACHE") or str(cache_folder() / "kernels")}
     return words | {"REFEMU_HOME": str(home), "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}

@@ -77,7 +77,7 @@ def _format(topic: Any) -> dict[str, Any]:
     fmt = formats.find(topic.of)
     fields = [part._asdict() for part in formats.structure(fmt)] if topic.of in formats.blocks() else []
     heads = {"name": topic.of, "definition": repr(fmt), "bits": getattr(fmt, "width", None), "fields": fields}
-    meaning = (type(fmt).__doc__ or "").strip().splitlines()[0]
+    meaning = next(iter((type(fmt).__doc__ or "").strip().splitlines()), "")
     return {**heads, "meaning": meaning, "parameters": parameters("format", topic.of)}
 
 
@@ -88,7 +88,8 @@ def _member(topic: Any) -> dict[str, Any]:
     if topic.kind == "parameter":
         document["parameter"] = _parameter(topics.parameter(topic))
         ids = document["parameter"]["decisions"]
-        document["decisions"] = [{"id": id, "title": decisions.find(id).title} for id in ids]
+        known = {id: decisions.of_unit(topic.of, id) for id in ids}
+        document["decisions"] = [{"id": id, "title": each.title if each else ""} for id, each in known.items()]
     of = topics.port(topic)
     if of is not None:
         document["port"] = {"config": of.config, **_port(of.direction, of.port)}

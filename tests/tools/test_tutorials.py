@@ -131,7 +131,7 @@ def test_a_block_with_a_file_name_is_a_file() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.model] * (name == "research")) for name in tutorials.NAMES]
 )

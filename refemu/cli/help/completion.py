@@ -75,30 +75,32 @@ def _configurations(prefix: str, parsed: Any) -> Iterable[str]:
     """Ready configurations of the unit that was named."""
     from refemu import units
 
-    named = parsed.unit[-1] if isinstance(parsed.unit, list) and parsed.unit else parsed.unit
-    return units.find(named).configs if named in units.names() else ()
+    named = getattr(parsed, "unit", None) or getattr(parsed, "word", None)
+    name = named[-1] if isinstance(named, list) else named
+    return units.find(name).configs if name in (*units.names(), *units.plugged()) else ()
 
 
 def _schemes(prefix: str, _: Any) -> Iterator[str]:
     """Names of schemes; behind a plus the second half of a mix, behind a colon parameters."""
-    from refemu.models.schemes import SCHEMES
+    from refemu.models import schemes
 
     before, plus, last = prefix.rpartition("+")
     name, colon, _value = last.partition(":")
-    if colon and name in SCHEMES:
+    if colon and name in schemes.SCHEMES:
         from refemu.golden.pages import parameters
 
         taken = last.rpartition(",")[0] + "," if "," in last else f"{name}:"
         yield from (f"{before}{plus}{taken}{each}=" for each in parameters.of_scheme(name))
     else:
-        yield from (f"{before}{plus}{each}" for each in SCHEMES)
+        yield from (f"{before}{plus}{each}" for each in (*schemes.SCHEMES, *schemes.plugged()))
 
 
 def _formats(prefix: str, _: Any) -> list[str]:
     from refemu import formats
     from refemu.golden.pages import decisions
 
-    return [*formats.constants(), *formats.blocks(), "page", *decisions.every()]
+    others = [*formats.plugged(), *(each.id for each in decisions.plugged())]
+    return [*formats.constants(), *formats.blocks(), "page", *decisions.every(), *others]
 
 
 def _words(prefix: str, _: Any) -> list[str]:
@@ -111,9 +113,10 @@ def _words(prefix: str, _: Any) -> list[str]:
 
 def _models(prefix: str, _: Any) -> Iterator[str]:
     """Names of models; files are completed by the shell."""
+    from refemu.models import plugged
     from refemu.models.fetch import catalog
 
-    return iter(catalog.MODELS)
+    yield from (*catalog.MODELS, *plugged.REGISTRY.names())
 
 
 def _schemas(prefix: str, _: Any) -> list[str]:

@@ -26,7 +26,9 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "refemu": (
         Example("refemu list units", "the hardware blocks, with their ports"),
         Example("refemu step ovp_decoder", "one block, event by event, on an example of its paper"),
-        Example("refemu generate -o vec --unit ovp_decoder", "golden vectors for your own version of this block"),
+        Example(
+            "refemu generate -o vec --unit ovp_decoder", "golden vectors for your own version of this block", long=True
+        ),
         Example("refemu --version --json", "all versions that belong into a report of an error"),
     ),
     "refemu list": (
@@ -176,7 +178,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "refemu models": (
         Example("refemu models", "what there is, and what is here"),
-        Example("refemu models fetch smollm2-135m", "the model of the studies, 145 MB", needs="smollm2-135m"),
+        Example("refemu models fetch smollm2-135m", "the model of the studies, 93 MB", needs="smollm2-135m"),
         Example("refemu models prepared --json", "what is kept prepared"),
     ),
     "refemu new-unit": (

@@ -1,11 +1,14 @@
 """The Tab key, in a real bash: commands, options, and names of units, schemes, formats and decisions."""
 
+import argparse
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -92,6 +95,22 @@ def test_names(metavar: str, prefix: str, some: set[str]) -> None:
 
     assert some <= names and all(name.startswith(prefix) or not prefix or metavar == "WORD" for name in names)
     assert bool(names) == bool(some)
+
+
+@pytest.mark.parametrize("parsed", [{"unit": "orizuru"}, {"unit": ["concat", "orizuru"]}, {"word": "orizuru"}])
+def test_configurations_are_those_of_the_unit_that_was_named(parsed: dict[str, Any]) -> None:
+    assert "n8" in completion._OF_METAVAR["CONFIG"]("", argparse.Namespace(**parsed))
+    assert not completion._OF_METAVAR["CONFIG"]("", argparse.Namespace(word="victim"))
+    assert not completion._OF_METAVAR["CONFIG"]("", argparse.Namespace())
+
+
+def test_names_of_plug_ins_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every kind that a plug-in brings."""
+    monkeypatch.setattr("refemu.formats.plugged", lambda: ("LAB4",))
+    monkeypatch.setattr("refemu.models.schemes.plugged", lambda: ("lab-4",))
+    monkeypatch.setattr("refemu.models.plugged.REGISTRY", SimpleNamespace(names=lambda: ("lab-net",)))
+    for metavar, name in (("FORMAT", "LAB4"), ("SCHEME", "lab-4"), ("MODEL", "lab-net")):
+        assert name in set(completion._OF_METAVAR[metavar]("", None))
 
 
 def test_every_name_of_the_table_is_of_some_argument() -> None:

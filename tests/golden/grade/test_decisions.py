@@ -16,7 +16,7 @@ from tests.golden.grade import plain
 
 def with_alternatives(*alternatives: Alternative) -> Answers:
     unit = dataclasses.replace(fakes.BLENDER, care=None, mark=None)
-    vars(unit)["alternatives"] = alternatives
+    vars(unit)["_alternatives"] = alternatives
     inputs = {"first": np.array([1, 15]), "second": np.array([1, 7])}
     return answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "one overflows", inputs)])
 

@@ -52,6 +52,7 @@ def test_its_tests_pass_as_written(made: Path) -> None:
     assert code == 0 and " passed" in told and "skipped" not in told, told
 
 
+@pytest.mark.long
 def test_another_tie_is_seen_by_oracle_and_twin(made: Path) -> None:
     change(made / "src/refemu_my_block2/my_block2.py", "else whole & 1)", "else 1 - whole & 1)")
     code, told = outcome(made, "-k", "protocol or oracles")

@@ -25,7 +25,9 @@ SCHEMES = [
 
 
 @pytest.mark.parametrize("phase", machine.PHASES)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "scheme", [pytest.param(each, marks=[pytest.mark.long] * each.startswith("kllm")) for each in SCHEMES]
+)
 def test_costs_are_those_of_the_machine(scheme: str, phase: Phase) -> None:
     """What the units count at their ports is what sizes and masks give, in every block and kind of work."""
     rows = machine.cost("tiny", scheme, 13, phase).layers

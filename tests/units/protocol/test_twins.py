@@ -28,12 +28,20 @@ WITHOUT_A_KERNEL = {
 }
 #: configurations whose cases are long, of units that have smaller ones
 LONG = {"paged_attention-f128", "paged_attention-f64", "paged_attention-long", "paged_attention-odd"}
+#: configurations whose readable form takes seconds, of units that have quicker ones
+SECONDS = {
+    *("bfp_pe_array_clocked-by_slot", "harmonia_core-k", "harmonia_core-keys", "head_step-diffkv", "head_step-paper"),
+    *("kllm_chip-column", "olive_systolic_clocked-int4_flint4"),
+}
+TWINS = [
+    pytest.param(*case.values, id=case.id, marks=[pytest.mark.long] if case.id in SECONDS else []) for case in CONFIGS
+]
 INTERPRETED = [
     pytest.param(*case.values, id=case.id, marks=[pytest.mark.slow] if case.id in LONG else []) for case in CONFIGS
 ]
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), TWINS)
 def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
     protocol.twin_equals_unit_on_every_case(unit, name)
 

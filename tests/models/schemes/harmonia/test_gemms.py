@@ -187,6 +187,7 @@ def test_every_product_of_tiny_by_the_readable_core() -> None:
     assert [product for product, equal in found.items() if not equal] == []
 
 
+@pytest.mark.long
 def test_a_prompt_shorter_than_the_window_freezes_its_offsets() -> None:
     """D-harmonia-26: five tokens, then tokens at positions inside the window, which are not tracked."""
     found = block(models.load("tiny"), "harmonia-kv4", harmonia_core.UNIT.run_jit, 5, 3)

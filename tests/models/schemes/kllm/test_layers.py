@@ -88,6 +88,7 @@ def test_prefill_is_decode(text: str) -> None:
     assert np.concatenate(rows).tobytes() == run(text, IDS).tobytes()
 
 
+@pytest.mark.long
 def test_every_variant_gives_other_logits() -> None:
     found = {run(text, IDS[:4]).tobytes() for text in SCHEMES}
 
@@ -100,6 +101,7 @@ def test_backends_agree(text: str) -> None:
     assert run(text, IDS[:2]).tobytes() == run(text, IDS[:2], "numpy").tobytes()
 
 
+@pytest.mark.long
 def test_prefill_is_decode_on_tiny() -> None:
     found = models.prepare("tiny", "kllm-a4", calibration=list(b"It is a truth universally acknowledged"))
     ids = list(b"Sir Walter Elliot, of Kellynch Hall")

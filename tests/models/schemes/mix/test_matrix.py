@@ -2,6 +2,8 @@
 where both parts promise that.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,11 @@ from tests.models.schemes.mix.pairs import ATTENTION, LINEAR, TEXT, logits, part
 
 FAMILIES = ("fp16", "olive-4", "kllm-a4", "harmonia-kv4")
 HELD = ("fp16", "kllm-a4", "harmonia-kv4", "leankv", "leankv-k8v4")
+
+
+def _seconds(name: str, family: str) -> Any:
+    """A parameter whose tests take seconds if it is of this family."""
+    return pytest.param(name, marks=[pytest.mark.long] if name.startswith(family) else [])
 
 
 def runs(linear: str, attention: str) -> None:
@@ -36,8 +43,8 @@ def test_every_pair_runs(linear: str, attention: str) -> None:
     runs(linear, attention)
 
 
-@pytest.mark.parametrize("attention", HELD)
-@pytest.mark.parametrize("linear", FAMILIES)
+@pytest.mark.parametrize("attention", [_seconds(each, "kllm") for each in HELD])
+@pytest.mark.parametrize("linear", [_seconds(each, "kllm") for each in FAMILIES])
 def test_backends_agree(linear: str, attention: str) -> None:
     text = f"{part(linear)}+{part(attention)}"
 

@@ -26,7 +26,7 @@ UNITS = {
 
 
 @pytest.mark.parametrize("phase", machine.PHASES)
-@pytest.mark.parametrize("layer", [0, 1, 2])
+@pytest.mark.parametrize("layer", [1, pytest.param(0, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("scheme", ["kllm-a4", "kllm-a3", "kllm-a4-s"])
 def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
     report = machine.run("tiny", scheme, layer, 16, phase)
@@ -42,14 +42,14 @@ def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
     ("unit", "port"),
     [
         ("orizuru_passes", "outlier_mask"),
-        ("orizuru_passes", "root_max"),
-        ("clustering", "index"),
         ("index_norm", "rms"),
-        ("index_norm", "folded"),
-        ("score_quantizer", "q"),
-        ("score_quantizer", "scale"),
-        ("index_function", "entries"),
         ("index_product", "q"),
+        pytest.param("orizuru_passes", "root_max", marks=pytest.mark.long),
+        pytest.param("clustering", "index", marks=pytest.mark.long),
+        pytest.param("index_norm", "folded", marks=pytest.mark.long),
+        pytest.param("score_quantizer", "q", marks=pytest.mark.long),
+        pytest.param("score_quantizer", "scale", marks=pytest.mark.long),
+        pytest.param("index_function", "entries", marks=pytest.mark.long),
     ],
 )
 def test_a_wrong_lane_is_noticed(unit: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
