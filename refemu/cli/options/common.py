@@ -1,4 +1,4 @@
-"""What commands share: the parser, their makers, options that several take, types of arguments."""
+"""The parser and makers of commands, options that several commands take, and types of arguments."""
 
 import argparse
 import difflib
