@@ -10,6 +10,7 @@ WORDS = ["cost", "--model", "tiny", "--scheme", "kllm-a4", "--tokens", "4"]
 KEYS = ["comparisons", "conversions", "cycles", "index_operations", "kind", "layer", "macs", "words"]
 
 
+@pytest.mark.long
 def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -25,6 +26,7 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert kinds == ["quantize", "norm", "linear", "attention", "activation"]
 
 
+@pytest.mark.long
 def test_a_decode_step_costs_less(capsys: pytest.CaptureFixture[str]) -> None:
     totals = []
     for phase in ("prompt", "decode"):

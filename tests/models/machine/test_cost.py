@@ -39,6 +39,7 @@ def test_costs_are_those_of_the_machine(scheme: str, phase: Phase) -> None:
         assert set(costs) - set(measured) <= {"attention"}  # OliVe's is in fp16, outside its machine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
 def test_costs_of_layer_norms_and_biases_are_those_of_the_machine(model: str) -> None:
     rows = machine.cost(model, "kllm-a4", 7).layers
@@ -48,7 +49,7 @@ def test_costs_of_layer_norms_and_biases_are_those_of_the_machine(model: str) ->
         assert costs == machine.run(model, "kllm-a4", layer, 7).costs
 
 
-@pytest.mark.parametrize("scheme", ["olive-4", "kllm-a4", "harmonia-kv4"])
+@pytest.mark.parametrize("scheme", ["olive-4", pytest.param("kllm-a4", marks=pytest.mark.long), "harmonia-kv4"])
 def test_run_has_the_costs_among_its_counters(scheme: str) -> None:
     model = models.load("tiny")
     ids = model.tokenizer.encode(text.default())[:9]
@@ -63,7 +64,7 @@ def test_run_has_the_costs_among_its_counters(scheme: str) -> None:
     assert counted.counters["head.linear.macs.fp16"] == 9 * costs["head.linear.macs.fp16"]  # every row, not the last
 
 
-@pytest.mark.parametrize("scheme", ["olive-4", "kllm-a4"])
+@pytest.mark.parametrize("scheme", ["olive-4", pytest.param("kllm-a4", marks=pytest.mark.long)])
 def test_a_prompt_costs_its_steps(scheme: str) -> None:
     """MACs, index operations and conversions of a prompt are those of its tokens one by one."""
     model = models.load("tiny")

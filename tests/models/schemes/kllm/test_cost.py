@@ -7,6 +7,8 @@ from refemu.models import machine
 from refemu.models.schemes.kllm.cost import search
 from refemu.units.kllm import orizuru_passes
 
+pytestmark = pytest.mark.long
+
 
 def test_a_linear_layer_reduces_every_entry_once_an_output() -> None:
     """[kllm §III-B]: 256 products an output at W4A4, 128 at W4A3, whatever the length of the sums."""

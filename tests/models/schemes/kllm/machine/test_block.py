@@ -42,8 +42,8 @@ def test_tiny_is_equal(scheme: str, layer: int, phase: Phase) -> None:
     ("unit", "port"),
     [
         ("orizuru_passes", "outlier_mask"),
-        ("index_norm", "rms"),
-        ("index_product", "q"),
+        pytest.param("index_norm", "rms", marks=pytest.mark.long),
+        pytest.param("index_product", "q", marks=pytest.mark.long),
         pytest.param("orizuru_passes", "root_max", marks=pytest.mark.long),
         pytest.param("clustering", "index", marks=pytest.mark.long),
         pytest.param("index_norm", "folded", marks=pytest.mark.long),
