@@ -61,7 +61,7 @@ def wait(path: Path) -> Lock:
 
 def _lock(path: Path, wait: bool) -> Lock | None:
     """None also where the file was removed, by its last holder, between its opening and its locking here."""
-    descriptor = os.open(path, _FLAGS, 0o666)
+    descriptor = _opened(path)
     try:
         if _locked(descriptor, path, wait) and _is_at(descriptor, path):
             return Lock(path, descriptor)
@@ -70,6 +70,15 @@ def _lock(path: Path, wait: bool) -> Lock | None:
         raise
     os.close(descriptor)
     return None
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, _FLAGS, 0o666)
+    except PermissionError:
+        with contextlib.suppress(OSError):  # of another user of a shared folder: to lock it, reading is enough
+            return os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        raise
 
 
 def _locked(descriptor: int, path: Path, wait: bool) -> bool:

@@ -1,6 +1,7 @@
 """Lock files: one holder at a time, gone with it, and free again when its process dies."""
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -72,6 +73,24 @@ def test_many_that_wait_are_never_two_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert (most, turns) == (1, 30) and not (tmp_path / "lock").exists()
+
+
+def test_a_file_of_another_user_is_locked_by_reading_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where several share a folder; a file that cannot be made at all is refused as the system says."""
+    path, opened = tmp_path / "lock", os.open
+
+    def of_another(place: Path, flags: int, *mode: int) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return opened(place, flags, *mode)
+
+    monkeypatch.setattr(os, "open", of_another)
+    with pytest.raises(PermissionError):
+        locks.take(path)
+    path.touch()
+    lock = locks.take(path)
+    assert lock is not None and locks.take(path) is None
+    lock.release()
 
 
 def test_a_file_that_was_replaced_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
