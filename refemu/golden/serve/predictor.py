@@ -1,10 +1,14 @@
 """A unit that is stepped transaction by transaction, in packed words.
 
 A transaction of a unit with registers is one row: an operation of several events is one transaction, too. Its state is
-that of the readable unit. A unit without registers answers from the readable form or its compiled twin, which are
-equal: single transactions from the one that was faster at the start, rows from the twin.
+that of the readable unit, or of the class `Stream` of its twin where there is one: a device that is stepped operation
+by operation, for units whose operations have hundreds of events. A unit without registers answers from the readable
+form or its compiled twin, which are equal: single transactions from the one that was faster at the start, rows from the
+twin.
 """
 
+import inspect
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -49,6 +53,8 @@ class Predictor:
         self._require = type(self._fresh)._require is not Stepped._require
         self._require |= any(port.least is not None or port.most is not None for port in ports.inputs)
         self.device: Any = self._device()
+        self._stream_class = _stream_class(unit) if unit.timing == "event" else None
+        self._stream: Any = self._stream_class and self._stream_class(self._device())
         self.stateful: bool = unit.timing == "event"
         self._compiled = False
         if not self.stateful:
@@ -59,6 +65,7 @@ class Predictor:
     def reset(self) -> None:
         """The state of a device that was just made."""
         self.device = self._device()
+        self._stream = self._stream_class and self._stream_class(self._device())
 
     def step(self, data: bytes | bytearray) -> bytes:
         """Answer one transaction. Refused: what the unit refuses, with the state as it was; another number of words."""
@@ -90,7 +97,7 @@ class Predictor:
         return self.unit.unit_class(**self._config)
 
     def _stepped(self, rows: list[list[int]]) -> bytes:
-        before = self.device.state
+        before = self._stream.snapshot() if self._stream else self.device.state
         answers = []
         for number, row in enumerate(rows):
             try:
@@ -106,16 +113,22 @@ class Predictor:
         if self._require:
             names = (place.port.name for place in self.layout_in.places)
             inputs = device.accept(**dict(zip(names, inputs, strict=True)))
-        state = device._open(*inputs)
-        while device.busy:
-            state = device._continue()
+        state = SimpleNamespace(**self._stream.step(inputs)) if self._stream else self._operation(inputs)
         values = [getattr(state, name) for name in self._names]
         if self._care:
             values += self._masks(inputs, state)
         return self.layout_out.of_fields(values)
 
+    def _operation(self, inputs: list[Any]) -> Any:
+        state = self.device._open(*inputs)
+        while self.device.busy:
+            state = self.device._continue()
+        return state
+
     def _restore(self, state: Any) -> None:
-        if self.device.state is not state:
+        if self._stream:
+            self._stream.restore(state)
+        elif self.device.state is not state:
             self.reset()
             if state.index >= 0:
                 self.device.restore(state)
@@ -214,3 +227,12 @@ def _lanes(port: Port) -> tuple[int, ...]:
 def _array(values: np.ndarray, port: Port) -> np.ndarray:
     """The array of a port, of its fields (rows, lanes): contiguous, of its dtype."""
     return np.ascontiguousarray(values if port.lanes > 1 else values[:, 0]).astype(port.dtype)
+
+
+def _stream_class(unit: AnyUnit) -> Any:
+    """The class `Stream` beside a unit's twin; None where there is none, or no twin."""
+    try:
+        module = sys.modules[inspect.unwrap(unit.run_jit).__module__]
+    except Refused:
+        return None
+    return getattr(module, "Stream", None)

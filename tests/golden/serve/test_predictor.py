@@ -17,6 +17,8 @@ SOME = (
     "olive_mac-wrap",
     "bfp_pe-paper",
     "index_norm-rms",
+    "kv_compressor-pages",
+    "kv_compressor-diffkv",
 )
 
 
@@ -89,6 +91,32 @@ def test_a_refused_transaction_leaves_the_state() -> None:
         unit.run(asked[first + 1].tobytes() + words("bfp_pe-paper", mode=3))
     assert unit.device.state == state
     assert unit.step(asked[first + 1].tobytes()) == answers[first + 1].tobytes()
+
+
+def test_a_stream_refuses_as_the_readable_unit_and_stays_as_it_was() -> None:
+    """kv_compressor is answered by the compiled form of one device; a victim that is not there is refused."""
+    name = "kv_compressor-paper"
+    set_, unit, readable = committed.read(name), predictor(name, registers=True), predictor(name, registers=True)
+    readable._stream_class = readable._stream = None
+    asked = packed(unit.layout_in, set_)
+    first = next(first for first, rows in cases(set_) if rows > 2)
+    missing = words(name, op=3, victim=7)
+
+    assert unit._stream is not None
+    for data in (asked[first], asked[first + 1]):
+        assert unit.step(data.tobytes()) == readable.step(data.tobytes())
+        said = []
+        for each in (unit, readable):
+            with pytest.raises(Refused, match=r"^kv_compressor: victim 7") as told:
+                each.step(missing)
+            with pytest.raises(Refused, match="in row 1 of 2"):
+                each.run(asked[first + 2].tobytes() + missing)
+            said.append(str(told.value))
+        assert said[0] == said[1]
+    assert unit.step(asked[first + 2].tobytes()) == readable.step(asked[first + 2].tobytes())
+    unit.reset()
+    readable.reset()
+    assert unit.step(asked[first].tobytes()) == readable.step(asked[first].tobytes())
 
 
 def test_a_refused_first_row_is_that_of_a_new_device() -> None:

@@ -176,7 +176,7 @@ def write_prompt(
 @twin(UNIT)
 def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All devices do their operation of one index together."""
-    (count, events), heads = inputs[0].shape, _Heads(device, len(inputs[0]))
+    (count, events), heads = inputs[0].shape, Heads(device, len(inputs[0]))
     names = [port.name for port in device.ports.outputs + device.ports.state]
     for output in outputs:
         output[...] = 0
@@ -186,7 +186,7 @@ def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     return count * events, heads.requantized, heads.pruned
 
 
-class _Heads:
+class Heads:
     """Pages and lengths of many devices: the high pages of every one, then its low ones."""
 
     def __init__(self, device: KvCompressor, count: int) -> None:
@@ -247,3 +247,32 @@ class _Heads:
             n_high, n_low = int(self.n_high[row]), int(self.n_low[row])
             self.device.state = replace(self.device.state, n_high=n_high, n_low=n_low)
             self.device._require_slots(int(op[row]), int(victim[row]), int(low_slot[row]))
+
+
+class Stream:
+    """One device, an operation at a time: what answers where an operation has hundreds of events."""
+
+    def __init__(self, device: KvCompressor) -> None:
+        self._ports, self._heads = device.ports, Heads(device, 1)
+
+    def step(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """Outputs and registers after an operation, each as a State has it; inputs as `accept` gives them.
+
+        Refused: the operation is not allowed; nothing changed.
+        """
+        arrays = [np.array([value], port.dtype) for value, port in zip(inputs, self._ports.inputs, strict=True)]
+        every = self._ports.outputs + self._ports.state
+        lanes = {port.name: (port.lanes,) if port.lanes > 1 else () for port in every}
+        shown = {port.name: np.zeros((1, *lanes[port.name]), port.result_dtype) for port in every}
+        self._heads.step(arrays, shown)
+        return {name: tuple(array[0].tolist()) if lanes[name] else int(array[0]) for name, array in shown.items()}
+
+    def snapshot(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pages and lengths."""
+        heads = self._heads
+        return heads.images.copy(), heads.n_high.copy(), heads.n_low.copy()
+
+    def restore(self, state: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+        """Pages and lengths as `snapshot` gave them."""
+        images, n_high, n_low = state
+        self._heads.images[...], self._heads.n_high[...], self._heads.n_low[...] = images, n_high, n_low
