@@ -18,6 +18,7 @@ import re
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def run(name: str) -> Any:
     """
     began = time.monotonic()
     notebook = executed(new_notebook(cells=cells((SOURCES / f"{name}.md").read_text("utf-8"))))
-    notebook.metadata = METADATA | {"refemu": {"seconds": round(time.monotonic() - began)}}
+    known = {"seconds": round(time.monotonic() - began), "hypothesis": version("hypothesis")}
+    notebook.metadata = METADATA | {"refemu": known}
     return notebook
 
 

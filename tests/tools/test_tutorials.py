@@ -147,4 +147,8 @@ def test_a_run_prints_what_is_committed(name: str, request: pytest.FixtureReques
     if missing:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {' and no '.join(missing)} here")
 
-    assert tutorials.changes(name, tutorials.run(name)) == ""
+    run = tutorials.run(name)
+    written, here = (each.metadata["refemu"]["hypothesis"] for each in (tutorials.committed(name), run))
+    if "hypothesis" in page(name) and written != here:
+        pytest.skip(f"it ran; its outputs are those of hypothesis {written}, which shrinks otherwise than {here}")
+    assert tutorials.changes(name, run) == ""
