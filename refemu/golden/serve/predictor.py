@@ -52,10 +52,9 @@ class Predictor:
         self._fresh = self._device()
         self._require = type(self._fresh)._require is not Stepped._require
         self._require |= any(port.least is not None or port.most is not None for port in ports.inputs)
-        self.device: Any = self._device()
-        self._stream_class = _stream_class(unit) if unit.timing == "event" else None
-        self._stream: Any = self._stream_class and self._stream_class(self._device())
         self.stateful: bool = unit.timing == "event"
+        self._stream_class = _stream_class(unit) if self.stateful else None
+        self.reset()
         self._compiled = False
         if not self.stateful:
             self._choose()
@@ -64,8 +63,8 @@ class Predictor:
 
     def reset(self) -> None:
         """The state of a device that was just made."""
-        self.device = self._device()
-        self._stream = self._stream_class and self._stream_class(self._device())
+        self.device: Any = self._device()
+        self._stream: Any = self._stream_class and self._stream_class(self._device())
 
     def step(self, data: bytes | bytearray) -> bytes:
         """Answer one transaction. Refused: what the unit refuses, with the state as it was; another number of words."""
