@@ -72,8 +72,8 @@ class Run:
 def load(name: str | Path) -> Model:
     """Load a model of the catalogue, or that of a weight file (.gguf, .safetensors) or its folder.
 
-    Of weights in several files give the folder, or its `model.safetensors.index.json`. The sha256 of a known model's
-    file is checked.
+    Of safetensors in several files give the folder, or its `model.safetensors.index.json`; of a split GGUF model any of
+    its parts (`NAME-00001-of-00003.gguf`, the others beside it). The sha256 of a known model's file is checked.
 
     Parameters
     ----------

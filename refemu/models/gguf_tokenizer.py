@@ -15,7 +15,7 @@ from refemu.models.extras import need
 from refemu.models.tokenizer import LibraryTokenizer
 
 if TYPE_CHECKING:
-    from refemu.models.weights.files import GgufFile
+    from refemu.models.weights.files import Gguf
 
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  #: token types of GGUF
 SPACE = "\u2581"  #: stands for a space in a SentencePiece vocabulary, for the start of a word in a WordPiece one
@@ -44,7 +44,7 @@ DIGITS_ALONE = ("smollm",)  #: where characters of category N are split off firs
 WHOLE_WORDS = ("llama-bpe", "llama3", "llama-v3", "tekken")  #: where a piece that is a token is not built by merges
 
 
-def from_gguf(file: "GgufFile") -> LibraryTokenizer:
+def from_gguf(file: "Gguf") -> LibraryTokenizer:
     """The tokenizer of a GGUF file; refuses kinds and splittings that are not known: ids can be given instead."""
     kind = file.metadata("tokenizer.ggml.model")
     if not isinstance(kind, str) or kind not in KINDS:
@@ -57,7 +57,7 @@ def from_gguf(file: "GgufFile") -> LibraryTokenizer:
 _OR_IDS = "give token ids instead of text, on the command line with --ids"
 
 
-def _byte_level(file: "GgufFile", tokenizers: Any) -> Any:
+def _byte_level(file: "Gguf", tokenizers: Any) -> Any:
     """Byte-level BPE, as GPT-2 has it."""
     pre = file.metadata("tokenizer.ggml.pre")
     if not isinstance(pre, str) or pre not in SPLITTINGS:
@@ -74,7 +74,7 @@ def _byte_level(file: "GgufFile", tokenizers: Any) -> Any:
     return _with_added(file, tokenizer, tokenizers)
 
 
-def _sentencepiece(file: "GgufFile", tokenizers: Any) -> Any:
+def _sentencepiece(file: "Gguf", tokenizers: Any) -> Any:
     """Characters, of which the pair that makes the token of the highest score is merged first; else their bytes."""
     vocabulary = _vocabulary(file)
     missing = next((byte for byte in range(256) if f"<0x{byte:02X}>" not in vocabulary), None)
@@ -106,7 +106,7 @@ def merges(vocabulary: dict[str, int], scores: list[float]) -> list[tuple[str, s
     return [(left, right) for _, _, left, right in sorted(pairs)]
 
 
-def _word_pieces(file: "GgufFile", tokenizers: Any) -> Any:
+def _word_pieces(file: "Gguf", tokenizers: Any) -> Any:
     """BERT's: lower case without accents, words and punctuation, the longest pieces from the left."""
     listed = file.metadata("tokenizer.ggml.tokens", [])
     special = set(_of_type(file, CONTROL, UNKNOWN))
@@ -134,11 +134,11 @@ def _piece(token: str) -> str:
     return token[1:] if token.startswith(SPACE) else f"##{token}"
 
 
-def _vocabulary(file: "GgufFile") -> dict[str, int]:
+def _vocabulary(file: "Gguf") -> dict[str, int]:
     return _numbered(file, file.metadata("tokenizer.ggml.tokens", []))
 
 
-def _numbered(file: "GgufFile", tokens: list[str]) -> dict[str, int]:
+def _numbered(file: "Gguf", tokens: list[str]) -> dict[str, int]:
     """Ids by token; refuses a token that is there twice."""
     numbers = {token: number for number, token in enumerate(tokens)}
     if len(numbers) != len(tokens):
@@ -147,12 +147,12 @@ def _numbered(file: "GgufFile", tokens: list[str]) -> dict[str, int]:
     return numbers
 
 
-def _of_type(file: "GgufFile", *kinds: int) -> list[str]:
+def _of_type(file: "Gguf", *kinds: int) -> list[str]:
     tokens, types = file.metadata("tokenizer.ggml.tokens", []), file.metadata("tokenizer.ggml.token_type", [])
     return [token for token, kind in zip(tokens, types, strict=False) if kind in kinds]
 
 
-def _with_added(file: "GgufFile", tokenizer: Any, tokenizers: Any) -> Any:
+def _with_added(file: "Gguf", tokenizer: Any, tokenizers: Any) -> Any:
     """Tokens that are matched in the text before anything is split; Phi-3's take the spaces behind them along."""
     name = str(file.metadata("general.name", "")).lower()
     strips = "phi-3" in name or "phi3" in name
@@ -164,7 +164,7 @@ def _with_added(file: "GgufFile", tokenizer: Any, tokenizers: Any) -> Any:
     return tokenizer
 
 
-Build = Callable[["GgufFile", Any], Any]
+Build = Callable[["Gguf", Any], Any]
 KINDS: dict[str, Build] = {
     "gpt2": _byte_level,
     "llama": _sentencepiece,

@@ -27,7 +27,9 @@ def load(name: str | Path) -> Model:
     if not path.is_file() and not user_path(name).is_dir():
         raise _unknown(str(name), path)
     with reading(str(path), "a model that can be run"):
-        return _open(path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else path.stem, path)
+        return _open(
+            path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else shards.model_name(path), path
+        )
 
 
 def _unknown(name: str, path: Path) -> Refused:
@@ -54,10 +56,16 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
         return _of_folder(name, several, path.parent, several.sha256())
     file = files.open_weights(path)
     if isinstance(file, files.GgufFile):
-        encoder = gguf_encoder.is_encoder(file)
-        config, weights = gguf_encoder.open_encoder(file) if encoder else gguf_decoders.open_decoder(file)
-        return Model(name, config, weights, sha256 or digest(path), lambda: gguf_tokenizer.from_gguf(file))
+        return _of_gguf(name, shards.whole(file), sha256)
     return _of_folder(name, file, path.parent, sha256 or digest(path))
+
+
+def _of_gguf(name: str, file: files.Gguf, sha256: str) -> Model:
+    """What the metadata say that the tensors are."""
+    encoder = gguf_encoder.is_encoder(file)
+    config, weights = gguf_encoder.open_encoder(file) if encoder else gguf_decoders.open_decoder(file)
+    sha256 = sha256 or (file.sha256() if isinstance(file, shards.GgufParts) else digest(file.path))
+    return Model(name, config, weights, sha256, lambda: gguf_tokenizer.from_gguf(file))
 
 
 def _of_folder(name: str, file: WeightFile, folder: Path, sha256: str) -> Model:

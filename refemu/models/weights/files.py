@@ -83,8 +83,19 @@ def narrow(values: np.ndarray) -> np.ndarray:
     return fp16_jit.to_f16(values)
 
 
+class Gguf(WeightFile, Protocol):
+    """Tensors and metadata of a GGUF model, in one file or several."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of all metadata."""
+
+    def metadata(self, key: str, default: Any = None) -> Any:
+        """A metadata value: int, float, bool, str or a list of these; `default` where there is none."""
+
+
 class GgufFile:
-    """A GGUF file (version 2 or 3)."""
+    """A GGUF file (version 2 or 3); one of several holds its own tensors only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,11 +105,6 @@ class GgufFile:
             self._fields: dict[str, Any] = dict(reader.fields)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
             _require_padding(reader)
-        parts = self.metadata("split.count", 0)
-        if parts not in (0, 1):
-            raise Refused(
-                f"{path}: a model must be in one GGUF file, got one of {parts}; join them with llama-gguf-split"
-            )
 
     def __repr__(self) -> str:
         return f"GgufFile({str(self.path)!r}, {len(self._tensors)} tensors)"

@@ -15,7 +15,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.extras import need
 from refemu.models.weights.checkpoint import Settings, float32
-from refemu.models.weights.files import GgufFile
+from refemu.models.weights.files import Gguf
 from refemu.models.weights.hf_decoders import fused
 from refemu.models.weights.sources import Converted, Source
 
@@ -43,17 +43,17 @@ FUSED = {"q": "ATTN_QKV", "k": "ATTN_QKV", "v": "ATTN_QKV", "gate": "FFN_UP"}  #
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 GEMMA2_27B = 46  #: blocks of the one Gemma 2 whose logits are not scaled by the width of a head
 
-Read = Callable[[GgufFile, Settings], dict[str, Any]]
+Read = Callable[[Gguf, Settings], dict[str, Any]]
 
 
-def open_decoder(file: GgufFile) -> tuple[ModelConfig, Converted]:
+def open_decoder(file: Gguf) -> tuple[ModelConfig, Converted]:
     """Sizes and weights of the decoder in a file; refuses an unknown architecture."""
     sizes = gguf_config(file)
     factors = tuple(name for name in (FREQS, LONG, SHORT) if name in file.names)
     return sizes, Converted(file, sizes, partial(source, file, sizes), factors, head="output.weight")
 
 
-def gguf_config(file: GgufFile) -> ModelConfig:
+def gguf_config(file: Gguf) -> ModelConfig:
     """Sizes from GGUF metadata."""
     kind = file.metadata("general.architecture")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
@@ -67,7 +67,7 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     return config
 
 
-def source(file: GgufFile, config: ModelConfig, name: str) -> Source:
+def source(file: Gguf, config: ModelConfig, name: str) -> Source:
     """Where a weight stands: `blk.3.q` in `blk.3.attn_q.weight`, or in the rows of `blk.3.attn_qkv.weight`."""
     prefix, _, part = name.removesuffix(BIAS).rpartition(".")
     ending, shape = BIAS if name.endswith(BIAS) else ".weight", config.shapes[name]
@@ -86,7 +86,7 @@ def raw_name(part: str, prefix: str = "", tensor: str | None = None) -> str:
     return pattern.format(bid=prefix.removeprefix("blk."))
 
 
-def _sizes(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _sizes(file: Gguf, read: Settings) -> dict[str, Any]:
     """Fields that all architectures have."""
     heads, width = read.whole("attention.head_count"), read.whole("embedding_length")
     head_dim = read.whole("attention.key_length", width // max(heads, 1))
@@ -104,7 +104,7 @@ def _sizes(file: GgufFile, read: Settings) -> dict[str, Any]:
     }
 
 
-def _rotary(file: GgufFile, read: Settings, interleaved: bool = False) -> dict[str, Any]:
+def _rotary(file: Gguf, read: Settings, interleaved: bool = False) -> dict[str, Any]:
     """Fields of the rotation and of RMSNorm."""
     heads, width = read.whole("attention.head_count"), read.whole("embedding_length")
     head_dim = read.whole("attention.key_length", width // max(heads, 1))
@@ -118,7 +118,7 @@ def _rotary(file: GgufFile, read: Settings, interleaved: bool = False) -> dict[s
     }
 
 
-def _scaling(file: GgufFile, read: Settings) -> RopeScaling | None:
+def _scaling(file: Gguf, read: Settings) -> RopeScaling | None:
     kinds = {"none": "none", "linear": "linear", "yarn": "yarn", "longrope": "longrope"}
     kind = read.choice("rope.scaling.type", kinds, "none")
     if FREQS in file.names:  # llama3's frequencies, as the converter computed them
@@ -140,7 +140,7 @@ def _scaling(file: GgufFile, read: Settings) -> RopeScaling | None:
     return YarnScaling(factor, original, fast=fast, slow=slow, gain=weight * yarn_gain(factor))
 
 
-def _longrope(file: GgufFile, read: Settings) -> FactorScaling:
+def _longrope(file: Gguf, read: Settings) -> FactorScaling:
     for name in (LONG, SHORT):
         if name not in file.names:
             raise Refused(f"{file.path}: tensor {name} is missing")
@@ -155,23 +155,23 @@ def _windows(read: Settings, every: int = 1) -> tuple[int, ...]:
     return tuple(window if block % every == 0 else 0 for block in range(blocks)) if window else ()
 
 
-def _llama(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _llama(file: Gguf, read: Settings) -> dict[str, Any]:
     return {**_rotary(file, read, interleaved=True), "windows": _windows(read)}
 
 
-def _qwen2(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _qwen2(file: Gguf, read: Settings) -> dict[str, Any]:
     return {**_rotary(file, read), "qkv_bias": True}
 
 
-def _qwen3(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _qwen3(file: Gguf, read: Settings) -> dict[str, Any]:
     return {**_rotary(file, read), "qk_norm": True}
 
 
-def _phi3(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _phi3(file: Gguf, read: Settings) -> dict[str, Any]:
     return {**_rotary(file, read), "windows": _windows(read)}
 
 
-def _gemma2(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _gemma2(file: Gguf, read: Settings) -> dict[str, Any]:
     wide = read.whole("block_count") == GEMMA2_27B
     return {
         **_rotary(file, read),
@@ -185,7 +185,7 @@ def _gemma2(file: GgufFile, read: Settings) -> dict[str, Any]:
     }
 
 
-def _layernorm(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _layernorm(file: Gguf, read: Settings) -> dict[str, Any]:
     """Fields of decoders with LayerNorm, biases and no gate."""
     return {
         "rms_eps": read.real("attention.layer_norm_epsilon"),
@@ -196,11 +196,11 @@ def _layernorm(file: GgufFile, read: Settings) -> dict[str, Any]:
     }
 
 
-def _gpt2(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _gpt2(file: Gguf, read: Settings) -> dict[str, Any]:
     return {**_layernorm(file, read), "positions": "learned"}
 
 
-def _bloom(file: GgufFile, read: Settings) -> dict[str, Any]:
+def _bloom(file: Gguf, read: Settings) -> dict[str, Any]:
     read.expect("attention.max_alibi_bias", 8.0, "BLOOM's slopes")
     return {**_layernorm(file, read), "positions": "alibi", "embed_norm": True}
 

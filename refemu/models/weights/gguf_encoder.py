@@ -7,7 +7,7 @@ refused by name; that of another output (a pooler, a classifier) is not in such 
 from refemu.models.encoder.config import BIAS, EncoderConfig
 from refemu.models.extras import need
 from refemu.models.weights.checkpoint import Renamed, Settings
-from refemu.models.weights.files import GgufFile
+from refemu.models.weights.files import Gguf
 
 ARCHITECTURE = "bert"  #: general.architecture
 TENSORS = {
@@ -27,18 +27,18 @@ TENSORS = {
 MEAN = {0: "none", 1: "mean"}  #: pooling_type: what the sum over hidden states may be; others take one token's
 
 
-def is_encoder(file: GgufFile) -> bool:
+def is_encoder(file: Gguf) -> bool:
     """Whether the file holds a BERT-like encoder."""
     return bool(file.metadata("general.architecture") == ARCHITECTURE)
 
 
-def open_encoder(file: GgufFile) -> tuple[EncoderConfig, Renamed]:
+def open_encoder(file: Gguf) -> tuple[EncoderConfig, Renamed]:
     """Sizes and weights of the encoder in a file."""
     sizes = gguf_config(file)
     return sizes, Renamed(file, sizes, raw_name)
 
 
-def gguf_config(file: GgufFile) -> EncoderConfig:
+def gguf_config(file: Gguf) -> EncoderConfig:
     """Sizes from GGUF metadata."""
     read = Settings(
         f"{file.path}: {ARCHITECTURE}.", lambda key, default: file.metadata(f"{ARCHITECTURE}.{key}", default)

@@ -1,38 +1,41 @@
-"""Safetensors weights in several files, which `model.safetensors.index.json` lists."""
+"""Weights in several files: safetensors that `model.safetensors.index.json` lists, and parts of a split GGUF model."""
 
 import hashlib
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
 from refemu.models.weights.checkpoint import read_json
 from refemu.models.weights.digests import digest
-from refemu.models.weights.files import open_weights
+from refemu.models.weights.files import Gguf, GgufFile, WeightFile, half, open_weights
 
 INDEX = "model.safetensors.index.json"
+#: names of the parts of a split GGUF model, from 1 on
+PART = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<count>(?!00000)\d{5})\.gguf")
+File = TypeVar("File", bound=WeightFile)
 
 
-class ShardedFile:
-    """The files that an index names, as one: what `SafetensorsFile` is for one file."""
+class Shards(Generic[File]):
+    """Files that hold the tensors of a model together, as one file."""
 
-    def __init__(self, path: Path) -> None:
-        """path: of the index. Refuses files that are missing or elsewhere, and tensors that the two do not agree on."""
+    path: Path  #: that refusals name
+
+    def __init__(self, path: Path, files: Mapping[str, File]) -> None:
+        """files: by name, in order. Refuses a tensor that two of them hold."""
         self.path = path
-        where = _weight_map(path)
-        self._files = {name: open_weights(path.with_name(name)) for name in sorted(set(where.values()))}
-        self._where = {tensor: self._files[name] for tensor, name in where.items()}
-        for tensor, name in where.items():
-            if tensor not in self._files[name].names:
-                raise Refused(f"{path}: tensor {tensor} must be in {name}, which does not hold it")
-        for file in self._files.values():
+        self._files = files
+        self._where: dict[str, File] = {}
+        for file in files.values():
             for tensor in file.names:
-                if self._where.get(tensor) is not file:
-                    raise Refused(f"{path}: tensor {tensor} is in {file.path.name}, where the index has none")
+                if self._where.setdefault(tensor, file) is not file:
+                    raise Refused(f"{file.path}: tensor {tensor} is in {self._where[tensor].path.name} already")
 
     def __repr__(self) -> str:
-        return f"ShardedFile({str(self.path)!r}, {len(self._files)} files, {len(self._where)} tensors)"
+        return f"{type(self).__name__}({str(self.path)!r}, {len(self._files)} files, {len(self._where)} tensors)"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,26 +47,98 @@ class ShardedFile:
         return lookup("tensor", name, self._where).shape(name)
 
     def require_type(self, name: str) -> None:
-        """Refuse a tensor of a type that `SafetensorsFile` refuses."""
+        """Refuse a tensor of a type that its file refuses."""
         lookup("tensor", name, self._where).require_type(name)
 
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32, exactly. Refuses what `SafetensorsFile` refuses."""
+        """A tensor as float32. Refuses what its file refuses."""
         return lookup("tensor", name, self._where).tensor(name)
 
     def half(self, name: str) -> np.ndarray:
-        """A tensor rounded once to fp16; float16 as it lies in the mapped file."""
-        return lookup("tensor", name, self._where).half(name)
+        """A tensor rounded once to fp16; float16 as it lies in a mapped file."""
+        return half(lookup("tensor", name, self._where), name)
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files, ascending by name."""
+        """The files, in order."""
         return tuple(file.path for file in self._files.values())
 
     def sha256(self) -> str:
-        """sha256 over a line for each file, ascending: its own sha256, two spaces, its name."""
+        """sha256 over a line for each file, in order: its own sha256, two spaces, its name."""
         lines = [f"{digest(file.path)}  {name}\n" for name, file in self._files.items()]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+class ShardedFile(Shards[WeightFile]):
+    """The safetensors files that an index names."""
+
+    def __init__(self, path: Path) -> None:
+        """path: of the index. Refuses files that are missing or elsewhere, and tensors that the two do not agree on."""
+        where = _weight_map(path)
+        files = {name: open_weights(path.with_name(name)) for name in sorted(set(where.values()))}
+        for tensor, name in where.items():
+            if tensor not in files[name].names:
+                raise Refused(f"{path}: tensor {tensor} must be in {name}, which does not hold it")
+        for name, file in files.items():
+            for tensor in file.names:
+                if where.get(tensor) != name:
+                    raise Refused(f"{path}: tensor {tensor} is in {name}, where the index has none")
+        super().__init__(path, files)
+
+
+class GgufParts(Shards[GgufFile]):
+    """The parts of a split GGUF model, `NAME-00001-of-00003.gguf` and its neighbours; settings stand in the first."""
+
+    def __init__(self, path: Path) -> None:
+        """path: of any part. Refuses parts that are missing, and those whose metadata say that they are others."""
+        named = PART.fullmatch(path.name)
+        if named is None:
+            raise Refused(
+                f"{path}: a part of a split model must be called NAME-00001-of-00003.gguf, so that the others are found"
+            )
+        parts: list[GgufFile] = []
+        for number in range(int(named["count"])):
+            file = path.with_name(f"{named['name']}-{number + 1:05d}-of-{named['count']}.gguf")
+            parts.append(_opened_part(file, number, int(named["count"])))
+        self._first = parts[0]
+        super().__init__(parts[0].path, {part.path.name: part for part in parts})
+        told = self.metadata("split.tensors.count", len(self.names))
+        if told != len(self.names):
+            raise Refused(f"{self.path}: all parts must hold {told} tensors, got {len(self.names)}")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the first part's metadata."""
+        return self._first.keys
+
+    def metadata(self, key: str, default: Any = None) -> Any:
+        """A metadata value of the first part; `default` where it has none."""
+        return self._first.metadata(key, default)
+
+
+def whole(file: GgufFile) -> Gguf:
+    """The model that a GGUF file is, or is a part of."""
+    return file if file.metadata("split.count", 1) in (0, 1) else GgufParts(file.path)
+
+
+def model_name(path: Path) -> str:
+    """The name of a weight file without its ending and the number of a part."""
+    part = PART.fullmatch(path.name)
+    return part["name"] if part else path.stem
+
+
+def _opened_part(path: Path, number: int, count: int) -> GgufFile:
+    """A part; refuses one whose metadata do not say what its name does, and settings outside of the first."""
+    part = open_weights(path)
+    if not isinstance(part, GgufFile):
+        raise Refused(f"{path}: part {number} (from 0) of a split model must be a GGUF file, got safetensors")
+    said = part.metadata("split.no"), part.metadata("split.count")
+    if said != (number, count):
+        raise Refused(f"{path}: split.no and split.count must be {(number, count)}, as its name says, got {said}")
+    more = [key for key in part.keys if not key.startswith(("split.", "GGUF."))]
+    if number and more:
+        raise Refused(f"{path}: settings of a split model must stand in its first part, got {more[0]}")
+    return part
 
 
 def _weight_map(path: Path) -> dict[str, str]:

@@ -109,20 +109,3 @@ def test_a_tensor_of_another_type_is_refused(whole: Path, tmp_path: Path) -> Non
         Refused, match=r"whole\.gguf: tensor blk\.1\.ffn_down\.weight is I32; F32, F16, BF16, .* are read"
     ):
         models.load(path)
-
-
-def test_one_of_several_files_is_refused(tmp_path: Path) -> None:
-    """By what it is, not by the first tensor that it lacks."""
-    source = toy_families.write_gguf(tmp_path / "toy.gguf", "llama", toy_families.values("llama"))
-    reader = gguf.GGUFReader(source)
-    writer = gguf.GGUFWriter(tmp_path / "part.gguf", "llama")
-    writer.add_uint16("split.count", 3)
-    for tensor in reader.tensors[:5]:
-        writer.add_tensor(tensor.name, np.array(tensor.data))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-    with pytest.raises(Refused, match=r"part\.gguf: a model must be in one GGUF file, got one of 3; join them with"):
-        models.load(tmp_path / "part.gguf")

@@ -1,4 +1,4 @@
-"""Weights in several safetensors files: read as one; whatever files and index do not agree on is refused."""
+"""Weights in several files, safetensors and GGUF: read as one; whatever does not fit together is refused."""
 
 import hashlib
 import json
@@ -6,14 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.weights.shards import INDEX, ShardedFile
-from tests.models import toy_decoder
+from refemu.models.weights.shards import INDEX, GgufParts, ShardedFile, model_name
+from tests.models import toy_decoder, toy_families
 
 GIVEN = toy_decoder.values(toy_decoder.GPT2)
 NAMES = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
@@ -100,3 +101,123 @@ def test_what_does_not_fit_together_is_refused(damage: Callable[[Path], Any], me
 
     with pytest.raises(Refused, match=message):
         models.load(tmp_path)
+
+
+PARTS = tuple(f"toy-0000{number}-of-00004.gguf" for number in (1, 2, 3, 4))
+
+
+def in_parts(source: Path, folder: Path, tensors: int = 6) -> Path:
+    """The model of a GGUF file as the gguf package splits it; the first part."""
+    reader = gguf.GGUFReader(source)
+    kind = reader.fields["general.architecture"].contents()
+    writer = gguf.GGUFWriter(folder / "toy.gguf", kind, split_max_tensors=tensors)
+    for key, field in reader.fields.items():
+        if not key.startswith(("GGUF.", "general.architecture")):
+            writer.add_key_value(key, field.contents(), field.types[0])
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.array(tensor.data))
+    finish(writer)
+    return min(folder.glob("toy-00001-of-*.gguf"))
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
+    """Write the file."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def part(path: Path, settings: dict[str, int], tensors: dict[str, np.ndarray]) -> None:
+    """One part as a writer might have made it."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.kv_data[0].clear()  # without general.architecture
+    for key, value in settings.items():
+        writer.add_uint16(key, value)
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, tensor)
+    finish(writer)
+
+
+@pytest.mark.parametrize("kind", toy_families.CONFIGS)
+def test_parts_of_a_split_model_are_the_model_of_one_file(kind: str, tmp_path: Path) -> None:
+    one = toy_families.write_gguf(tmp_path / "one.gguf", kind, toy_families.values(kind))
+    first = in_parts(one, tmp_path)
+    whole, model, by_last = models.load(one), models.load(first), models.load(max(tmp_path.glob("toy-*.gguf")))
+
+    assert len(list(tmp_path.glob("toy-*.gguf"))) > 2
+    assert model.config == whole.config and model.name == "toy"
+    assert model.sha256 == by_last.sha256 != whole.sha256
+    for name in whole.config.shapes:
+        assert np.array_equal(model.tensor(name), whole.tensor(name)), name
+        assert np.array_equal(model.weights.half(name), whole.weights.half(name)), name
+
+
+def test_the_sha256_of_parts_is_that_of_all(tmp_path: Path) -> None:
+    first = in_parts(toy_families.write_gguf(tmp_path / "one.gguf", "llama", toy_families.values("llama")), tmp_path)
+    parts = sorted(tmp_path.glob("toy-*.gguf"))
+    lines = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in parts)
+
+    assert models.load(first).sha256 == hashlib.sha256(lines.encode()).hexdigest()
+    assert GgufParts(first).paths == tuple(parts)
+
+
+@pytest.mark.parametrize("file", ["llama.gguf", "v-1-of-2.gguf", "v-00001-of-00002.safetensors"])
+def test_other_names_are_not_shortened(file: str) -> None:
+    assert model_name(Path(file)) == Path(file).stem
+
+
+def damaged(number: int, damage: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """Damage of a part, from 1 on."""
+    return lambda folder: damage(folder / PARTS[number - 1])
+
+
+def other(**change: int) -> Callable[[Path], None]:
+    """A part with other settings, or a tensor more."""
+
+    def damage(path: Path) -> None:
+        reader = gguf.GGUFReader(path)
+        tensors = {tensor.name: np.array(tensor.data) for tensor in reader.tensors}
+        settings = {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
+        more = {name: np.zeros(4, np.float32) for name in change if name.endswith(".weight")}
+        changed = {key.replace("_", ".", 1): value for key, value in change.items() if key not in more}
+        part(path, settings | changed, tensors | more)
+
+    return damage
+
+
+SPLIT: list[Any] = [
+    pytest.param(damaged(3, Path.unlink), f"{PARTS[2]}: No such file", id="lost part"),
+    pytest.param(damaged(4, lambda path: path.write_bytes(b"GGUF")), f"{PARTS[3]}: not a readable GGUF", id="cut"),
+    pytest.param(
+        damaged(2, other(split_no=2)), rf"{PARTS[1]}: split\.no .* must be \(1, 4\), .* got \(2, 4\)", id="no"
+    ),
+    pytest.param(damaged(2, other(split_count=3)), rf"{PARTS[1]}: .* must be \(1, 4\), .* got \(1, 3\)", id="count"),
+    pytest.param(damaged(2, other(llama_x=1)), rf"{PARTS[1]}: settings .* first part, got llama\.x", id="settings"),
+    pytest.param(damaged(4, lambda path: part(path, LAST, {})), r"must hold 21 tensors, got 1\d", id="tensors"),
+    pytest.param(
+        damaged(4, other(**{"output_norm.weight": 1, "token_embd.weight": 1})),
+        rf"{PARTS[3]}: tensor token_embd\.weight is in {PARTS[0]} already",
+        id="twice",
+    ),
+    pytest.param(damaged(4, other(**{"more.weight": 1})), "must hold 21 tensors, got 22", id="one more"),
+    pytest.param(
+        damaged(2, lambda path: safetensors.numpy.save_file({"a": np.zeros(1, np.float32)}, path)),
+        f"{PARTS[1]}: part 1 .* must be a GGUF file, got safetensors",
+        id="safetensors",
+    ),
+    pytest.param(damaged(1, lambda path: path.rename(path.with_name("x.gguf"))), "x.gguf: a part of", id="renamed"),
+]
+LAST = {"split.no": 3, "split.count": 4, "split.tensors.count": 21}
+
+
+@pytest.mark.parametrize(("damage", "message"), SPLIT)
+def test_parts_that_do_not_fit_together_are_refused(
+    damage: Callable[[Path], Any], message: str, tmp_path: Path
+) -> None:
+    one = toy_families.write_gguf(tmp_path / "one.gguf", "llama", toy_families.values("llama"))
+    first = in_parts(one, tmp_path)
+    damage(tmp_path)
+
+    with pytest.raises(Refused, match=message):
+        models.load(first if first.exists() else tmp_path / "x.gguf")
