@@ -23,7 +23,7 @@ from refemu.arith.operands import Accumulator, Precision, Request, require_atten
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_jit import rows, total32, total64
-from refemu.arith.threads import share_out
+from refemu.arith.threads import share_out, workers
 
 __all__ = [
     "GroupPanels",
@@ -41,6 +41,7 @@ __all__ = [
 
 GRAIN = 64  #: columns of a vector's unit of work
 LEAST = 1 << 19  #: products that are worth another thread
+EVEN = 4  #: tiles of a thread, so that all end at about the same time
 
 
 def dot(
@@ -115,10 +116,18 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
         return out
     across = -(-span // float_jit.TILE)
     tile = -(-span // (across * float_jit.PAD)) * float_jit.PAD
-    tiles = count * -(-span // tile) * -(-x.shape[0] // float_jit.ROWS)
-    run = functools.partial(_tiles, acc, x, b, wide, half, tile, out)
-    share_out(run, tiles, threads, _least(x.shape[1] * tile * min(x.shape[0], float_jit.ROWS)))
+    rows = _rows_of_tiles(x.shape[0], count * across, workers(threads))
+    run = functools.partial(_tiles, acc, x, b, wide, half, rows, tile, out)
+    share_out(run, count * across * -(-x.shape[0] // rows), threads, _least(x.shape[1] * tile * min(x.shape[0], rows)))
     return out
+
+
+def _rows_of_tiles(rows: int, across: int, parts: int) -> int:
+    """The most rows of a tile with which there are EVEN tiles for each of `parts` threads, or as few as it may have."""
+    size = float_jit.ROWS
+    while parts > 1 and size > float_jit.FEW and across * -(-rows // size) < EVEN * parts:
+        size //= 2
+    return size
 
 
 def _least(products: int) -> int:

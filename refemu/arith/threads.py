@@ -31,7 +31,7 @@ from refemu.arith.checks import Refused, require_int
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads"]
+__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads", "workers"]
 
 MOST = 1024  #: threads that may be asked for
 _threads = 1  # of the process
@@ -112,6 +112,28 @@ def from_environment() -> int:
     return int(text)
 
 
+def workers(threads: int | None = None) -> int:
+    """Number of threads that `share_out` would use at most: 1 where this thread runs a part itself.
+
+    Parameters
+    ----------
+    threads : int, optional
+        As `share_out` takes it.
+
+    Returns
+    -------
+    int
+        Threads.
+
+    Raises
+    ------
+    Refused
+        The number of threads is out of range.
+    """
+    count = get_threads() if threads is None else _checked(threads)
+    return 1 if getattr(_here, "inside", False) else count
+
+
 def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:
     """Run a function over all of [0, units), in several parts at the same time.
 
@@ -135,9 +157,9 @@ def share_out(run: Callable[[int, int], object], units: int, threads: int | None
     Refused
         The number of threads is out of range.
     """
-    count = get_threads() if threads is None else _checked(threads)
+    count = workers(threads)
     parts = min(count, units // max(least, 1))
-    if parts <= 1 or getattr(_here, "inside", False):
+    if parts <= 1:
         run(0, units)
         return
     edges = [units * part // parts for part in range(parts + 1)]

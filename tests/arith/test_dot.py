@@ -95,7 +95,7 @@ def test_compiled_matmul_equals_readable(way, acc, shape):
 
 @needs_jit
 @pytest.mark.parametrize("acc", ACC)
-@pytest.mark.parametrize("shape", [(1, 300, 5000), (75, 140, 1100), (8, 64, 512), (65, 65, 513)], ids=repr)
+@pytest.mark.parametrize("shape", [(1, 300, 5000), (75, 140, 1100), (8, 64, 512), (261, 65, 513)], ids=repr)
 def test_tiles_strips_and_panels_have_no_seams(acc, shape):
     m, k, n = shape
     a, w = fp16_values((m, k), 5), fp16_values((n, k), 6, 100)
@@ -105,6 +105,14 @@ def test_tiles_strips_and_panels_have_no_seams(acc, shape):
         for threads in (1, 2, 3):
             got = dot_jit.matmul(a, weights, order=Sequential(), acc=acc, threads=threads)
             assert same(want, got[:, pick])
+
+
+@pytest.mark.parametrize(
+    ("rows", "across", "parts", "size"),
+    [(256, 1, 1, 256), (256, 8, 2, 256), (256, 4, 2, 128), (256, 1, 2, 64), (1024, 2, 2, 256)],
+)
+def test_tiles_are_high_while_there_are_enough_for_all_threads(rows, across, parts, size):
+    assert dot_jit._rows_of_tiles(rows, across, parts) == size
 
 
 @needs_jit

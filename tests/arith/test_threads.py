@@ -9,7 +9,7 @@ import pytest
 from refemu.arith import dot_jit, threads
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Exact, Sequential, Tree
-from refemu.arith.threads import from_environment, get_threads, set_threads, share_out, using_threads
+from refemu.arith.threads import from_environment, get_threads, set_threads, share_out, using_threads, workers
 from tests.arith.interpreted import needs_jit
 from tests.arith.strategies import same
 
@@ -74,6 +74,14 @@ def test_a_part_that_shares_out_runs_alone():
 
     assert inner == [[(0, 8)], [(0, 8)]]
     assert len(parts(8, 4)) == 4  # and afterwards as before
+
+
+def test_a_part_has_one_worker():
+    inner = []
+    share_out(lambda first, last: inner.append(workers(4)), 2, 2)
+
+    assert inner == [1, 1]
+    assert (workers(4), workers()) == (4, get_threads())
 
 
 def test_a_part_sees_the_context_of_the_caller():

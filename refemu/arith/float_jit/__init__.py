@@ -25,6 +25,7 @@ from refemu.arith.float_jit.elementwise import (
 from refemu.arith.float_jit.groups import GROUP_ROWS, grouped_tiles, running_sums
 from refemu.arith.float_jit.layout import transpose_words
 from refemu.arith.float_jit.matmul import (
+    FEW,
     PAD,
     ROWS,
     TILE,

@@ -7,7 +7,8 @@ from refemu.arith.jit import helper, kernel
 
 TILE = 512  # most columns of a tile
 DEPTH = 64  # terms of a strip: with TILE, what a second-level cache holds
-ROWS = 64  # rows of a tile
+ROWS = 256  # most rows of a tile: what widening the words of a strip costs is shared by so many
+FEW = 64  # rows that tiles may shrink to, so that there are enough of them for all threads
 PAD = 16  # columns that rows of a strip are longer, so that they do not share cache sets; the grain of a tile
 
 
@@ -174,39 +175,39 @@ def _block_fma16(a, k0, b, out, width):
 
 
 @kernel
-def matmul_fp32(a, wide, half, tile, out, first, last):
+def matmul_fp32(a, wide, half, rows, tile, out, first, last):
     """Tiles `first` to `last` of out (M, N) <- a (M, K) times panels, acc fp32.
 
-    wide: (P, K, W) float32, or else half: (P, K, W) words. A tile is ROWS rows by `tile` columns of one panel.
+    wide: (P, K, W) float32, or else half: (P, K, W) words. A tile is `rows` rows by `tile` columns of one panel.
     """
-    _tiles(block_fp32, (), a, wide, half, tile, out, first, last)
+    _tiles(block_fp32, (), a, wide, half, rows, tile, out, first, last)
 
 
 @kernel
-def matmul_fma32(a, wide, half, tile, out, first, last):
+def matmul_fma32(a, wide, half, rows, tile, out, first, last):
     """`matmul_fp32`, fused."""
-    _tiles(_block_fma32, (), a, wide, half, tile, out, first, last)
+    _tiles(_block_fma32, (), a, wide, half, rows, tile, out, first, last)
 
 
 @kernel
-def matmul_fp16(a, bounded, wide, half, tile, out, first, last):
+def matmul_fp16(a, bounded, wide, half, rows, tile, out, first, last):
     """`matmul_fp32` rounded to fp16 after each operation; `bounded` as in `round16_product`."""
-    _tiles(_block_fp16, (bounded,), a, wide, half, tile, out, first, last)
+    _tiles(_block_fp16, (bounded,), a, wide, half, rows, tile, out, first, last)
 
 
 @kernel
-def matmul_fma16(a, wide, half, tile, out, first, last):
+def matmul_fma16(a, wide, half, rows, tile, out, first, last):
     """`matmul_fp32` rounded once to fp16 after each fused operation."""
-    _tiles(_block_fma16, (), a, wide, half, tile, out, first, last)
+    _tiles(_block_fma16, (), a, wide, half, rows, tile, out, first, last)
 
 
 @helper
-def _tiles(block, options, a, wide, half, tile, out, first, last):
+def _tiles(block, options, a, wide, half, rows, tile, out, first, last):
     """Columns of a panel are copied, as float32, to a strip that a second-level cache holds; `block` adds it in."""
     strip = np.empty((DEPTH, tile + PAD), np.float32)
     for unit in range(first, last):
-        panel, c0, m0, width = _place(unit, wide, half, tile)
-        sums = np.zeros((min(ROWS, a.shape[0] - m0), tile + PAD), np.float32)
+        panel, c0, m0, width = _place(unit, wide, half, rows, tile)
+        sums = np.zeros((min(rows, a.shape[0] - m0), tile + PAD), np.float32)
         for k0 in range(0, a.shape[1], DEPTH):
             terms = strip[: min(DEPTH, a.shape[1] - k0)]
             _load(terms, wide, half, panel, k0, c0, width)
@@ -215,12 +216,12 @@ def _tiles(block, options, a, wide, half, tile, out, first, last):
 
 
 @helper
-def _place(unit, wide, half, tile):
+def _place(unit, wide, half, rows, tile):
     """(panel, first column in it, first row, columns) of tile `unit`: columns vary first, then panels, then rows."""
     count, span = max(wide.shape[0], half.shape[0]), max(wide.shape[2], half.shape[2])
     across = (span + tile - 1) // tile
     c0 = unit % across * tile
-    return unit // across % count, c0, unit // across // count * ROWS, min(tile, span - c0)
+    return unit // across % count, c0, unit // across // count * rows, min(tile, span - c0)
 
 
 @helper

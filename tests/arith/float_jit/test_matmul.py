@@ -41,17 +41,18 @@ def sides(b: Panels) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("half", [True, False], ids=["half", "wide"])
 @pytest.mark.parametrize("acc", TILES)
 @pytest.mark.parametrize("rows", [1, 4, 19])
-def test_tiles(acc: Any, half: bool, rows: int) -> None:
+@pytest.mark.parametrize("high", [8, 32])
+def test_tiles(acc: Any, half: bool, rows: int, high: int) -> None:
     """Each tile writes its own columns; rows and terms that make no whole four are computed too."""
     a, w = operands(rows, half)
     b, tile = panels(w), 32
     out = np.full((rows, len(w)), np.nan, np.float32)
     options = [False] if acc == "fp16" else []
-    count = b.values.shape[0] * -(-b.values.shape[2] // tile) * -(-rows // matmul.ROWS)
+    count = b.values.shape[0] * -(-b.values.shape[2] // tile) * -(-rows // high)
     with np.errstate(all="ignore"):
-        TILES[acc](a, *options, *sides(b), tile, out, 1, count)
+        TILES[acc](a, *options, *sides(b), high, tile, out, 1, count)
         assert np.isnan(out).any()
-        TILES[acc](a, *options, *sides(b), tile, out, 0, 1)
+        TILES[acc](a, *options, *sides(b), high, tile, out, 0, 1)
         expected = dot.matmul(a, fp16.to_f32(w.astype(np.float16)).T, order=Sequential(), acc=acc)
 
     assert out.tobytes() == expected.tobytes()
@@ -80,6 +81,6 @@ def test_bounded_products_are_the_same() -> None:
     a, w = operands(4, True)
     out = [np.empty((4, len(w)), np.float32) for _ in range(2)]
     for bounded, result in zip((True, False), out, strict=True):
-        matmul.matmul_fp16(a, bounded, *sides(panels(w)), matmul.TILE, result, 0, 1)
+        matmul.matmul_fp16(a, bounded, *sides(panels(w)), matmul.ROWS, matmul.TILE, result, 0, 1)
 
     assert out[0].tobytes() == out[1].tobytes()
