@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -49,20 +49,13 @@ def plain_fields(record: "DataclassInstance") -> None:
 
     Called first in `__post_init__`: `np.int64(4)` is 4 before it is checked, shown, compared and stored.
     """
-    for name in _names(type(record)):
-        value = getattr(record, name)
+    for name, value in list(vars(record).items()):
         same = value if type(value) in _PLAIN else plain(value)
         if same is not value:
             object.__setattr__(record, name, same)
 
 
 _PLAIN = frozenset({int, str, bool, float, type(None)})  #: most fields; units have thousands of ports
-
-
-@functools.cache
-def _names(record: "type[DataclassInstance]") -> tuple[str, ...]:
-    """Names of the fields of a class of records."""
-    return tuple(field.name for field in fields(record))
 
 
 def require_options(record: "DataclassInstance", thing: str) -> None:

@@ -4,6 +4,7 @@ An uncaught exception must never look like "different", so everything unforeseen
 """
 
 import argparse
+import gc
 import importlib
 import os
 import shlex
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 
 from refemu.cli.arguments import parser
 
+UNCOLLECTED = 50_000  #: objects before a garbage collection: a start makes many, and hardly any garbage
 EQUAL, DIFFERENT, UNUSABLE, BROKEN, PIPE_CLOSED, INTERRUPTED = 0, 1, 2, 3, 141, 130
 
 
@@ -20,6 +22,7 @@ def console() -> None:
     from refemu.cli.output import escape_unprintable
     from refemu.home import cache_folder
 
+    gc.set_threshold(UNCOLLECTED, *gc.get_threshold()[1:])
     escape_unprintable()
     if "_ARGCOMPLETE" in os.environ:
         from refemu.cli.help import completion
