@@ -6,7 +6,7 @@ Decision: D-olive-17 (what rounds to 0 has no sign).
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -224,24 +224,22 @@ def _word(
 @kernel
 def encode_integer(bits: np.ndarray, words: np.ndarray, plan: Plan, special: Special | None) -> np.int32:
     """Words of the pairs in `bits`, float32 patterns (2 * len(words),); returns the largest magnitude pattern."""
-    largest = np.int32(0)
-    for k in range(len(words)):
-        left, right = np.int32(bits[2 * k]), np.int32(bits[2 * k + 1])
-        largest = max(largest, np.int32(max(np.int32(left & MAGNITUDE), np.int32(right & MAGNITUDE))))
-        normal1, normal2 = _integer_code(left, plan, special), _integer_code(right, plan, special)
-        words[k] = _word(left, right, normal1, normal2, plan, special)
-    return largest
+    return _encode(_integer_code, bits, words, plan, special)
 
 
 @kernel
 def encode_flint4(bits: np.ndarray, words: np.ndarray, plan: Plan, special: Special | None) -> np.int32:
     """The same with flint4 as the normal type."""
+    return _encode(_flint4_code, bits, words, plan, special)
+
+
+@helper
+def _encode(code: Any, bits: np.ndarray, words: np.ndarray, plan: Plan, special: Special | None) -> np.int32:
     largest = np.int32(0)
     for k in range(len(words)):
         left, right = np.int32(bits[2 * k]), np.int32(bits[2 * k + 1])
         largest = max(largest, np.int32(max(np.int32(left & MAGNITUDE), np.int32(right & MAGNITUDE))))
-        normal1, normal2 = _flint4_code(left, plan, special), _flint4_code(right, plan, special)
-        words[k] = _word(left, right, normal1, normal2, plan, special)
+        words[k] = _word(left, right, code(left, plan, special), code(right, plan, special), plan, special)
     return largest
 
 
@@ -348,7 +346,9 @@ def advance_flint4(
     plan: Plan,
     special: Special | None,
 ) -> None:
-    """The same with flint4 as the normal type."""
+    """The same with flint4 as the normal type; spelled out, because a loop that takes the type as an argument is slower
+    by a sixth.
+    """
     for k in range(len(row) // 2):
         x1, x2 = row[2 * k], row[2 * k + 1]
         for c in range(len(scale)):
@@ -386,25 +386,7 @@ def errors_integer(
     only grow, so one that is above the whole error of another candidate need not be finished. Those around the least
     error of the first pairs come first, and give that bound.
     """
-    length, count = rows.shape[1], scales.shape[1]
-    start = min(PIECE, length) if count > LIKELY else length
-    for r in range(rows.shape[0]):
-        row, scale, error, place = rows[r], scales[r].copy(), np.zeros(count), np.arange(count)
-        grid1, grid2 = np.zeros(count, np.float32), np.zeros(count, np.float32)
-        advance_integer(row[:start], scale, error, grid1, grid2, plan, special)
-        left = count
-        if start < length:
-            i = likely(error)
-            advance_integer(row[start:], scale[i : i + LIKELY], error[i : i + LIKELY], grid1, grid2, plan, special)
-            errors[r, i : i + LIKELY] = error[i : i + LIKELY]
-            bound = error[i : i + LIKELY].min()
-            error[i : i + LIKELY] = np.inf
-            for k in range(start, length, PIECE):
-                left = keep_least(scale[:left], error[:left], place[:left], bound)
-                full = (left + LIKELY - 1) // LIKELY * LIKELY  # what is left of the others fills the last register
-                advance_integer(row[k : k + PIECE], scale[:full], error[:full], grid1, grid2, plan, special)
-        for c in range(left):
-            errors[r, place[c]] = error[c]
+    _errors(advance_integer, rows, scales, errors, plan, special)
 
 
 @kernel
@@ -412,22 +394,29 @@ def errors_flint4(
     rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
 ) -> None:
     """The same with flint4 as the normal type."""
+    _errors(advance_flint4, rows, scales, errors, plan, special)
+
+
+@helper
+def _errors(
+    advance: Any, rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
+) -> None:
     length, count = rows.shape[1], scales.shape[1]
     start = min(PIECE, length) if count > LIKELY else length
     for r in range(rows.shape[0]):
         row, scale, error, place = rows[r], scales[r].copy(), np.zeros(count), np.arange(count)
         grid1, grid2 = np.zeros(count, np.float32), np.zeros(count, np.float32)
-        advance_flint4(row[:start], scale, error, grid1, grid2, plan, special)
+        advance(row[:start], scale, error, grid1, grid2, plan, special)
         left = count
         if start < length:
             i = likely(error)
-            advance_flint4(row[start:], scale[i : i + LIKELY], error[i : i + LIKELY], grid1, grid2, plan, special)
+            advance(row[start:], scale[i : i + LIKELY], error[i : i + LIKELY], grid1, grid2, plan, special)
             errors[r, i : i + LIKELY] = error[i : i + LIKELY]
             bound = error[i : i + LIKELY].min()
             error[i : i + LIKELY] = np.inf
             for k in range(start, length, PIECE):
                 left = keep_least(scale[:left], error[:left], place[:left], bound)
                 full = (left + LIKELY - 1) // LIKELY * LIKELY  # what is left of the others fills the last register
-                advance_flint4(row[k : k + PIECE], scale[:full], error[:full], grid1, grid2, plan, special)
+                advance(row[k : k + PIECE], scale[:full], error[:full], grid1, grid2, plan, special)
         for c in range(left):
             errors[r, place[c]] = error[c]
