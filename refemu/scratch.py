@@ -1,4 +1,4 @@
-"""Temporary folders, locked while their process lives and swept once it is gone.
+"""Files that appear whole; temporary folders, locked while their process lives and swept once it is gone.
 
 The process that makes such a folder holds a lock on a file beside it, from before the folder is there until after it is
 gone. The system drops the lock with the process, so a sweep tells what a killed run left from what a running one still
@@ -19,6 +19,28 @@ from refemu import locks
 DISCARDED = "discarded"  #: name, inside its temporary folder, of what `discard` deletes
 LOCK = ".lock"  #: ends the name of the file beside a temporary folder
 ALONE = ".refemu.lock"  #: name of the file inside a folder that `alone` locks
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name beside it that is then renamed: whole, or what was there before.
+
+    A link stays, and what it leads to is written. A pipe or a device stays too, and is written to: it has no content
+    that could be kept. OSError: what the file system refuses.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        with path.open("wb") as stream:
+            stream.write(data)
+        return
+    fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
+    try:
+        with fresh.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.replace(place)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

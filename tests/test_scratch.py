@@ -1,4 +1,4 @@
-"""Temporary folders are held while their process lives, and swept after it; nothing else is ever deleted."""
+"""Files appear whole; folders are held while their process lives, and swept after it; nothing else is deleted."""
 
 import errno
 import os
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
@@ -145,3 +146,49 @@ def test_alone_waits_for_its_turn(tmp_path: Path) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "other"] and names(tmp_path) == []
+
+
+def test_two_writers_of_a_file_write_it_one_after_the_other(tmp_path: Path) -> None:
+    """Each has a temporary name of its own: killed runs and running ones do not meet."""
+    (tmp_path / ".file.1.new").write_bytes(b"half")
+    scratch.write_file(tmp_path / "file", b"whole")
+
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert names(tmp_path) == [".file.1.new", "file"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    """Also where it leads to nothing yet."""
+    (tmp_path / "there").mkdir()
+    kept, new = tmp_path / "there" / "kept", tmp_path / "there" / "new"
+    kept.write_bytes(b"old")
+    for place in (kept, new):
+        (tmp_path / place.name).symlink_to(place)
+    scratch.write_file(tmp_path / "kept", b"1")
+    scratch.write_file(tmp_path / "new", b"2")
+
+    assert all((tmp_path / name).is_symlink() for name in ("kept", "new"))
+    assert (kept.read_bytes(), new.read_bytes()) == (b"1", b"2")
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["kept", "new"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_stays_and_its_reader_gets_all(tmp_path: Path) -> None:
+    pipe, data = tmp_path / "pipe", bytes(200_000)
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        scratch.write_file(pipe, data)
+        assert read.result(timeout=20) == data
+
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+def test_a_device_that_is_full_says_so_and_stays(tmp_path: Path) -> None:
+    """Through a link, so that a rename could not hurt the machine."""
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        scratch.write_file(tmp_path / "full", b"1")
+
+    assert (tmp_path / "full").is_symlink() and Path("/dev/full").is_char_device()

@@ -72,7 +72,7 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write single files, each under a temporary name that is then renamed: whole, or what was there before.
+    """Write single files, each as `scratch.write_file` does: whole, or what was there before.
 
     Refused: a folder, before anything is written, and what the file system refuses, with the path.
     """
@@ -80,15 +80,9 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         if path.is_dir():
             raise Refused(f"{path}: must be a file, got a folder; nothing was written")
     for path, data in files.items():
-        fresh = path.with_name(f".{path.name}.new")
         try:
-            with fresh.open("wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            fresh.replace(path)
+            scratch.write_file(path, data)
         except OSError as error:
-            fresh.unlink(missing_ok=True)
             raise Refused(f"{path}: cannot be written: {error.strerror or error}") from error
 
 

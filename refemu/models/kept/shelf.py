@@ -157,9 +157,7 @@ def _open(folder: Path, description: Mapping[str, Any], needed: int) -> None:
         make_private(folder.parent)
         items.require_room(folder.parent, needed)
         make_private(folder)
-        fresh = folder / f".{DESCRIPTION}.{os.getpid()}"
-        fresh.write_text(json.dumps(description, sort_keys=True) + "\n", "utf-8")
-        fresh.replace(folder / DESCRIPTION)
+        scratch.write_file(folder / DESCRIPTION, (json.dumps(description, sort_keys=True) + "\n").encode())
     except OSError as error:
         raise Refused(
             f"{error.filename or folder}: {error.strerror or error}; if the cache cannot be written, set REFEMU_HOME "

@@ -6,13 +6,13 @@
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from refemu import scratch
 from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
 from refemu.models.kept.shelf import Shelf
@@ -32,13 +32,7 @@ def to_bytes(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
 
 def save(path: str | Path, data: bytes) -> None:
     """Write a file, all of it or nothing."""
-    where = Path(path)
-    fresh = where.with_name(f".{where.name}.{os.getpid()}")
-    try:
-        fresh.write_bytes(data)
-        fresh.replace(where)
-    finally:
-        fresh.unlink(missing_ok=True)
+    scratch.write_file(Path(path), data)
 
 
 def remembered(shelf: Shelf, tokens: Sequence[Sequence[int]], make: Callable[[], bytes]) -> tuple[bytes, Path]:

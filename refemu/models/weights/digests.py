@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from refemu import scratch
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder, make_private
 
@@ -85,9 +86,4 @@ def _recall(memory: Path, file: Path, now: Stamp) -> str | None:
 
 def _remember(memory: Path, known: dict[str, object]) -> None:
     make_private(memory.parent)
-    fresh = memory.with_name(f".{memory.name}.{os.getpid()}")
-    try:
-        fresh.write_text(json.dumps(known, sort_keys=True), "utf-8")
-        fresh.replace(memory)
-    finally:
-        fresh.unlink(missing_ok=True)
+    scratch.write_file(memory, json.dumps(known, sort_keys=True).encode())
