@@ -169,7 +169,8 @@ def _print_member(document: Mapping[str, Any]) -> None:
 
 def _print_field(document: Mapping[str, Any]) -> None:
     row = document["field"]
-    print(f"{document['name']}  {_KINDS[row['kind']]}: {row['meaning']}")
+    meaning = row["meaning"].replace('; "', ';\n  "') if row["kind"] == "event" else row["meaning"]
+    print(f"{document['name']}  {_KINDS[row['kind']]}: {meaning}")
     if row["total"]:
         print(f"\na Result of several devices holds the {row['total']} of theirs")
 

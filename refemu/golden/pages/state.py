@@ -34,7 +34,7 @@ class Field:
 def of_unit(name: str, unit: AnyUnit) -> dict[str, Field]:
     """Fields of a unit's State that are no ports in some ready configuration, by name: event, counters, others."""
     device = unit.unit_class(**next(iter(unit.configs.values())))
-    meanings = comments.of_class(type(device.state))
+    meanings = comments.of_class(type(device.state))  # type: ignore[arg-type]  # a class is hashable
     ports = set.intersection(*({port.name for port in sides.all} for sides in unit.ready_ports))
     table = {}
     for each in fields(device.state):
