@@ -70,7 +70,6 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu explain ovp_decoder", "a unit: ports, parameters, events, counters, decisions"),
         Example("refemu explain D-olive-19", "what a paper leaves open, and what is done"),
         Example("refemu explain harmonia-kv4.prefill_window", "a parameter of a scheme"),
-        Example("refemu explain orizuru.cycles", "a counter of a unit"),
         Example("refemu explain victim", "a term"),
     ),
     "refemu grade": (

@@ -61,7 +61,7 @@ class State:
     conversions: int  #: conversions of a group in all channels, those for now included
     commits: int  #: groups of 32 tokens committed
     converted_elements: int  #: elements converted, those of a group that is not full anew at every token
-    residual_reads: int  #: rows of waiting tokens read for conversions
+    residual_reads: int  #: FP16 rows read for conversions, that of the new token included
 
 
 COUNTERS = ("conversions", "commits", "converted_elements", "residual_reads")  #: Counters of a run

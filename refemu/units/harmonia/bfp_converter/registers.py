@@ -78,7 +78,8 @@ class State:
     aligning: Bank
     compare_cycles: int  #: clocks in which a column arrived
     align_cycles: int  #: clocks in which a column was put out
-    #: comparisons of two exponents: one for each valid element of a token column, eight for a V column
+    #: comparisons of two exponents: one for each valid element of a token column, eight for a V column with a valid
+    #: lane
     comparisons: int
     aligned: int  #: valid elements put out
 

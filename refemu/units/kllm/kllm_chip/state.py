@@ -30,9 +30,9 @@ COUNTERS = (
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    #: "reset": no token yet; "search": Orizuru finds the outliers of the token, and what is left gives its scale;
-    #: "cluster": sixteen inliers get the index of their centroid; "edge": a clock edge of all lanes; "function": a
-    #: cycle of the Functional Unit on the outputs
+    #: "reset": no token yet; "search": Orizuru finds the outliers of the token, and the largest magnitude left is its
+    #: scale; "cluster": sixteen inliers get the index of their centroid; "edge": a clock edge of all lanes; "function":
+    #: a cycle of the Functional Unit on the outputs
     event: str
     index: int  #: number of the event since reset, from 0; -1 at reset
     x: Lanes  #: words of the token

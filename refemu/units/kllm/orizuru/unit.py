@@ -42,9 +42,9 @@ class State:
 
     #: "reset": no values yet; "load": the values go into the leaves that both trees share; "init_max", "init_min": one
     #: level of the max or the min tree is set, the lowest first, by comparisons or, in the min tree, from the bits of
-    #: the max tree; "pop_max", "pop_min": the leaf at the root of that tree, its largest or smallest value, leaves it;
-    #: "maintain_max", "maintain_min": one register on the path from the popped leaf to the root is set anew; "idle", in
-    #: the clocked form alone: no operation is under way
+    #: the max tree; "pop_max", "pop_min": the value at the root, the largest or smallest that is left, leaves that
+    #: tree; "maintain_max", "maintain_min": one register on the path from the popped leaf to the root is set anew;
+    #: "idle", in the clocked form alone: no operation is under way
     event: str
     #: number of the event in its operation, in the clocked form of the clock edge since reset, from 0; -1 at reset
     index: int
