@@ -16,6 +16,8 @@ from refemu.models.schemes import SCHEMES
 
 Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "field", "term"]
 
+SHOWN = 3  #: members of units that a refusal suggests
+
 
 @dataclass(frozen=True)
 class Topic:
@@ -124,13 +126,20 @@ def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
     by_lower = {each.lower(): meant for each, meant in known.items()}
     begun = [each for each in by_lower if len(wrong) > 2 and each.startswith(wrong.lower())]
     near = begun or difflib.get_close_matches(wrong.lower(), by_lower, n=1)
-    hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
+    meant = [by_lower[near[0]]] if near else _in_units(word)
+    more = f" or {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
+    hint = f"did you mean {', '.join(map(repr, meant[:SHOWN]))}{more}? " if meant else ""
     if decisions.ID.fullmatch(word):
         return Refused(f"unknown decision {word!r}; {hint}`refemu explain UNIT` lists those of a unit")
     return Refused(
         f"explain: a decision, unit, scheme, format, parameter, port, field or term is needed, got {word[:60]!r}; "
         f"{hint}`refemu list` and docs/glossary.md have them"
     )
+
+
+def _in_units(name: str) -> list[str]:
+    """Members of that name of refemu's units: "orizuru.comparisons_live". It takes a second: every unit is imported."""
+    return [f"{unit}.{name}" for unit in units.names() if name in _members(Topic("unit", unit))]
 
 
 def parameter(topic: Topic) -> parameters.Parameter:
