@@ -1,4 +1,4 @@
-"""`refemu explain`: what is known of a decision, unit, scheme, format, parameter, port or term."""
+"""`refemu explain`: what is known of a decision, unit, scheme, format, parameter, port, field or term."""
 
 import argparse
 import dataclasses
@@ -30,23 +30,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def unit(arguments: argparse.Namespace) -> int:
-    """Print a unit's ports and parameters, and its decisions with the other answers to each; returns 0."""
+    """Print a unit's ports, parameters and State, and its decisions with the other answers to each; returns 0."""
     from refemu import golden, units
+    from refemu.golden.pages import state as pages
 
     chosen, config = units.choose(arguments.word, arguments.config)
     listed = golden.alternatives(chosen.key, config, arguments.set)
     ports = explain_words.ports(chosen, config)
     parameters = explain_words.parameters("unit", chosen.key)
+    state = explain_words.state(chosen, config)
     if arguments.json:
         heads = {"unit": chosen.key, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
-        tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "set": arguments.set}
+        tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "state": state}
         alternatives = [dataclasses.asdict(each) for each in listed]
-        more = {"alternatives": alternatives, "unobservable": dict(chosen.unobservable)}
+        more = {"set": arguments.set, "alternatives": alternatives, "unobservable": dict(chosen.unobservable)}
         print_json("explain", {"kind": "unit", **heads, **tables, **more})
         return 0
-    print(f"{chosen.name}  {chosen.meaning}\n\n[{chosen.paper}], {chosen.timing}; configuration {config}\n")
+    print(f"{chosen.name}  {chosen.meaning}\n\n[{chosen.paper}], configuration {config}\n{pages.timing(chosen)}\n")
     explain_words.print_ports(ports)
     explain_words.print_parameters(parameters, "default")
+    explain_words.print_state(state)
     columns = ["decision", "other answer", "parameters", *(["rows"] if arguments.set else [])]
     rows = [_row(each, arguments.set) for each in listed]
     print_table(f"decisions of {chosen.name}-{config}", columns, rows, ["rows"])

@@ -1,4 +1,4 @@
-"""Answers of `refemu explain` about schemes, formats, parameters, ports and terms."""
+"""Answers of `refemu explain` about schemes, formats, parameters, ports, fields and terms."""
 
 import dataclasses
 import shlex
@@ -62,6 +62,21 @@ def print_parameters(rows: list[dict[str, Any]], default: str) -> None:
         print_table("parameters", ["parameter", default, "values", "meaning"], cells)
 
 
+def state(unit: Any, config: str) -> list[dict[str, Any]]:
+    """Fields of a unit's State beside its ports in one configuration, as JSON has them."""
+    from refemu.golden.pages import state as pages
+
+    return [dataclasses.asdict(each) for each in pages.of_config(unit, unit.config(config))]
+
+
+def print_state(rows: list[dict[str, Any]]) -> None:
+    """A table of the fields of a State; a column of totals where one of them is no sum."""
+    largest = any(row["total"] == "largest" for row in rows)
+    columns = ["field", "kind", *(["of several devices"] if largest else []), "meaning"]
+    cells = [[row["name"], row["kind"], *([row["total"]] if largest else []), row["meaning"]] for row in rows]
+    print_table("state beside the ports", columns, cells)
+
+
 def _scheme(topic: Any) -> dict[str, Any]:
     from refemu.models.schemes import SCHEMES
 
@@ -94,6 +109,12 @@ def _member(topic: Any) -> dict[str, Any]:
     if of is not None:
         document["port"] = {"config": of.config, **_port(of.direction, of.port)}
     return document
+
+
+def _field(topic: Any) -> dict[str, Any]:
+    from refemu.golden.pages import state as pages
+
+    return {"name": f"{topic.of}.{topic.member}", "field": dataclasses.asdict(pages.of_unit(topic.of)[topic.member])}
 
 
 def _term(topic: Any) -> dict[str, Any]:
@@ -146,6 +167,14 @@ def _print_member(document: Mapping[str, Any]) -> None:
         print(f"{port['kind']}, {port['bits']} bits{lanes}, values {port['values']}, in configuration {port['config']}")
 
 
+def _print_field(document: Mapping[str, Any]) -> None:
+    row = document["field"]
+    meaning = row["meaning"].replace('; "', ';\n  "') if row["kind"] == "event" else row["meaning"]
+    print(f"{document['name']}  {_KINDS[row['kind']]}: {meaning}")
+    if row["total"]:
+        print(f"\na Result of several devices holds the {row['total']} of theirs")
+
+
 def _print_parameter(name: str, row: Mapping[str, Any]) -> None:
     print(f"{name}  parameter: {row['meaning']}\n")
     print(f"values   {row['values']}\ndefault  {row['default'] or 'none: a value is needed'}")
@@ -160,11 +189,20 @@ def _print_term(document: Mapping[str, Any]) -> None:
         print(f"\nsee: {', '.join(f'refemu explain {shlex.quote(word)}' for word in document['see'])}")
 
 
-_DOCUMENTS = {"scheme": _scheme, "format": _format, "parameter": _member, "port": _member, "term": _term}
+_KINDS = {"event": "event", "counter": "counter", "inner": "inner field"}
+_DOCUMENTS = {
+    "scheme": _scheme,
+    "format": _format,
+    "parameter": _member,
+    "port": _member,
+    "field": _field,
+    "term": _term,
+}
 _PRINTERS = {
     "scheme": _print_scheme,
     "format": _print_format,
     "parameter": _print_member,
     "port": _print_member,
+    "field": _print_field,
     "term": _print_term,
 }

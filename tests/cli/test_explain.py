@@ -88,11 +88,39 @@ def test_a_unit_with_ports_and_parameters(capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert "the k largest and the k smallest of n values" in out
     assert "values of the shared leaves" in out and "elements popped by the max tree" in out
+    assert out.index("\nparameters") < out.index("\nstate beside the ports") < out.index("\ndecisions of orizuru")
+    assert "combinational: a row is one call" in out and "`refemu step orizuru` shows the events" in out
     assert main(["explain", "orizuru:n=16,k=2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (x,) = [port for port in document["ports"] if port["name"] == "x"]
     assert (x["bits"], x["lanes"], x["direction"]) == (16, 16, "input")
     assert [each["name"] for each in document["parameters"]][:2] == ["n", "k"]
+    assert [each["name"] for each in document["state"]] == [
+        "event",
+        "comparisons",
+        "comparisons_live",
+        "cycles",
+        "index",
+    ]
+    assert document["timing"] == "combinational"
+
+
+def test_a_field_that_is_a_port_of_the_configuration_is_listed_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {}
+    for config in ("paper", "ieee"):
+        assert main(["explain", f"fp16_mac:{config}", "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        listed[config] = [
+            table for table in ("ports", "state") if "fflags" in [each["name"] for each in document[table]]
+        ]
+    assert listed == {"paper": ["state"], "ieee": ["ports"]}
+
+
+def test_a_total_that_is_no_sum_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "page_manager"]) == 0
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["step_pages", "counter", "largest"] in [line[:3] for line in words]
+    assert ["allocated", "counter", "sum"] in [line[:3] for line in words]
 
 
 def test_options_that_a_word_does_not_heed_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Schemes, formats, parameters, ports and terms as a person and as a machine read them."""
+"""Schemes, formats, parameters, ports, fields and terms as a person and as a machine read them."""
 
 import json
 
@@ -34,6 +34,16 @@ def test_a_port(capsys: pytest.CaptureFixture[str]) -> None:
     text, document = explained("ovp_decoder.pair", capsys)
     assert "input: " in text and "8 bits" in text
     assert document["port"]["bits"] == 8  # type: ignore[index]
+
+
+def test_fields_of_a_state(capsys: pytest.CaptureFixture[str]) -> None:
+    text, document = explained("orizuru.comparisons", capsys)
+    assert text.startswith("orizuru.comparisons  counter: ") and "holds the sum of theirs" in text
+    assert document["kind"] == "field" and document["field"]["total"] == "sum"  # type: ignore[index]
+    assert "holds the largest of theirs" in explained("page_manager.step_pages", capsys)[0]
+    text, document = explained("orizuru.event", capsys)
+    assert "maintain" in text and "Result" not in text
+    assert document["field"]["kind"] == "event"  # type: ignore[index]
 
 
 def test_a_scheme(capsys: pytest.CaptureFixture[str]) -> None:

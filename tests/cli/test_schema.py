@@ -50,6 +50,7 @@ explain   3  explain K8V4
 explain   4  explain harmonia-kv4.prefill_window
 explain   4  explain orizuru.x
 explain   5  explain victim
+explain   6  explain orizuru.cycles
 grade     0  grade vec/ovp_decoder-int4 --class bits,reset,decisions
 grade     0  grade stimulus.npz --unit ovp_decoder:int4 --class lanes,order
 step      0  step ovp_decoder

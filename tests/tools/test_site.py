@@ -46,6 +46,7 @@ def test_a_page_of_a_unit_has_all_that_its_descriptor_has() -> None:
     assert "| `n` | needed |" in page and "`n=8`" in page and "[D-kllm-" in page
     assert "| 0 | load | 3\u00a07\u00a01\u00a05\u00a02\u00a06\u00a09\u00a04 |" in page
     assert "automodule:: refemu.units.kllm.orizuru" in page
+    assert "| `cycles` | counter | sum |" in page and "combinational: a row is one call" in page
 
 
 def test_a_page_of_a_format() -> None:

@@ -29,7 +29,7 @@ def link(word: str) -> str:
     topic = topics.find(word)
     if topic.kind == "decision":
         return f"[{word}](#{slug(word)})"
-    if topic.kind in ("parameter", "port"):
+    if topic.kind in ("parameter", "port", "field"):
         return f"[`{word}`](#{slug(f'{topic.of}-{topic.member}' if topic.kind == 'parameter' else f'unit-{topic.of}')})"
     prefix = {"unit": "unit", "format": "format", "scheme": "scheme", "term": "term"}[topic.kind]
     shown = word if topic.kind == "term" else f"`{word}`"

@@ -1,4 +1,7 @@
-"""A page per unit, from its descriptor: drawing, worked example, ports, parameters, decisions, Python interface."""
+"""A page per unit, from its descriptor.
+
+Drawing, worked example, ports, parameters, what else its State holds, decisions, Python interface.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -7,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu import draw, units
-from refemu.golden.pages import decisions, parameters
+from refemu.golden.pages import decisions, parameters, state
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Kind
 from tools.site.text import code, link, linked, prose, slug, table
@@ -47,6 +50,7 @@ def example(unit: AnyUnit, config: str) -> tuple[str, Mapping[str, np.ndarray]]:
 def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: bool) -> Iterator[str]:
     yield f"({slug(f'unit-{unit.name}')})=\n# {unit.name}\n"
     yield f"{prose(unit.meaning[:1].upper() + unit.meaning[1:])}. [{unit.paper}]\n"
+    yield f"Timing is {prose(state.timing(unit))}.\n"
     if picture:
         yield f"![State of {unit.name} after an event of the example]({unit.name}.svg)\n"
     yield f"## Worked example\n\n{prose(why[:1].upper() + why[1:])}. Configuration `{config}`.\n"
@@ -59,6 +63,8 @@ def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: boo
     yield "## Ports\n"
     yield table(["port", "direction", "bits", "lanes", "values", "meaning"], list(_ports(unit)))
     yield from _parameters(unit)
+    yield "## State beside the ports\n"
+    yield table(["field", "kind", "of several devices", "meaning"], list(_state(unit)))
     yield from _decisions(unit)
     module = units.module(unit.name).__name__
     directive = f".. automodule:: {module}\n   :members:\n   :exclude-members: UNIT"
@@ -95,6 +101,13 @@ def _ports(unit: AnyUnit) -> Iterator[list[object]]:
         low, high = each.port.limits
         values = f"{low} to {high}" if each.port.bits < 16 else each.port.kind
         yield [code(each.port.name), each.direction, each.port.bits, each.port.lanes, values, prose(each.port.meaning)]
+
+
+def _state(unit: AnyUnit) -> Iterator[list[object]]:
+    listed = parameters.ports(unit.name)
+    for each in state.of_unit(unit.name).values():
+        if each.name not in listed:
+            yield [code(each.name), each.kind, each.total, prose(each.meaning)]
 
 
 def _parameters(unit: AnyUnit) -> Iterator[str]:

@@ -67,7 +67,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example(f"refemu diff before/ovp_decoder-int4 {_SET} --cases", "the cases that changed between two versions"),
     ),
     "refemu explain": (
-        Example("refemu explain ovp_decoder", "a unit: ports, parameters, decisions"),
+        Example("refemu explain ovp_decoder", "a unit: ports, parameters, events, counters, decisions"),
         Example("refemu explain D-olive-19", "what a paper leaves open, and what is done"),
         Example("refemu explain harmonia-kv4.prefill_window", "a parameter of a scheme"),
         Example("refemu explain victim", "a term"),

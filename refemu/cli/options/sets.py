@@ -160,12 +160,14 @@ def _diff(commands: Commands) -> None:
 
 
 def _explain(commands: Commands) -> None:
-    command = new_command(commands, "explain", "Explain a decision, unit, scheme, format, parameter, port or term.")
+    command = new_command(
+        commands, "explain", "Explain a decision, unit, scheme, format, parameter, port, field or term."
+    )
     command.add_argument(
         "word",
         metavar="WORD",
-        help="A decision (D-olive-19), unit (NAME, NAME:CONFIG, NAME:parameter=value,...), scheme, format, parameter "
-        "or port (harmonia-kv4.low, orizuru.x), or a term of the glossary.",
+        help="A decision (D-olive-19), unit (NAME, NAME:CONFIG, NAME:parameter=value,...), scheme, format, parameter, "
+        "port or other field of a unit (harmonia-kv4.low, orizuru.x, orizuru.cycles), or a term of the glossary.",
     )
     add_word(command, "--config", "CONFIG", f"Of a unit. {CONFIG}")
     command.add_argument(

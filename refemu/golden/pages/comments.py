@@ -20,7 +20,7 @@ def of_class(kind: type[Any]) -> dict[str, str]:
     Parameters
     ----------
     kind : type
-        Class whose source is here.
+        Class; one whose source cannot be read has no comments.
 
     Returns
     -------
@@ -30,8 +30,15 @@ def of_class(kind: type[Any]) -> dict[str, str]:
     meanings: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if "__annotations__" in vars(each) and each.__module__ != "builtins":
-            meanings.update(_of_source(textwrap.dedent(inspect.getsource(each))))
+            meanings.update(_of_source(_source(each)))
     return meanings
+
+
+def _source(kind: type[Any]) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):  # of a session, or of compiled code alone
+        return "class Unknown: ..."
 
 
 def _of_source(source: str) -> dict[str, str]:

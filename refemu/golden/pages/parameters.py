@@ -12,15 +12,17 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, Literal, Union
 
 from refemu import formats, units
 from refemu.formats import spelling
 from refemu.golden.pages import comments
+from refemu.golden.pages.following import following
 from refemu.models.schemes import SCHEMES
+from refemu.models.schemes.scheme import Scheme
 from refemu.units.described import section
 from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit
 
 ID = re.compile(r"D-[a-z]+-\d+")
 OPEN = {int: "an integer", float: "a number", str: "a word"}  #: values that cannot be listed
@@ -55,23 +57,21 @@ class PortOf:
     port: Port
 
 
-@cache
-def of_scheme(name: str) -> dict[str, Parameter]:
+@following(SCHEMES.__getitem__)
+def of_scheme(name: str, scheme: Scheme) -> dict[str, Parameter]:
     """Parameters of a registered scheme by name."""
-    return _of_object(name, SCHEMES[name])
+    return _of_object(name, scheme)
 
 
-@cache
-def of_format(name: str) -> dict[str, Parameter]:
+@following(formats.find)
+def of_format(name: str, fmt: Any) -> dict[str, Parameter]:
     """Parameters of a ready format by name; none of a plug-in's that is no dataclass."""
-    fmt = formats.find(name)
     return _of_object(name, fmt) if dataclasses.is_dataclass(fmt) else {}
 
 
-@cache
-def of_unit(name: str) -> dict[str, Parameter]:
+@following(units.find)
+def of_unit(name: str, unit: AnyUnit) -> dict[str, Parameter]:
     """Parameters of a unit's constructor by name."""
-    unit = units.find(name)
     hints = typing.get_type_hints(unit.unit_class.__init__)
     meanings = _entries(section(unit.unit_class.__init__.__doc__, "Parameters"))
     table = {}
@@ -82,10 +82,9 @@ def of_unit(name: str) -> dict[str, Parameter]:
     return table
 
 
-@cache
-def ports(name: str) -> dict[str, PortOf]:
+@following(units.find)
+def ports(name: str, unit: AnyUnit) -> dict[str, PortOf]:
     """Ports and registers of a unit by name, over all its ready configurations."""
-    unit = units.find(name)
     table: dict[str, PortOf] = {}
     for config, values in unit.configs.items():
         sides = unit.ports(values)

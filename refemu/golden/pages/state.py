@@ -1,14 +1,22 @@
 """Fields of a unit's State beside its ports: the event, counters, what else a debugger shows; by their comments."""
 
 from dataclasses import dataclass, fields
-from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 from refemu import units
 from refemu.golden.pages import comments
+from refemu.golden.pages.following import following
+from refemu.units.unit import AnyUnit, Config
 
 Kind = Literal["event", "counter", "inner"]
 Total = Literal["sum", "largest", ""]
+
+_ORDER: tuple[Kind, ...] = get_args(Kind)
+_ROWS = {
+    "combinational": "a row is one call, whose outputs follow from its inputs alone; {shows}",
+    "event": "a row is one step, and registers keep their values from step to step, so the rows of a case are "
+    "consecutive steps from reset; {shows}",
+}
 
 
 @dataclass(frozen=True)
@@ -22,14 +30,12 @@ class Field:
     meaning: str
 
 
-@cache
-def of_unit(name: str) -> dict[str, Field]:
-    """Fields of a unit's State beside ports, by name, in the order of the class."""
-    unit = units.find(name)
-    config = next(iter(unit.configs.values()))
-    device = unit.unit_class(**config)
-    meanings = comments.of_class(type(device.state))
-    ports = {port.name for port in device.ports.all}
+@following(units.find)
+def of_unit(name: str, unit: AnyUnit) -> dict[str, Field]:
+    """Fields of a unit's State that are no ports in some ready configuration, by name: event, counters, others."""
+    device = unit.unit_class(**next(iter(unit.configs.values())))
+    meanings = comments.of_class(type(device.state))  # type: ignore[arg-type]  # a class is hashable
+    ports = set.intersection(*({port.name for port in sides.all} for sides in unit.ready_ports))
     table = {}
     for each in fields(device.state):
         if each.name not in ports:
@@ -37,4 +43,16 @@ def of_unit(name: str) -> dict[str, Field]:
             kind: Kind = "event" if each.name == "event" else "counter" if counted else "inner"
             total: Total = "largest" if each.name in unit.peaks else "sum" if counted else ""
             table[each.name] = Field(name, each.name, kind, total, meanings.get(each.name, ""))
-    return table
+    return dict(sorted(table.items(), key=lambda item: _ORDER.index(item[1].kind)))
+
+
+def of_config(unit: AnyUnit, config: Config) -> list[Field]:
+    """Fields of a unit's State that are no ports in one configuration."""
+    ports = {port.name for port in unit.ports(config).all}
+    return [field for field in of_unit(unit.key).values() if field.name not in ports]
+
+
+def timing(unit: AnyUnit) -> str:
+    """What a row of a unit's sets is, in words."""
+    shows = f"`refemu step {unit.key}` shows the events inside it"
+    return f"{unit.timing}: {_ROWS[unit.timing].format(shows=shows)}"

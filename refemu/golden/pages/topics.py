@@ -1,4 +1,4 @@
-"""Words that name something: decisions, units, schemes, formats, their parameters and ports, terms.
+"""Words that name something: decisions, units, schemes, formats, their parameters, ports and fields, terms.
 
 refemu's own go before those of plug-ins.
 """
@@ -10,11 +10,13 @@ from typing import Literal
 
 from refemu import formats, plugins, units
 from refemu.arith.checks import Refused
-from refemu.golden.pages import decisions, glossary, parameters
+from refemu.golden.pages import decisions, glossary, parameters, state
 from refemu.models import schemes
 from refemu.models.schemes import SCHEMES
 
-Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "term"]
+Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "field", "term"]
+
+SHOWN = 3  #: members of units that a refusal suggests
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Topic:
 
     kind: Kind
     of: str  #: "D-olive-19", "orizuru", "harmonia-kv4", "OVP_INT4", "victim"
-    member: str = ""  #: of a parameter or port
+    member: str = ""  #: name of a parameter, port or field
 
 
 def find(word: str) -> Topic:
@@ -32,7 +34,7 @@ def find(word: str) -> Topic:
     Parameters
     ----------
     word : str
-        "D-olive-19", "orizuru", "orizuru.x", "harmonia-kv4", "harmonia-kv4.low", "OVP_INT4", "victim".
+        "D-olive-19", "orizuru", "orizuru.x", "orizuru.cycles", "harmonia-kv4.low", "OVP_INT4", "victim".
 
     Returns
     -------
@@ -63,13 +65,13 @@ def is_known(word: str) -> bool:
 
 
 def members(owner: str) -> list[str]:
-    """Names of the parameters and ports of a unit, a scheme or a format; none of another word."""
+    """Names of the parameters, ports and fields of a unit, a scheme or a format; none of another word."""
     known = _named(owner)
     return list(_members(known)) if known else []
 
 
 def words() -> list[str]:
-    """Everything that has a name, without parameters and ports."""
+    """Everything that has a name, without parameters, ports and fields."""
     terms = [word for term in glossary.every().values() for word in (term.name, *term.also)]
     native = [*units.names(), *SCHEMES, *formats.constants(), *formats.blocks(), *terms, *decisions.every()]
     foreign = [*units.plugged(), *schemes.plugged(), *formats.plugged(), *(each.id for each in decisions.plugged())]
@@ -108,10 +110,11 @@ def _plugged(word: str) -> Topic | None:
 
 
 def _members(owner: Topic) -> dict[str, Kind]:
-    """Parameters and ports of a unit, a scheme or a format; a parameter goes before a port of its name."""
+    """Members of a unit, a scheme or a format; a parameter goes before a port of its name, both before a field."""
     if owner.kind == "unit":
         ports: dict[str, Kind] = dict.fromkeys(parameters.ports(owner.of), "port")
-        return {**ports, **dict.fromkeys(parameters.of_unit(owner.of), "parameter")}
+        known: dict[str, Kind] = {**ports, **dict.fromkeys(parameters.of_unit(owner.of), "parameter")}
+        return {**known, **{name: "field" for name in state.of_unit(owner.of) if name not in known}}
     if owner.kind in ("scheme", "format"):
         table = parameters.of_scheme if owner.kind == "scheme" else parameters.of_format
         return dict.fromkeys(table(owner.of), "parameter")
@@ -123,13 +126,20 @@ def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
     by_lower = {each.lower(): meant for each, meant in known.items()}
     begun = [each for each in by_lower if len(wrong) > 2 and each.startswith(wrong.lower())]
     near = begun or difflib.get_close_matches(wrong.lower(), by_lower, n=1)
-    hint = f"did you mean {by_lower[near[0]]!r}? " if near else ""
+    meant = [by_lower[near[0]]] if near else _in_units(word)
+    more = f" or {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
+    hint = f"did you mean {', '.join(map(repr, meant[:SHOWN]))}{more}? " if meant else ""
     if decisions.ID.fullmatch(word):
         return Refused(f"unknown decision {word!r}; {hint}`refemu explain UNIT` lists those of a unit")
     return Refused(
-        f"explain: a decision, unit, scheme, format, parameter, port or term is needed, got {word[:60]!r}; {hint}"
-        "`refemu list` and docs/glossary.md have them"
+        f"explain: a decision, unit, scheme, format, parameter, port, field or term is needed, got {word[:60]!r}; "
+        f"{hint}`refemu list` and docs/glossary.md have them"
     )
+
+
+def _in_units(name: str) -> list[str]:
+    """Members of that name of refemu's units: "orizuru.comparisons_live". It takes a second: every unit is imported."""
+    return [f"{unit}.{name}" for unit in units.names() if name in _members(Topic("unit", unit))]
 
 
 def parameter(topic: Topic) -> parameters.Parameter:

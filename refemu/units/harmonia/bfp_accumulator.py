@@ -55,8 +55,10 @@ MOST = 122_400  #: largest magnitude of a sub-PE's sum, 32 * 255 * 15
 class State:
     """Ports and registers after one group, and what happened since reset."""
 
-    event: str  #: "reset" or "accumulate"
-    index: int  #: -1 for the reset
+    #: "reset": the accumulator is 0; "accumulate": the partial sum of one group becomes floating point, is multiplied
+    #: by the weight factor in mode M8W4, and is added
+    event: str
+    index: int  #: number of the group since reset, from 0; -1 at reset
     mode: int
     clear: int
     psum: int
@@ -68,10 +70,10 @@ class State:
     value: int
     acc: int
     flags: int
-    fusions: int
-    fp_converts: int
-    scale_mults: int
-    fp32_adds: int
+    fusions: int  #: groups of mode M8M8, whose sums of high and of low nibbles are joined
+    fp_converts: int  #: partial sums converted to floating point, one for each group
+    scale_mults: int  #: partial sums multiplied by a weight factor, one for each group of mode M8W4
+    fp32_adds: int  #: additions to the accumulator in FP32, one for each group
 
 
 class Accumulator(Clocked[State]):

@@ -41,16 +41,18 @@ Rounding: TypeAlias = BfpRounding  #: Rounding of a magnitude (D-harmonia-2)
 class State:
     """Ports after one group of lanes, and counters since reset."""
 
-    event: str  #: "reset" or "align"
-    index: int  #: -1 for the reset
+    #: "reset": nothing is aligned yet; "align": eight fp16 words become signs and magnitudes under the exponents given
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     x: tuple[int, ...]
     emax: tuple[int, ...]
     m: int
     sign: tuple[int, ...]
     mantissa: tuple[int, ...]
     illegal: tuple[int, ...]
-    aligned: int  #: lanes that were legal
-    illegals: int  #: lanes that were not
+    aligned: int  #: elements aligned, those with `illegal` set left out
+    #: elements with `illegal` set: an exponent above the one given, or infinity or NaN where not admitted
+    illegals: int
 
 
 class Element(NamedTuple):

@@ -28,8 +28,10 @@ GROUP = 32  #: Tokens of a V group
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "prefill", "append", or "demote" for an append that demotes
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": the cache is empty; "prefill": a prompt is stored; "append": a token is stored, and none loses bits;
+    #: "demote": a token is stored, and the one that leaves the local tokens falls to the low bits
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     prefill: int
     tokens: int
     demote_k: int
@@ -38,8 +40,9 @@ class State:
     v_group: int
     low_tokens: int
     low_groups: int
-    demoted_tokens: int  #: K tokens whose bits fell, those of a prefill not counted
-    demoted_groups: int  #: V groups whose bits fell
+    demoted_tokens: int  #: tokens whose K fell to the low bits when one was appended, those of a prompt left out
+    #: groups of tokens whose V fell to the low bits when one was appended, those of a prompt left out
+    demoted_groups: int
 
 
 @parameters

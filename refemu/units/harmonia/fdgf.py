@@ -57,8 +57,11 @@ B_BITS: dict[BType, Fraction] = {"int4": Fraction(33, 8), "bfp8": Fraction(293, 
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: one of EVENTS
-    index: int  #: number of the event, -1 for the reset
+    #: "idle": no product yet, also at reset; "start": a product begins, and its dataflow is chosen; "fetch_a",
+    #: "fetch_b": a tile of A or of B is fetched; "compute": a tile of C is to be computed; "read": both dispatchers
+    #: read a group for it; "store": the tile is stored; "done": the product is complete
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     start: int
     rows: int  #: M
     inner: int  #: N
@@ -77,10 +80,10 @@ class State:
     blocks_v: int  #: `v` of the product under way
     place: int  #: array pass of the tile
     group: int  #: of the pass
-    fetches: int
-    computes: int
-    reads: int
-    stores: int
+    fetches: int  #: tiles of A and B fetched
+    computes: int  #: tiles of C computed
+    reads: int  #: groups read by each dispatcher
+    stores: int  #: tiles of C stored
 
 
 COUNTERS = ("fetches", "computes", "reads", "stores")  #: Counters of a run

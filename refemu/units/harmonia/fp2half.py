@@ -28,13 +28,13 @@ LANES = 8  #: Rows of the array [harmonia §IV-A]
 class State:
     """Ports after one column, and counters since reset."""
 
-    event: str  #: "reset" or "convert"
-    index: int  #: number of the column, -1 for the reset
+    event: str  #: "reset": no column yet; "convert": a column of eight FP32 words becomes FP16
+    index: int  #: number of the column since reset, from 0; -1 at reset
     x: tuple[int, ...]
     y: tuple[int, ...]
     overflow: tuple[int, ...]
-    columns: int  #: converted
-    overflows: int  #: lanes with `overflow` set
+    columns: int  #: columns of eight words converted
+    overflows: int  #: elements with `overflow` set: finite in FP32, infinite in FP16
 
 
 class Fp2Half(Stepped[State]):

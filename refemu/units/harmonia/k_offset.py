@@ -50,8 +50,11 @@ SIGNS: tuple[Sign, ...] = ("signed", "unsigned")  #: The choices of `Sign`
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "track", "select", "apply" or "idle"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": no token yet; "track": a token of the window is stored, and its magnitudes are compared with the peaks
+    #: of their channels; "select": the channel with the largest peak is chosen, and half of the peak becomes its
+    #: offset; "apply": a token is put out, less the offsets; "idle": nothing is to do
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     k: Lanes
     valid: int
     last: int
@@ -62,15 +65,15 @@ class State:
     ready: int
     peak: Lanes
     negative: Lanes  #: signs of the words that had them
-    rows: Lanes  #: tokens of the window, one after the other: the temporary SRAM in which they wait
+    rows: Lanes  #: tokens of the window, FP16 words one token after the other: the temporary SRAM in which they wait
     written: int  #: tokens in `rows`
     read: int  #: of them put out
     frozen: int  #: the window is over
     chosen: int  #: channels selected so far
-    comparisons: int  #: of magnitudes, while tracking
-    select_comparisons: int  #: comparisons of peaks, while selecting
-    subtractions: int  #: offsets subtracted
-    gated_tokens: int  #: tokens after the window, which are not tracked
+    comparisons: int  #: comparisons of a magnitude with the peak of its channel
+    select_comparisons: int  #: comparisons of two peaks, to choose channels
+    subtractions: int  #: offsets subtracted, one for each token and chosen channel
+    gated_tokens: int  #: tokens behind the window, which change no peak
 
 
 COUNTERS = ("comparisons", "select_comparisons", "subtractions", "gated_tokens")  #: Counters of a run

@@ -27,15 +27,15 @@ Lanes = tuple[int, ...]  #: a value of each of the 32 pairs
 class State:
     """Ports after one dot product, and what happened since reset."""
 
-    event: str  #: "reset" or "psum"
-    index: int  #: -1 for the reset
+    event: str  #: "reset": no sum yet; "psum": 32 products are added up
+    index: int  #: number of the sum since reset, from 0; -1 at reset
     a_sign: tuple[int, ...]
     a_mag: tuple[int, ...]
     b_sign: tuple[int, ...]
     b_mag: tuple[int, ...]
     psum: int
-    psums: int  #: sums made
-    macs4x8: int  #: products of 4 by 8 bits, those with a zero included
+    psums: int  #: sums of 32 products made
+    macs4x8: int  #: products of 4 by 8 bits, 32 for each sum, those with a zero included
 
 
 class SubPe(Stepped[State]):

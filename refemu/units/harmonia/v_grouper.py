@@ -41,8 +41,11 @@ class Codes(NamedTuple):
 class State:
     """Ports and registers after one token, and what happened since reset."""
 
-    event: str  #: "reset", "prefill", "convert" (temporary) or "commit"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": the cache is empty; "prefill": a prompt is stored: full groups are committed, the rest is converted for
+    #: now; "convert": a token is stored, and the tokens of its group so far are converted for now; "commit": a token
+    #: fills its group of 32, whose codes are final
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     v: Lanes
     commit: int
     count: int
@@ -50,13 +53,15 @@ class State:
     mantissa: tuple[int, ...]
     exponent: Lanes
     tokens: int  #: tokens stored
-    residual: tuple[int, ...]  #: fp16 words of the rows that wait, token by token; 0 for tokens to come
-    committed: tuple[Codes, ...]  #: full groups
-    temporary: Codes | None  #: conversion of the residual
-    conversions: int  #: of a group of all channels, temporary ones included
-    commits: int
-    converted_elements: int
-    residual_reads: int  #: rows of the residual read for conversions
+    residual: tuple[int, ...]  #: FP16 words of the tokens whose group is not full, token by token; 0 for tokens to come
+    #: codes of the full groups: signs and mantissas by token and channel, exponents by channel
+    committed: tuple[Codes, ...]
+    #: codes of the tokens whose group is not full, as they are for now; None where there is none
+    temporary: Codes | None
+    conversions: int  #: conversions of a group in all channels, those for now included
+    commits: int  #: groups of 32 tokens committed
+    converted_elements: int  #: elements converted, those of a group that is not full anew at every token
+    residual_reads: int  #: FP16 rows read for conversions, that of the new token included
 
 
 COUNTERS = ("conversions", "commits", "converted_elements", "residual_reads")  #: Counters of a run

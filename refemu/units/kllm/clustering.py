@@ -31,8 +31,8 @@ LARGEST = 0x7BFF  #: pattern of the largest finite fp16 value
 class State:
     """Ports after one element, what led to the index, and what happened since reset."""
 
-    event: str  #: "reset" or "cluster"
-    element: int  #: number of the event, -1 for the reset; `index` is the port
+    event: str  #: "reset": no value yet; "cluster": one value gets the index of its nearest centroid
+    element: int  #: number of the event since reset, from 0; -1 at reset (`index` is the output port)
     x: int
     scale: int
     codebook: tuple[int, ...]
@@ -40,8 +40,8 @@ class State:
     overflow: int
     x_hat: int  #: fp16 pattern of x^; that of x where nothing is normalized
     compared: Lanes  #: fp16 patterns of all distances; or 1 for every midpoint that lies below
-    distances: int  #: distances, or comparisons with midpoints
-    cycles: int  #: of `lanes` elements each
+    distances: int  #: distances to a centroid computed, or comparisons with a midpoint between two, as configured
+    cycles: int  #: cycles since reset, each of which takes `lanes` values side by side
 
 
 class Clustering(Stepped[State]):

@@ -26,12 +26,12 @@ REGISTER_BITS = 8  #: Width of the register [kllm §IV-A]
 class State:
     """Ports and the register after one clock edge, and what happened since reset."""
 
-    event: str  #: "reset" or "concat"
-    index: int  #: number of the event, -1 for the reset
+    event: str  #: "reset": the register is 0; "concat": two indices go side by side into the register
+    index: int  #: number of the event since reset, from 0; -1 at reset
     a: int
     b: int
     q: int  #: the register, and the port that shows it
-    concats: int  #: edges
+    concats: int  #: pairs of indices concatenated, one each clock edge
 
 
 class Concat(Clocked[State]):

@@ -38,17 +38,20 @@ MINUS_INF = 0xFC00
 class State:
     """Ports and registers after one cycle, and what happened since reset."""
 
-    event: str  #: "reset", the function, or one of PASSES
-    index: int  #: cycle of the operation, -1 for the reset
+    #: "reset": no operation yet; "exp", "sqrt", "recip": up to eight values go through that function; "max", "exp",
+    #: "divide": the passes of softmax, up to eight values a cycle: find the largest value of the row, make and add up
+    #: the exponentials of the distances to it, divide each by their sum
+    event: str
+    index: int  #: number of the cycle in its operation, from 0; -1 at reset
     x: Lanes  #: words
     y: Lanes  #: words of the results
-    top: int  #: word of the largest value of the row so far
-    terms: Lanes  #: words of the exponentials of the row so far
-    total: int  #: word of their float32 sum in order
-    exps: int
-    roots: int
-    divides: int
-    cycles: int  #: cycles since reset
+    top: int  #: in softmax, the largest value of the row so far, an fp16 word
+    terms: Lanes  #: in softmax, the exponentials of the row so far: fp16 words, float32 words with softmax="softmax32"
+    total: int  #: in softmax, the sum of the exponentials so far, added in order: a float32 word
+    exps: int  #: exponentials computed
+    roots: int  #: square roots computed
+    divides: int  #: reciprocals computed, and divisions of softmax
+    cycles: int  #: cycles since reset, each of which takes up to eight values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -33,19 +33,21 @@ ROW_BITS = 6  #: Largest width of an index whose one-hot row is a word of 64 bit
 class State:
     """Ports and registers after one cycle, and what happened since reset."""
 
-    event: str  #: "reset", "clear" or "count"
-    index: int  #: number of the cycle since reset, -1 for the reset
+    #: "reset": the registers are 0; "clear": they are set to 0, and nothing is counted; "count": every valid lane adds
+    #: 1, or its amount, to the register of its index
+    event: str
+    index: int  #: number of the cycle since reset, from 0; -1 at reset
     clear: int
     q: Lanes  #: the indices of the cycle
     valid: Lanes
-    amount: Lanes
-    one_hot: Lanes  #: row of each lane as a word, bit i for index i; 0 where it is not valid
-    sums: tuple[int, ...]  #: column sums of the cycle, what the bit counters give
-    hits: Lanes  #: column sum at the index of each lane, 0 where it is not valid; all others are 0
+    amount: Lanes  #: what each lane adds to the register of its index ("+n"); 1 where it is no input
+    one_hot: Lanes  #: row of each lane: a word with the bit of its index set, 0 where the lane is not valid
+    sums: tuple[int, ...]  #: what this cycle adds to each register: the column sums of the rows
+    hits: Lanes  #: what this cycle adds to the register of each lane's index; 0 where the lane is not valid
     count: tuple[int, ...]  #: the registers
-    indices: int  #: valid lanes so far
-    cycles: int  #: cycles since reset
-    count_bits: int  #: of the largest count so far
+    indices: int  #: valid lanes counted
+    cycles: int  #: cycles of counting since reset
+    count_bits: int  #: bits that the largest count since reset needs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

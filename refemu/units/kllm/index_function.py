@@ -37,14 +37,16 @@ ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1; the largest finite value
 class State:
     """Ports and registers after one evaluation, and what happened since reset."""
 
-    event: str  #: "reset", "centroid" or "outlier"
-    index: int  #: number of the evaluation in its operation, -1 for the reset
+    #: "reset": nothing is evaluated yet; "centroid": the entry of one centroid in the table is computed; "outlier": the
+    #: function of one outlier is computed
+    event: str
+    index: int  #: number of the evaluation in its operation, from 0; -1 at reset
     codebook: tuple[int, ...]  #: words
     scale: int
     outlier: Lanes
     entries: tuple[int, ...]  #: of the table; 0 where an evaluation is still to come
     value: Lanes  #: words of the function at the outliers; 0 where an evaluation is still to come
-    evaluations: int
+    evaluations: int  #: evaluations of the function, at centroids and at outliers
 
 
 @dataclass(frozen=True, eq=False)

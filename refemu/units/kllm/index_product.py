@@ -29,8 +29,10 @@ __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run
 class State:
     """Ports after one element, and what happened since reset."""
 
-    event: str  #: "reset", "concat" or "multiply"
-    index: int  #: number of the element, -1 for the reset
+    #: "reset": no element yet; "concat": the indices of both operands are concatenated; "multiply": an operand is an
+    #: outlier, so both values are multiplied in fp16
+    event: str
+    index: int  #: number of the element since reset, from 0; -1 at reset
     a: int
     b: int
     a_mask: int
@@ -41,9 +43,9 @@ class State:
     mask: int
     outlier: int
     overflow: int
-    concats: int
-    products_sparse: int
-    overflows: int
+    concats: int  #: pairs of indices concatenated: one for every element, also beside an outlier
+    products_sparse: int  #: elements with an outlier, whose values are multiplied
+    overflows: int  #: products of finite values with `overflow` set: infinite in fp16
 
 
 @dataclass(frozen=True, eq=False)

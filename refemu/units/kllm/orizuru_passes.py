@@ -31,8 +31,10 @@ MAX, MIN = 0, 1  #: the two trees
 class State:
     """Ports after one token, and what happened since reset."""
 
-    event: str  #: "reset" or "search"
-    index: int  #: number of the token, -1 for the reset
+    #: "reset": no token yet; "search": one token is searched for its largest and smallest values, in as many passes
+    #: over the tree as it needs
+    event: str
+    index: int  #: number of the token since reset, from 0; -1 at reset
     x: Lanes  #: words
     max_index: Lanes  #: elements popped by the max tree
     min_index: Lanes  #: the same of the min tree
@@ -43,10 +45,12 @@ class State:
     root_min_valid: int  #: the same of the min tree
     passes_taken: int  #: passes of this token
     cycles_taken: int  #: cycles of this token
-    comparisons: int  #: uses of a comparator
-    comparisons_live: int  #: those with an available value on both sides
-    cycles: int  #: those of all passes, one after the other
-    passes: int  #: loads of the tree
+    comparisons: int  #: uses of a comparator in all passes
+    #: uses of a comparator with an available value on both sides; the others meet a popped leaf or padding
+    comparisons_live: int
+    #: cycles of all passes, one pass after the other: one for each level set, pop and repair of the max tree
+    cycles: int
+    passes: int  #: passes: loads of the tree, one for a token that fits into it
 
 
 def _no_pops() -> np.ndarray:

@@ -33,15 +33,21 @@ ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1, the largest score; the largest finit
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset" or one of EVENTS; modes without a fold begin with "max"
-    index: int  #: number of the event in its operation, -1 for the reset
+    #: "reset": no row yet; "fold", in mode "fold" alone: each score is multiplied by the scale of V at its token;
+    #: "max": the score that becomes the largest integer is found; "quantize": scores are divided by it and become
+    #: integers
+    event: str
+    index: int  #: number of the event in its operation, from 0; -1 at reset
     p: Lanes  #: words
-    v_scale: Lanes  #: words of the scales of V
+    v_scale: Lanes  #: scale of V at every token, fp16 words, for mode "fold"
     q: Lanes  #: integers of the row
     scale: int  #: word
-    folded: Lanes  #: words of p * sV, or of p
-    top: int  #: word of what stands for the largest integer
-    divides: int  #: divisions since reset
+    #: scores that become integers, times the scale of V in mode "fold": fp16 words, float32 words where the accumulator
+    #: is exact
+    folded: Lanes
+    top: int  #: word of the score that becomes the largest integer: the largest of the row, in mode "fixed" 1
+    #: divisions: one for the scale of a row, and but for mode "fixed" one for each score; none in rows of zeros
+    divides: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -32,17 +32,19 @@ UNIT_BITS = {"fp16": 24, "fp32": 48}  #: Fraction bits of a table's entries: mul
 class State:
     """Ports after one event, and what happened since reset."""
 
-    event: str  #: "reset", "mac", or "sum" where the order or the accumulator knows no single steps
-    index: int  #: number of the sum, -1 for the reset
+    #: "reset": no sum yet; "mac": one count, multiplied by its codebook entry, is added; "sum": all counts at once,
+    #: where the order or the accumulator knows no single steps
+    event: str
+    index: int  #: number of the sum since reset, from 0; all its events have it; -1 at reset
     count: tuple[int, ...]
     codebook: tuple[int, ...]
     acc: int  #: the accumulator after this event, a float32 word
     done: int  #: MACs of this sum so far
     y: int
     overflow: int
-    lookups: int
-    macs: int
-    overflows: int
+    lookups: int  #: codebook entries read
+    macs: int  #: multiply-adds of a count and its codebook entry, counts of 0 included
+    overflows: int  #: sums with `overflow` set: not finite in fp16
 
 
 class WeightedSum(Stepped[State]):

@@ -28,8 +28,9 @@ class OutOfPages(Refused):
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "allocate" or "recycle"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": all pages are free; "allocate": ids leave where the list starts; "recycle": ids come back where it ends
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     op: int
     count: int
     ids: Lanes
@@ -40,9 +41,9 @@ class State:
     ring: Lanes
     head: int  #: ids that ever left; the next one is at head modulo the size of the ring
     tail: int  #: ids that ever came, those at the reset included
-    allocated: int
-    recycled: int
-    wraps: int  #: how often head or tail passed the end of the ring
+    allocated: int  #: pages that left the list
+    recycled: int  #: pages that came back to the list
+    wraps: int  #: how often the start or the end of the list passed the end of the ring
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,10 @@ BITS = (1, 2, 4, 8)  #: Widths that the block packs
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "minmax", "scale" or "word"
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no group yet; "minmax": one element is compared with the smallest and the largest so far; "scale": the
+    #: step of the codes and the zero point are made; "word": the codes of one 16-bit word are made and packed
+    event: str
+    index: int  #: number of the group since reset, from 0; all its events have it; -1 at reset
     x: tuple[int, ...]  #: fp16 patterns
     bits: int
     mn: int  #: pattern of the smallest value so far
@@ -45,10 +47,12 @@ class State:
     status: int
     element: int  #: elements compared so far
     written: int  #: words packed so far
-    comparisons: int  #: 2 per element after the first
-    divisions: int  #: of the range by R, of 1 by the step, of a distance by the step
-    multiplications: int  #: of a distance by the reciprocal
-    roundings: int  #: to an integer
+    #: comparisons with the smallest and the largest element so far, two for each element but the first
+    comparisons: int
+    #: divisions: of the range by the largest code, of 1 by the step, of a distance from the minimum by it
+    divisions: int
+    multiplications: int  #: products of a distance from the minimum and the reciprocal of the step
+    roundings: int  #: quotients rounded to an integer, one for each element
 
 
 class KvQuantizer(Stepped[State]):

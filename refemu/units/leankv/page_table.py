@@ -52,8 +52,11 @@ class TableOverflow(Refused):
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset" or one of EVENTS
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": all entries are empty; "clear": an entry is emptied; "append": a page is added to a section of it;
+    #: "split": the pages of a prompt become its high and its low section, and a rest that is given back; "tokens": the
+    #: tokens of its sections are noted; "lookup": the page at a place of a section is read
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     op: int
     entry: int
     section: int
@@ -67,8 +70,8 @@ class State:
     used: tuple[int, ...]  #: pages, high and low, of every entry
     tokens: tuple[int, ...]  #: likewise
     cells: Lanes  #: of all entries, one after the other
-    written: int  #: cells written since reset
-    given_back: int  #: pages that clear and split returned
+    written: int  #: cells written with a page
+    given_back: int  #: pages that "clear" and "split" gave back
 
 
 class PageTable(Clocked[State]):

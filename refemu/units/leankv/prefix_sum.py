@@ -22,14 +22,16 @@ BITS = 32  #: Width of an adder; sums wrap
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "load" or "level"
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no operation yet; "load": the counts are loaded, the base added to the first; "level": every element
+    #: adds the one 1, 2, 4, ... places before it
+    event: str
+    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
     counts: Lanes
     base: int
     inclusive: Lanes  #: partial sums while an operation is on its way
     level: int  #: levels of this operation done
-    levels: int  #: of all operations
-    adds: int  #: additions of all operations
+    levels: int  #: levels executed
+    adds: int  #: additions made
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,11 @@ ONE = 0x3F80_0000  #: pattern of 1: the key of a token in the window
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "sort", "compare_exchange" or "classify"
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no prompt yet; "sort": tokens outside the window are sorted by share, as a whole; "compare_exchange",
+    #: with order="bitonic" in its place: the sorting network compares one pair, and exchanges it if it is out of order;
+    #: "classify": the next token in order gets its class
+    event: str
+    index: int  #: number of the prompt since reset, from 0; all its events have it; -1 at reset
     share: tuple[int, ...]  #: float32 patterns
     window: int
     thresholds: tuple[int, int]  #: float32 patterns: T_l and T_h, or alpha_prune and alpha_quant
@@ -71,14 +74,14 @@ class State:
     n_high: int
     keys: tuple[int, ...]  #: what is sorted, float32 patterns: shares, 1 for the window, pads of a network
     sorted: tuple[int, ...]  #: positions as the sort has them so far
-    size: int  #: of the blocks that the network merges, 0 = sorted
-    distance: int  #: of the elements it compares
-    lower: int  #: next element it compares with one above
+    size: int  #: elements of the blocks that the sorting network merges; 0 where all is sorted, or there is no network
+    distance: int  #: distance of the two elements that the sorting network compares next
+    lower: int  #: lower one of the two elements that the sorting network compares next
     rank: int  #: tokens classified
     running: int  #: float32 pattern: sum of the shares classified, or of those after the pruned
-    comparisons: int  #: of the network
-    exchanges: int  #: pairs that the network exchanged
-    classified: int  #: tokens classified since reset
+    comparisons: int  #: pairs that the sorting network compared
+    exchanges: int  #: pairs that the sorting network exchanged
+    classified: int  #: tokens that got a class
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -58,8 +58,11 @@ LARGEST = 0x3F80_0001  #: Pattern of the largest p on a port: a reciprocal may m
 class State:
     """Ports and registers after one event, and what happened since reset. Values are float32 patterns."""
 
-    event: str  #: "reset", "query", "mean" or "share"
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no prompt yet; "query": the attention that one token pays is added to the sums of the tokens that it is
+    #: paid to; "mean": query heads are joined, and the sum of one token is divided by its count; "share": the mean of
+    #: one token is divided by the total of all
+    event: str
+    index: int  #: number of the prompt since reset, from 0; all its events have it; -1 at reset
     p: tuple[int, ...]
     sum: tuple[int, ...]
     mean: tuple[int, ...]
@@ -69,9 +72,9 @@ class State:
     total: int  #: sum of the means so far
     row: int  #: queries added so far
     token: int  #: tokens finished in this phase
-    adds: int
-    comparisons: int  #: of the maximum over heads
-    divisions: int
+    adds: int  #: additions in float32
+    comparisons: int  #: comparisons for the largest value over query heads
+    divisions: int  #: divisions: of sums by counts, of means by their total, and for the mean over query heads
 
 
 COUNTERS = ("adds", "comparisons", "divisions")  #: Counters of a run

@@ -28,8 +28,8 @@ FLINT4_PAIRS: Pairs = ((0, 0), (0, 1), (0, 2), (0, 3), (4, 1), (2, 2), (0, 4), (
 class State:
     """Ports after one event, and counts since reset."""
 
-    event: str  #: "reset" or "decode"
-    index: int  #: number of the event, -1 for the reset
+    event: str  #: "reset": nothing is decoded yet; "decode": a flint code becomes an exponent and an integer
+    index: int  #: number of the event since reset, from 0; -1 at reset
     code: int
     exponent: int
     base_int: int

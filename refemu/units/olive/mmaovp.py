@@ -54,8 +54,12 @@ PRODUCTS = {4: 16, 8: 8, 16: 4}  #: Products of a dot product unit, by the bits 
 class State:
     """Ports after one event, and counts since reset."""
 
-    event: str  #: "reset" or "edp", one dot product operation
-    index: int  #: number of the operation in its tile: row, column, chunk of K, the last fastest; -1 for the reset
+    #: "reset": no tile yet; "edp": one dot product operation, a row of A by a column of B over one chunk of K, is added
+    #: to its element of D; "idle", in the clocked form alone: no tile is under way
+    event: str
+    #: number of the dot product operation in its tile (row, column, chunk of K, the last changing fastest), in the
+    #: clocked form of the clock edge since reset, from 0; -1 at reset
+    index: int
     a_pairs: tuple[int, ...]
     b_pairs: tuple[int, ...]
     bias_a: int
@@ -64,12 +68,12 @@ class State:
     d: tuple[int, ...]
     overflow: tuple[int, ...]
     illegal: int
-    operations: int  #: dot products computed
-    macs: int  #: products made
-    decodes: int  #: pairs decoded
-    overflows: int  #: operations that left 32 bits
-    illegal_operations: int  #: operations with an illegal pair
-    cycles: int  #: cycles of a tensor core
+    operations: int  #: dot product operations finished, two for each element of D
+    macs: int  #: products of two elements: 16 for each operation, 8 with 8-bit operands
+    decodes: int  #: pairs decoded, of both operands
+    overflows: int  #: dot product operations whose exact sum left 32 bits
+    illegal_operations: int  #: dot product operations with an illegal pair in an operand (D-olive-18)
+    cycles: int  #: cycles of a tensor core, whose 16 dot product units make 16 operations in each
 
 
 COUNTERS = ("operations", "macs", "decodes", "overflows", "illegal_operations", "cycles")

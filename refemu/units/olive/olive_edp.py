@@ -37,8 +37,12 @@ Pairs = tuple[tuple[int, int], ...]  #: (exponent, integer) of every element
 class State:
     """Ports and registers after one event, and counts since reset. Element 2k is the left one of pair k."""
 
-    event: str  #: "reset" or one of EVENTS
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no operation yet; "decode": the pairs of both operands become exponents and integers; "multiply":
+    #: integers are multiplied, exponents added; "shift": every product is shifted left by its sum of exponents;
+    #: "reduce": `c` and the shifted products are added, and the sum is brought to 32 bits; "idle", in the clocked form
+    #: alone: no operation is under way
+    event: str
+    index: int  #: number of the operation since reset, in the clocked form of the clock edge, from 0; -1 at reset
     a_pairs: tuple[int, ...]
     b_pairs: tuple[int, ...]
     bias_a: int
@@ -56,10 +60,10 @@ class State:
     shifted: tuple[int, ...]  #: products << shifts in 32 bits, two's complement
     above: tuple[int, ...]  #: their upper bits: products << shifts are shifted + (above << 32), exact
     operations: int  #: dot products finished
-    macs: int  #: products made
-    decodes: int  #: pairs decoded, both operands
-    overflows: int  #: operations with `overflow` set
-    illegal_operations: int  #: operations with `illegal` set
+    macs: int  #: products of two elements: 16 for each dot product, 8 with 8-bit operands
+    decodes: int  #: pairs decoded, of both operands
+    overflows: int  #: dot products with `overflow` set: their exact sum left 32 bits
+    illegal_operations: int  #: dot products with `illegal` set: a pair of an operand is illegal (D-olive-18)
 
     @property
     def a(self) -> Pairs:

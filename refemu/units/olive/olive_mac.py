@@ -26,8 +26,10 @@ OverflowMode = Literal["wrap", "saturate"] | Overflow  #: Rule for a sum that le
 class State:
     """Ports and the register after one event, and counts since reset."""
 
-    event: str  #: "reset", "load" or "mac"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": the accumulator is 0; "load": `acc_in` goes into the accumulator; "mac": the product of the integers,
+    #: shifted left by the sum of the exponents, is added to it
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     load: int
     acc_in: int
     a_exp: int
@@ -38,8 +40,8 @@ class State:
     product: int
     acc: int  #: the register, and the port that shows it
     overflow: int
-    macs: int  #: products accumulated
-    overflows: int  #: events with `overflow` set
+    macs: int  #: products added to the accumulator
+    overflows: int  #: events with `overflow` set: their exact sum left 32 bits
 
 
 def reduce(total: int, overflow: Overflow) -> tuple[int, int]:

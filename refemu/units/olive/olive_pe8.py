@@ -27,8 +27,10 @@ PES = 4  #: Elements of one 8-bit product: high x high, high x low, low x high, 
 class State:
     """Ports and the register after one event, and counts since reset. Lanes are the four elements."""
 
-    event: str  #: "reset", "load" or "mac"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": the accumulator is 0; "load": `acc_in` goes into the accumulator; "mac": the four products of halves of
+    #: the integers are shifted to their places and added to it
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     load: int
     acc_in: int
     x_exp: int
@@ -39,9 +41,9 @@ class State:
     shift: tuple[int, ...]
     acc: int  #: the register, and the port that shows it
     overflow: int
-    macs: int  #: 8-bit products accumulated
-    pe_multiplications: int  #: 4-bit products, four of each
-    overflows: int  #: events with `overflow` set
+    macs: int  #: 8-bit products added to the accumulator
+    pe_multiplications: int  #: products of two 4-bit halves, four for each 8-bit product
+    overflows: int  #: events with `overflow` set: their exact sum left 32 bits
 
 
 def halves(integer: int, split: Split) -> tuple[int, int]:

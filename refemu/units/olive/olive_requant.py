@@ -42,8 +42,10 @@ REALS = ("acc_f32", "rescale", "scaled", "biased")  #: registers that hold a flo
 class State:
     """Ports and registers after one event, and counts since reset. Lane 0 is the left element."""
 
-    event: str  #: "reset" or "requant"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": nothing is converted yet; "requant": two neighbouring sums are rescaled, get their bias, become fp16,
+    #: and are encoded as a pair for the next layer
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     acc: tuple[int, ...]
     scale_a: int  #: float32 patterns
     scale_w: tuple[int, ...]
@@ -60,17 +62,18 @@ class State:
     scaled: tuple[int, ...]  #: rescaled sums
     biased: tuple[int, ...]  #: before they are rounded to fp16
     grid: tuple[int, ...]  #: in grid units of the next layer
-    inexact_sums: int  #: sums that float32 does not hold
-    overflows: int  #: outputs beyond fp16
-    wide_quotients: int  #: quotients beyond float32, those of infinite outputs included
-    pairs: int  #: from here on counted by the encoder
-    left_outliers: int
-    right_outliers: int
-    pruned_outliers: int
-    victims: int
-    saturated_pairs: int
-    raised_pairs: int
-    clamped_normals: int
+    inexact_sums: int  #: sums that float32 does not hold exactly
+    overflows: int  #: outputs with `overflow` set: infinite in fp16
+    #: outputs whose quotient by the next layer's scale is infinite in float32, infinite outputs included
+    wide_quotients: int
+    pairs: int  #: pairs encoded
+    left_outliers: int  #: pairs whose left element is stored as an outlier
+    right_outliers: int  #: pairs whose right element is stored as an outlier
+    pruned_outliers: int  #: outliers that are lost because their neighbour is an outlier too, and is stored
+    victims: int  #: normal values that are lost because their neighbour is an outlier, values of 0 included
+    saturated_pairs: int  #: pairs with `saturated` set: their outlier is above the largest one that has a code
+    raised_pairs: int  #: pairs with `raised` set: their outlier is below the smallest one that has a code
+    clamped_normals: int  #: stored normal values whose magnitude was above the largest one that has a code
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,11 @@ IDLE = Pe(NOTHING, NOTHING, 0, 0)
 class State:
     """Ports and registers after one cycle, and counts since reset. Matrices are row-major."""
 
-    event: str  #: "reset", "compute" or "drain"
-    index: int  #: cycle of the operation, -1 for the reset
+    #: "reset": no operation yet; "compute": operands move one element east and south, pairs enter at the west and north
+    #: borders, and every element with two operands adds their product; "drain": accumulators move one row south, and
+    #: the bottom row leaves
+    event: str
+    index: int  #: number of the cycle in its operation, from 0; -1 at reset
     a_pairs: Lanes
     b_pairs: Lanes
     bias_a: int
@@ -69,15 +72,21 @@ class State:
     d: Lanes
     overflow: Lanes
     illegal: int
-    pes: tuple[Pe, ...]  #: of the grid
-    west: tuple[Operand, ...]  #: right element that the decoder of each array row holds
-    north: tuple[Operand, ...]  #: and of each array column
+    #: registers of the elements, row by row: operand for the east and for the south neighbour (each a valid bit,
+    #: exponent, integer), accumulator, and 1 if it ever left 32 bits
+    pes: tuple[Pe, ...]
+    #: right element of the last pair, which the decoder of each array row holds for the next cycle: valid bit,
+    #: exponent, integer
+    west: tuple[Operand, ...]
+    #: right element of the last pair, which the decoder of each array column holds for the next cycle: valid bit,
+    #: exponent, integer
+    north: tuple[Operand, ...]
     cycles: int  #: cycles since reset
     compute_cycles: int  #: cycles with event "compute"
     drain_cycles: int  #: cycles with event "drain"
-    decodes: int  #: pairs decoded
-    macs: int  #: products added
-    idle: int  #: element-cycles of `compute` without a product
+    decodes: int  #: pairs decoded at both borders
+    macs: int  #: products added to an accumulator
+    idle: int  #: cycles of "compute" in which an element had no product to add, summed over the elements
     overflows: int  #: products that made an accumulator leave 32 bits
 
 

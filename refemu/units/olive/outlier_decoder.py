@@ -26,8 +26,9 @@ FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); E2M5 is that of the
 class State:
     """Ports after one event, and counts since reset."""
 
-    event: str  #: "reset" or "decode"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": nothing is decoded yet; "decode": an abfloat code and a bias become an exponent and an integer
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     code: int
     bias: int
     exponent: int

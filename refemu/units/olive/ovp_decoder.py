@@ -33,16 +33,16 @@ OUTLIERS: dict[Normal, tuple[Outlier, ...]] = {"int4": ((2, 1),), "flint4": ((2,
 class State:
     """Ports after one event, and counts since reset. Lane 0 is the left element."""
 
-    event: str  #: "reset" or "decode"
-    index: int  #: number of the event, -1 for the reset
+    event: str  #: "reset": nothing is decoded yet; "decode": both codes of a pair become exponents and integers
+    index: int  #: number of the event since reset, from 0; -1 at reset
     pair: int
     bias: int
     exponent: tuple[int, int]
     base_int: tuple[int, int]
     illegal: int
     pairs: int  #: pairs decoded
-    outliers: int  #: lanes that the outlier decoder answered
-    illegal_pairs: int  #: pairs with `illegal` set
+    outliers: int  #: outliers decoded: elements that stand beside an identifier
+    illegal_pairs: int  #: pairs with `illegal` set: an identifier beside a code of magnitude 0 (D-olive-18)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,8 +38,8 @@ FLINT4 = ((0, 0b000), (1, 0b001), (2, 0b010), (3, 0b011), (4, 0b110), (6, 0b111)
 class State:
     """Ports after one event, and counts since reset. Lane 0 is the left element."""
 
-    event: str  #: "reset" or "encode"
-    index: int  #: number of the event, -1 for the reset
+    event: str  #: "reset": nothing is encoded yet; "encode": two values become a pair of codes
+    index: int  #: number of the event since reset, from 0; -1 at reset
     value: tuple[int, int]  #: float32 patterns
     pair: int
     kind: int  #: NORMAL, LEFT or RIGHT
@@ -48,11 +48,11 @@ class State:
     pairs: int  #: pairs encoded
     left_outliers: int  #: pairs whose left element is stored as an outlier
     right_outliers: int  #: pairs whose right element is stored as an outlier
-    pruned_outliers: int  #: losers of a pair of two outliers
-    victims: int  #: every other identifier, also where the lost normal value was 0
-    saturated_pairs: int  #: pairs with `saturated` set
-    raised_pairs: int  #: pairs with `raised` set
-    clamped_normals: int  #: stored normal values whose magnitude was above the largest one
+    pruned_outliers: int  #: outliers that are lost because their neighbour is an outlier too, and is stored
+    victims: int  #: normal values that are lost because their neighbour is an outlier, values of 0 included
+    saturated_pairs: int  #: pairs with `saturated` set: their outlier is above the largest one that has a code
+    raised_pairs: int  #: pairs with `raised` set: their outlier is below the smallest one that has a code
+    clamped_normals: int  #: stored normal values whose magnitude was above the largest one that has a code
 
 
 COUNTERS = (

@@ -30,3 +30,10 @@ def test_comments_of_a_class() -> None:
         "behind": "behind",
         "both": "before, two lines, and behind",
     }
+
+
+def test_a_class_without_a_source_has_no_comments() -> None:
+    names: dict[str, type] = {"__name__": "session"}
+    exec("class Typed:\n    width: int  #: bits", names)
+
+    assert comments.of_class(names["Typed"]) == {}

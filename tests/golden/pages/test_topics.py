@@ -13,6 +13,9 @@ from refemu.golden.pages import topics
         ("orizuru", "unit", "orizuru", ""),
         ("orizuru.x", "port", "orizuru", "x"),
         ("orizuru.k", "parameter", "orizuru", "k"),
+        ("orizuru.cycles", "field", "orizuru", "cycles"),
+        ("orizuru.event", "field", "orizuru", "event"),
+        ("fp16_mac.rm", "port", "fp16_mac", "rm"),
         ("harmonia-kv4", "scheme", "harmonia-kv4", ""),
         ("harmonia-kv4.prefill_window", "parameter", "harmonia-kv4", "prefill_window"),
         ("ovp-int4", "format", "OVP_INT4", ""),
@@ -33,6 +36,8 @@ def test_words(word: str, kind: str, of: str, member: str) -> None:
         ("harmonia-kv5", "harmonia-kv"),
         ("harmonia-kv4.prefil", "harmonia-kv4.prefill_window"),
         ("ovp_decoder.pear", "ovp_decoder.pair"),
+        ("orizuru.cycle", "orizuru.cycles"),
+        ("orizuru.evnt", "orizuru.event"),
         ("OVP_INT5", "OVP_INT"),
         ("victims", "victim"),
         ("victim.x", "victim"),
@@ -41,6 +46,13 @@ def test_words(word: str, kind: str, of: str, member: str) -> None:
 def test_an_unknown_word_suggests_the_nearest(word: str, nearest: str) -> None:
     with pytest.raises(Refused, match=f"did you mean '{nearest}"):
         topics.find(word)
+
+
+def test_a_name_in_units_suggests_them() -> None:
+    with pytest.raises(Refused, match=r"did you mean 'orizuru\.comparisons_live', 'orizuru_clocked\."):
+        topics.find("comparisons_live")
+    with pytest.raises(Refused, match=r"did you mean 'bfp_pe.cycles', .* or \d+ more\?"):
+        topics.find("cycles")
 
 
 def test_a_word_like_none_is_refused_without_a_suggestion() -> None:

@@ -11,13 +11,13 @@ from refemu.units import Stepped
 class BlockState:
     """Everything after a block but the inputs."""
 
-    event: str
-    index: int
+    event: str  #: "reset": no block yet; "encode": a block of values is encoded; "convert": a block gets other elements
+    index: int  #: number of the event since reset, from 0; -1 at reset
     scale: int
     codes: tuple[int, ...]
     clipped: int
-    blocks: int
-    clips: int
+    blocks: int  #: blocks made
+    clips: int  #: blocks with `clipped` set
 
 
 S = TypeVar("S", bound=BlockState)

@@ -24,14 +24,14 @@ NAN32, INFINITY32 = 0x7FC00000, 0x7F800000
 class State:
     """Everything after a product."""
 
-    event: str
-    index: int
+    event: str  #: "reset": no product yet; "multiply": two blocks are multiplied
+    index: int  #: number of the event since reset, from 0; -1 at reset
     a_scale: int
     a_codes: tuple[int, ...]
     b_scale: int
     b_codes: tuple[int, ...]
     sum: int
-    products: int
+    products: int  #: dot products computed
 
 
 class MxDot(Stepped[State]):

@@ -48,8 +48,12 @@ EMPTY = Bank(TOKEN, 1, (0,) * COLUMNS, (), ())
 class State:
     """Ports and registers after one clock, and what happened since reset."""
 
-    event: str  #: what happened in this clock: some of "compare", "max", "align", "done"; else "reset", "idle"
-    index: int  #: number of the clock, -1 for the reset
+    #: what happens in this clock, more than one joined by a space: "compare": a column arrives, and its exponents are
+    #: compared with the maxima so far; "max": the last column of a block arrives, and its maxima stand; "align": a
+    #: column of an earlier block is shifted and put out; "done": the last column of it is; "idle": none of these;
+    #: "reset": no clock yet
+    event: str
+    index: int  #: number of the clock since reset, from 0; -1 at reset
     x: tuple[int, ...]
     valid: int
     kind: int
@@ -68,11 +72,15 @@ class State:
     align_emax: tuple[int, ...]
     filled: int
     position: int
+    #: bank that a block fills: kind, mantissa bits, maxima, columns of words, valid lanes, columns put out
     comparing: Bank
+    #: bank whose block is put out: kind, mantissa bits, maxima, columns of words, valid lanes, columns put out
     aligning: Bank
-    compare_cycles: int  #: columns accepted
-    align_cycles: int  #: columns put out
-    comparisons: int  #: of two exponents
+    compare_cycles: int  #: clocks in which a column arrived
+    align_cycles: int  #: clocks in which a column was put out
+    #: comparisons of two exponents: one for each valid element of a token column, eight for a V column with a valid
+    #: lane
+    comparisons: int
     aligned: int  #: valid elements put out
 
 

@@ -16,8 +16,12 @@ EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psu
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "load", "psum", "fuse", "scale" or "accumulate"
-    index: int  #: group since reset, -1 for the reset
+    #: "reset": no group yet; "load": the operands of a group are taken, its activations into the next register file;
+    #: "psum": a sub-PE adds up 32 products, and the sum becomes floating point unless it waits for the other nibbles;
+    #: "fuse", in M8M8: the sums of the high and the low nibbles are joined and become floating point; "scale", in M8W4:
+    #: the value is multiplied by the weight factor; "accumulate": it is added to the accumulator
+    event: str
+    index: int  #: number of the group since reset, from 0; all its events have it; -1 at reset
     mode: int
     clear: int
     a_sign: tuple[int, ...]
@@ -40,15 +44,15 @@ class State:
     next_mag: tuple[int, ...]
     next_exp: int
     latched: tuple[int, ...]  #: sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1
-    passes: int  #: passes begun
-    cycles: int  #: slots used
-    macs: int  #: products of a group; those of M8M8 take two of 4 by 8 bits
-    macs4x8: int
-    psums: int  #: sums of sub-PEs
-    fusions: int  #: sums of nibbles joined
-    fp_converts: int  #: conversions to floating point
-    scale_mults: int  #: products with a weight factor
-    fp32_adds: int  #: additions in FP32
+    passes: int  #: passes begun, each of which has four slots
+    cycles: int  #: slots used, one for each event "psum"
+    macs: int  #: products of two elements, 32 for each group; one of M8M8 takes two products of 4 by 8 bits
+    macs4x8: int  #: products of 4 by 8 bits in the sub-PEs
+    psums: int  #: sums of 32 products made by sub-PEs
+    fusions: int  #: sums of high and of low nibbles joined, one for each group of M8M8
+    fp_converts: int  #: sums converted to floating point, one for each group
+    scale_mults: int  #: values multiplied by a weight factor, one for each group of M8W4
+    fp32_adds: int  #: additions to the accumulator in FP32, one for each group
 
 
 COUNTERS = (

@@ -61,8 +61,10 @@ BLANK, CLEARED = Weights(ZEROS, ZEROS, 0, 0), Pe(ZEROS, ZEROS, 0, 0, 0, 0)
 class State:
     """Ports and registers after one cycle, and what happened since reset. Element e of row r: r * groups * 32 + e."""
 
-    event: str  #: "reset", "compute", or "read" when nothing but the last column is left
-    index: int  #: cycle of the tile, -1 for the reset
+    #: "reset": no tile yet; "compute": activations move on by one column, weights are broadcast to the rows, and every
+    #: PE with a group works on one slot of it; "read": nothing is left but the results of the last column, which leave
+    event: str
+    index: int  #: number of the cycle in its tile, from 0; -1 at reset
     mode: Lanes  #: per group
     row_valid: tuple[int, ...]
     col_valid: tuple[int, ...]
@@ -79,15 +81,17 @@ class State:
     col: int  #: column that leaves in this cycle
     column: tuple[int, ...]  #: its accumulators, row 0 first
     column_valid: tuple[int, ...]  #: 0 also in cycles without one
-    work: tuple[Work, ...]  #: per column
-    weights: tuple[Weights, ...]  #: per column
-    pes: tuple[Pe, ...]  #: row-major
-    cycles: int  #: compute cycles
-    macs: int
-    fp32_adds: int
+    work: tuple[Work, ...]  #: group and slot that each column works on; group -1 = nothing
+    weights: tuple[Weights, ...]  #: what each column broadcasts to its rows: codes, signs, exponent, weight factor
+    #: registers of the PEs, row by row: signs, magnitudes and exponent of the activations, sum of the high nibbles,
+    #: accumulator, flags
+    pes: tuple[Pe, ...]
+    cycles: int  #: cycles with event "compute"
+    macs: int  #: products of two elements, 32 for each group in each PE of a valid row and column
+    fp32_adds: int  #: additions to an accumulator in FP32, one for each group in each PE
     act_hops: int  #: groups of activations passed from a PE to its neighbour
     weight_broadcasts: int  #: groups of weights put on a column
-    busy_pe_cycles: int
+    busy_pe_cycles: int  #: cycles in which a PE works, summed over the PEs
 
 
 COUNTERS = ("cycles", "macs", "fp32_adds", "act_hops", "weight_broadcasts", "busy_pe_cycles")  #: Counters of a tile

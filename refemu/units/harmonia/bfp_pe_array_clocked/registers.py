@@ -52,12 +52,13 @@ WEIGHTS = ("b", "b_sign", "b_exp", "w_scale")
 class State:
     """Ports and registers after one edge, and counts since reset. PEs are row-major; a file is one value of a lane."""
 
-    event: str  #: "reset", "compute", or "idle" where no column had a slot
-    index: int  #: number of the edge, -1 for the reset
+    #: "reset": the array is empty; "compute": some column works on a slot; "idle": none does, operands may arrive
+    event: str
+    index: int  #: number of the clock edge since reset, from 0; -1 at reset
     mode: int
     clear: int
     last: int
-    groups: int
+    groups: int  #: groups that enter column 0 together, with activity="parallel"; else 0
     a_valid: Lanes
     col_valid: Lanes
     a_sign: Lanes
@@ -81,7 +82,7 @@ class State:
     next_last: Lanes
     next_rows: Lanes
     next_columns: Lanes
-    next_groups: Lanes
+    next_groups: Lanes  #: groups in the register file of activations that each column begins next
     b_waiting: Lanes
     next_b: Lanes
     next_b_sign: Lanes
@@ -93,7 +94,7 @@ class State:
     current_last: Lanes
     current_rows: Lanes
     current_columns: Lanes
-    current_groups: Lanes
+    current_groups: Lanes  #: groups in the register file of activations that each column works on
     current_b: Lanes
     current_b_sign: Lanes
     current_b_exp: Lanes
@@ -109,20 +110,21 @@ class State:
     slot: Lanes
     sums: Lanes
     sum_flags: Lanes
-    cycles: int  #: edges
-    compute_cycles: int  #: edges in which some column has a slot
-    macs: int
-    macs4x8: int  #: products of 4 by 8 bits
-    psums: int  #: sums of sub-PEs
-    fusions: int
-    fp_converts: int
-    scale_mults: int
-    fp32_adds: int
+    cycles: int  #: clock edges since reset
+    compute_cycles: int  #: clock edges with event "compute"
+    macs: int  #: products of two elements; one of M8M8 takes two products of 4 by 8 bits
+    macs4x8: int  #: products of 4 by 8 bits in the sub-PEs
+    psums: int  #: sums of 32 products made by sub-PEs
+    fusions: int  #: sums of high and of low nibbles joined, one for each group of M8M8 in each PE
+    fp_converts: int  #: sums converted to floating point, one for each group in each PE
+    scale_mults: int  #: values multiplied by a weight factor, one for each group of M8W4 in each PE
+    fp32_adds: int  #: additions to an accumulator in FP32, one for each group in each PE
     act_hops: int  #: groups of activations passed from a PE to its neighbour
-    weight_broadcasts: int  #: groups of weights put on a column
-    busy_pe_cycles: int  #: slots of PEs
-    lost: int  #: entries, or weights of a column, that came while nothing could take them
-    missed: int  #: columns that ended in the edge of a column further right, whose sums were not shown
+    weight_broadcasts: int  #: groups of weights put on a column, those of a pass counted as one
+    busy_pe_cycles: int  #: edges in which a PE works on a slot, summed over the PEs
+    #: activations at column 0 or moving on, and weights of a column, that found no free register and were dropped
+    lost: int
+    missed: int  #: columns that ended in the same edge as a column further right, so that their sums were not shown
 
 
 OF_PES = ("macs", "macs4x8", "psums", "fusions", "fp_converts", "scale_mults", "fp32_adds")  #: counted by the PEs

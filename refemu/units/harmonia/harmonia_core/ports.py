@@ -29,8 +29,12 @@ OPTIONAL = {
 class State:
     """Ports and registers after one event, and what happened since reset. Matrices are row-major."""
 
-    event: str  #: "reset", or an event of `Action`
-    index: int  #: event of the product, -1 for the reset
+    #: "reset": no product yet; "load": a tile of A or B is fetched; "dispatch": the groups of a block are read for the
+    #: array; "compute": the array makes its sums; "fp2half": they become FP16; "bias": biases are added; "vector": the
+    #: vector unit applies the rotary embedding, the softmax or the activation; "offset": keys pass the K-offset
+    #: generator; "convert": results become BFP codes; "store": they are stored
+    event: str
+    index: int  #: number of the event in its product, from 0; -1 at reset
     a_sign: Lanes
     a_mag: Lanes
     a_exp: Lanes
@@ -38,35 +42,39 @@ class State:
     b_sign: Lanes
     b_exp: Lanes
     w_scale: Lanes
-    frozen: Lanes  #: offsets of the prompt; () where the port is missing, here and for all others that may be
-    position: Lanes
-    wide: Lanes
-    bias: Lanes
+    #: offsets that a prompt has chosen for the keys behind it, FP16 words; () where there is no such port
+    frozen: Lanes
+    position: Lanes  #: position of every row of A, ascending; () where there is no such port
+    wide: Lanes  #: which codes of B have 8 bits, for every row of A; () where there is no such port
+    bias: Lanes  #: what is added to every row of C, FP16 words; () where there is no such port
     sign: Lanes
     mantissa: Lanes
     exponent: Lanes
-    offset: Lanes
-    array_cycles: int  #: of the product
-    array_words: int  #: the same
+    offset: Lanes  #: what every key lost, by channel, FP16 words; () where there is no such port
+    array_cycles: int  #: compute cycles of the array in this product, kept with b_type="mixed" alone
+    #: words of 128 bits that the dispatcher of B read in this product, a nibble of each of the 32 elements of a group;
+    #: kept with b_type="mixed" alone
+    array_words: int
     y: Lanes  #: the temporary SRAM: words of FP16, as far as they are
-    sums: tuple[int, ...]  #: words of FP32 on their way from the array to FP2Half
-    offsets: tuple[Any, ...]  #: registers of the K-offset generator: the fields of its State, in order
-    fetched: int  #: elements of A and B
+    sums: tuple[int, ...]  #: FP32 words of a block on their way from the array to FP2Half, tile after tile, 8 x 16 each
+    #: registers of the K-offset generator: the fields of its State, as of unit k_offset, in order
+    offsets: tuple[Any, ...]
+    fetched: int  #: elements of A and B fetched
     reads: int  #: groups read by each dispatcher
-    words: int  #: nibble planes of groups of B that its dispatcher read, 128 bits each
-    passes: int  #: of the array
-    cycles: int  #: of the array
-    macs: int
-    wide_macs: int  #: of them, those in mode M8M8
-    fp32_adds: int
-    half_columns: int  #: columns of FP2Half
-    bias_adds: int
-    compare_cycles: int  #: of the converter
-    align_cycles: int
-    comparisons: int  #: of its exponents
-    tracked: int  #: comparisons of the K-offset generator
-    subtractions: int
-    stored: int  #: elements
+    words: int  #: words of 128 bits that the dispatcher of B read, a nibble of each of the 32 elements of a group
+    passes: int  #: passes of the array, each over 8 rows of A and 16 columns of B
+    cycles: int  #: compute cycles of the array
+    macs: int  #: products of two elements in the array
+    wide_macs: int  #: products of two elements in groups of mode M8M8
+    fp32_adds: int  #: additions to an accumulator of the array in FP32
+    half_columns: int  #: columns of eight sums that FP2Half converted
+    bias_adds: int  #: elements of C that got a bias
+    compare_cycles: int  #: clocks of the converter in which a column arrived
+    align_cycles: int  #: clocks of the converter in which a column was put out
+    comparisons: int  #: comparisons of two exponents in the converter
+    tracked: int  #: comparisons of the K-offset generator: of magnitudes with peaks, and of peaks
+    subtractions: int  #: offsets subtracted from keys, one for each token and chosen channel
+    stored: int  #: elements of C stored
 
 
 #: Counters of a product

@@ -21,8 +21,13 @@ COUNTERS = ("clocks", "events", "products")  #: Counters of a run
 class State:
     """Ports and registers after one clock, and what happened since reset. Matrices are row-major."""
 
-    event: str  #: "reset", "idle", or what ended in this clock; "wait" where nothing did
-    index: int  #: number of the row, -1 for the reset
+    #: "reset": no clock yet; "idle": no product is under way; "wait": one is, and none of its events ends in this
+    #: clock; else the last event of the product that ends in it: "load": a tile of A or B is fetched; "dispatch": the
+    #: groups of a block are read for the array; "compute": the array makes its sums; "fp2half": they become FP16;
+    #: "bias": biases are added; "vector": the vector unit applies the rotary embedding, the softmax or the activation;
+    #: "offset": keys pass the K-offset generator; "convert": results become BFP codes; "store": they are stored
+    event: str
+    index: int  #: number of the clock since reset, from 0; -1 at reset
     go: int
     a_sign: Lanes
     a_mag: Lanes
@@ -31,10 +36,12 @@ class State:
     b_sign: Lanes
     b_exp: Lanes
     w_scale: Lanes
-    frozen: Lanes  #: () where the port is missing, here and for all others that may be
-    position: Lanes
+    #: offsets that a prompt has chosen for the keys behind it, as they are at the input; () where there is no such port
+    frozen: Lanes
+    position: Lanes  #: position of every row of A, as it is at the input; () where there is no such port
+    #: which codes of B have 8 bits, for every row of A, as it is at the input; () where there is no such port
     wide: Lanes
-    bias: Lanes
+    bias: Lanes  #: what is added to every row of C, as it is at the input; () where there is no such port
     sent: Lanes
     row: int
     column: int
@@ -53,17 +60,19 @@ class State:
     b_sign_held: Lanes
     b_exp_held: Lanes
     w_scale_held: Lanes
-    frozen_held: Lanes
-    position_held: Lanes
-    wide_held: Lanes
-    bias_held: Lanes
+    frozen_held: Lanes  #: offsets that a prompt has chosen, for the product under way; () where there is no such port
+    position_held: Lanes  #: position of every row of A, for the product under way; () where there is no such port
+    wide_held: Lanes  #: which codes of B have 8 bits, for the product under way; () where there is no such port
+    bias_held: Lanes  #: what is added to every row of C, for the product under way; () where there is no such port
     y: Lanes  #: the temporary SRAM: words of FP16, as far as they are
-    offset: Lanes
-    core: Any  #: State of harmonia_core, whose events are executed as they end
-    waiting: tuple[tuple[tuple[int, int], tuple[int, ...]], ...]  #: sums of blocks that FP2Half has not done with
-    clocks: int  #: with a product under way
-    events: int  #: executed
-    products: int  #: closed
+    offset: Lanes  #: what every key of the product loses, by channel, FP16 words; () where there is no such port
+    #: State of the product, as of unit harmonia_core, whose events are executed in the clock in which they end
+    core: Any
+    #: FP32 sums of the blocks that FP2Half is not done with, by row and column of the block
+    waiting: tuple[tuple[tuple[int, int], tuple[int, ...]], ...]
+    clocks: int  #: clocks in which a product was under way
+    events: int  #: events of products executed
+    products: int  #: products completed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

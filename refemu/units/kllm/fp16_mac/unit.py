@@ -35,18 +35,20 @@ EXPONENT = 0x7C00  #: Exponent field of a word: all ones in infinities and NaN
 class State:
     """Ports after one step, and what happened since reset."""
 
-    event: str  #: "reset" or "mac"
-    index: int  #: number of the step, -1 for the reset
+    event: str  #: "reset": no step yet; "mac": acc + a * b is computed
+    index: int  #: number of the step since reset, from 0; -1 at reset
     a: int
     b: int
     acc: int
     product: int  #: a * b rounded; of the fused unit only for looking at
     y: int
-    overflow: int | None  #: None with `ieee_flags`, where there is no such port
-    macs: int
-    overflows: int  #: steps with `overflow`, or with OF where the unit has flags
-    rm: int | None = None  #: code of the direction, where it is an input
-    fflags: int | None = None  #: NV, DZ, OF, UF, NX from bit 4 down, with `ieee_flags`
+    #: 1 if the operands are finite and y is not; None with `ieee_flags`, where there is no such port
+    overflow: int | None
+    macs: int  #: multiply-adds computed
+    overflows: int  #: steps with finite operands whose result is not finite; with `ieee_flags`, steps that raise OF
+    #: direction of the rounding in RISC-V's code (RNE, RTZ, RDN, RUP, RMM); None where it is no input
+    rm: int | None = None
+    fflags: int | None = None  #: exceptions of the step: NV, DZ, OF, UF, NX from bit 4 down; None without `ieee_flags`
 
 
 class Fp16Mac(Stepped[State]):

@@ -46,39 +46,48 @@ COUNTERS = (
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "concat", "count", "reduce", "sparse" or "merge"
-    index: int  #: number of the column, -1 for the reset
+    #: "reset": no column yet; "concat": the indices of A and of one column of B are concatenated, skipped where A holds
+    #: integers; "count": sixteen positions are counted by index, outliers left out; "reduce": counts are multiplied by
+    #: their entries of the product codebook and added up; "sparse": the products at outliers are added up; "merge": the
+    #: first sum is scaled and joined with the second
+    event: str
+    index: int  #: number of the output column since reset, from 0; all its events have it; -1 at reset
     a_index: tuple[int, ...]  #: indices of A's row, or the integers
-    a_mask: tuple[int, ...]
+    a_mask: tuple[int, ...]  #: 1 at every outlier of A
     a_outlier: tuple[int, ...]
     a_scale: int
-    a_codebook: tuple[int, ...]
+    a_codebook: tuple[int, ...]  #: centroids of A, fp16 words
     b_index: tuple[int, ...]
-    b_mask: tuple[int, ...]
-    b_outlier: tuple[int, ...]
-    b_scale: int
+    b_mask: tuple[int, ...]  #: 1 at every outlier of the column of B
+    b_outlier: tuple[int, ...]  #: values of the outliers of the column of B, fp16 words
+    b_scale: int  #: scale of the column of B
     b_codebook: tuple[int, ...]
-    products: tuple[int, ...]
-    shift: int  #: LayerNorm's h
-    row_sum: int  #: LayerNorm's R_n
-    bias: int
-    q: tuple[int, ...]  #: registers of the Concat units; with integers B's indices
-    counted: int  #: positions that went through the counter
-    count: tuple[int, ...]  #: counts of the indices
-    inside: int  #: the weighted sum, a float32 word; exact accumulator: in units of 2**-48
-    outside: int  #: the sparse sum, likewise
+    products: tuple[int, ...]  #: product codebook: the products of all pairs of centroids of A and B
+    shift: int  #: h of LayerNorm, mean over standard deviation, which the merge subtracts
+    row_sum: int  #: R_n of LayerNorm, the sum of the column's weights, which h multiplies
+    bias: int  #: bias of the column, the last term
+    #: registers of the Concat units, one for each position; where A holds integers, the indices of B
+    q: tuple[int, ...]
+    counted: int  #: positions of the column that went through the counter so far
+    count: tuple[int, ...]  #: counts of the column so far, by index
+    #: sum of counts by codebook entries (the dense path): a float32 word; with the exact accumulator an integer in
+    #: units of 2**-48
+    inside: int
+    #: sum of the products at outliers (the sparse path): a float32 word; with the exact accumulator an integer in units
+    #: of 2**-48
+    outside: int
     y: int
     overflow: int
-    concats: int
-    indices: int
-    lookups: int
-    macs_reduce: int
-    macs_sparse: int
-    weight_dequants: int
-    mults_scale: int
-    adds_merge: int
-    macs_dense: int  #: what a dense MatMul would need
-    overflows: int
+    concats: int  #: pairs of indices concatenated
+    indices: int  #: positions counted, outliers left out
+    lookups: int  #: entries of the product codebook read: every one for every column
+    macs_reduce: int  #: multiply-adds of a count and its codebook entry
+    macs_sparse: int  #: multiply-adds at outliers
+    weight_dequants: int  #: elements of B turned into fp16 for the sparse path, one for each outlier position
+    mults_scale: int  #: products of the scales of A and B, one for each column
+    adds_merge: int  #: additions of the dense and the sparse sum, one for each column
+    macs_dense: int  #: multiply-adds that a MatMul without indices would need
+    overflows: int  #: outputs with `overflow` set: not finite
 
 
 @dataclass(frozen=True, eq=False)

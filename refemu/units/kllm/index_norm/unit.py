@@ -36,28 +36,35 @@ Number = float | Fraction
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "count" (16 positions), "mean", "square", each with "_sparse", "root", "fold"
-    index: int  #: number of the event in its operation, -1 for the reset
+    #: "reset": no vector yet; "count": sixteen positions are counted by index, outliers left out; "mean",
+    #: "mean_sparse", in LayerNorm alone: centroids by their counts, then outliers, are added up to the mean; "square",
+    #: "square_sparse": squares of the centroids by their counts, then of the outliers, up to the mean square; "root":
+    #: the divisor is made, the root mean square or the standard deviation; "fold": the scale and the centroids of the
+    #: weights are divided by it
+    event: str
+    index: int  #: number of the event in its operation, which is one vector, from 0; -1 at reset
     q: Lanes  #: indices
     mask: Lanes  #: 1 at outliers
     x: Lanes  #: words; read where `mask` is 1
     scale: int  #: word
-    centroids: tuple[int, ...]  #: words of the centroids, for LayerNorm
+    centroids: tuple[int, ...]  #: normalized centroids of the input, fp16 words, of which LayerNorm takes the mean
     squares: tuple[int, ...]  #: words of the centroids' squares
-    weights: tuple[int, ...]  #: words of the weights' centroids, for the fold
+    #: centroids of the weights of the MatMul behind the norm, fp16 words, which "fold" divides
+    weights: tuple[int, ...]
     rms: int  #: word of the divisor: root mean square, or standard deviation
-    mean: int  #: word
-    folded: int  #: word of r16(r32(scale / rms))
-    divided: tuple[int, ...]  #: words of r16(r32(weights / rms))
-    shift: int  #: word of r16(r32(mean / rms))
-    overflow: int  #: 1 if a word of the fold is infinite
+    mean: int  #: mean of the vector in LayerNorm, as a float word
+    folded: int  #: the input's scale over the divisor, an fp16 word: the delayed division of the dense path
+    #: centroids of the weights over the divisor, fp16 words: the delayed division of the sparse path
+    divided: tuple[int, ...]
+    shift: int  #: mean over the divisor in LayerNorm, an fp16 word
+    overflow: int  #: 1 if a result of "fold" is infinite
     count: tuple[int, ...]  #: counts of the indices
     dense: int  #: word of the last sum over centroids
-    total: Number  #: the same as a number until its moment is known, exact where sums are
+    total: Number  #: sum over centroids as a number, until the outliers are added to it; exact where sums are
     moments: Lanes  #: words of mean and mean square, or of the mean square; 0 until known
-    indices: int  #: inliers counted
-    macs: int
-    divides: int  #: those of the fold; by N and the roots belong to the Functional Unit
+    indices: int  #: positions counted, outliers left out
+    macs: int  #: multiply-adds for the mean and the mean square: one for each centroid, one for each outlier
+    divides: int  #: divisions of "fold"; those by the number of elements, and the roots, belong to the Functional Unit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

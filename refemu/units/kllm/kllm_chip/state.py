@@ -30,8 +30,11 @@ COUNTERS = (
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "search" (of Orizuru), "cluster" (sixteen values), "edge" (of all lanes), "function"
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": no token yet; "search": Orizuru finds the outliers of the token, and the largest magnitude left is its
+    #: scale; "cluster": sixteen inliers get the index of their centroid; "edge": a clock edge of all lanes; "function":
+    #: a cycle of the Functional Unit on the outputs
+    event: str
+    index: int  #: number of the event since reset, from 0; -1 at reset
     x: Lanes  #: words of the token
     a_codebook: tuple[int, ...]  #: centroids of A, ascending
     b_index: tuple[int, ...]  #: indices of B, column by column
@@ -44,40 +47,40 @@ class State:
     a_mask: Lanes  #: Out Buffer: 1 at outliers
     a_scale: int  #: scale of the token
     cycles_taken: int  #: of this token so far
-    clustered: int  #: inliers that have an index
-    waiting: int  #: tiles of the token that no lane has begun are counted from here
-    taken: tuple[int, ...]  #: slabs of the token that each lane took
-    begun: tuple[int, ...]  #: tiles that each lane began before the token
-    lanes: tuple[LaneState, ...]  #: registers of the lanes
-    functional: functional.State | None  #: registers of the Functional Unit; None without a function
-    z: Lanes  #: function of the outputs; 0 without one, like the three registers of softmax that follow
-    top: int  #: largest output
-    terms: Lanes  #: exponentials
-    total: int  #: their float32 sum
-    cycles: int  #: of all tokens, one after the other
-    search_cycles: int  #: of Orizuru
-    cluster_cycles: int  #: of the Clustering Unit
-    edges: int  #: of the lanes
-    comparisons: int  #: of Orizuru
-    distances: int  #: of the Clustering Unit
-    count_cycles: int  #: lane-edges in which counters count
-    stalls: int  #: lane-edges in which counters wait with positions to count
-    merge_cycles: int  #: lane-edges in which a histogram is merged
-    mac_cycles: int  #: lane-edges in which MACs are not idle
-    tiles: int  #: tiles of all lanes
+    clustered: int  #: inliers of the token that have an index so far
+    waiting: int  #: tiles of the token that the lanes have begun so far: the number of the tile that waits
+    taken: tuple[int, ...]  #: slabs of the token that each lane has taken so far
+    begun: tuple[int, ...]  #: tiles that each lane had begun before the token, since reset
+    lanes: tuple[LaneState, ...]  #: States of the lanes, as of unit pe_lane
+    functional: functional.State | None  #: State of the Functional Unit, as of unit functional; None without a function
+    z: Lanes  #: function of the outputs, fp16 words; 0 without one
+    top: int  #: in softmax, the largest output so far, an fp16 word
+    terms: Lanes  #: in softmax, the exponentials of the outputs so far, words
+    total: int  #: in softmax, the sum of the exponentials so far, a float32 word
+    cycles: int  #: cycles of all tokens, one after the other: of search, clustering, lanes and function
+    search_cycles: int  #: cycles of Orizuru
+    cluster_cycles: int  #: cycles of the Clustering Unit, sixteen inliers each
+    edges: int  #: clock edges of the lanes, which work side by side
+    comparisons: int  #: uses of a comparator in Orizuru
+    distances: int  #: distances to a centroid computed by the Clustering Unit, or comparisons with a midpoint
+    count_cycles: int  #: edges in which the counters of a lane count, summed over the lanes
+    stalls: int  #: edges in which the counters of a lane have positions to count and must wait, summed over the lanes
+    merge_cycles: int  #: edges in which a lane merges a histogram, summed over the lanes
+    mac_cycles: int  #: edges in which the MACs of a lane work, summed over the lanes
+    tiles: int  #: tiles, columns that the MACs of a lane reduce side by side, begun by all lanes
     concats: int  #: Concat registers written, padding included
-    indices: int  #: positions counted
-    lookups: int  #: counts multiplied by an entry
-    macs_reduce: int  #: MACs that reduce counts
-    macs_sparse: int  #: MACs of the sparse path
-    dequants: int  #: centroids multiplied by a scale
-    mults_scale: int  #: products of two scales
-    adds_merge: int  #: sums of both paths
+    indices: int  #: positions counted, outliers and padding left out
+    lookups: int  #: counts multiplied by an entry of the product codebook
+    macs_reduce: int  #: multiply-adds of a count and its codebook entry
+    macs_sparse: int  #: multiply-adds at outliers
+    dequants: int  #: centroids multiplied by a scale for the sparse path
+    mults_scale: int  #: products of the scales of the token and of a column
+    adds_merge: int  #: additions of the dense and the sparse sum of a column
     overflows: int  #: outputs that are not finite
-    function_cycles: int  #: of the Functional Unit
-    exps: int  #: exponentials
-    roots: int  #: square roots
-    divides: int  #: divisions and reciprocals
+    function_cycles: int  #: cycles of the Functional Unit
+    exps: int  #: exponentials computed by the Functional Unit
+    roots: int  #: square roots computed by the Functional Unit
+    divides: int  #: reciprocals and divisions computed by the Functional Unit
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

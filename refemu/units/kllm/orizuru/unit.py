@@ -40,8 +40,14 @@ class Tree(NamedTuple):
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "load", or "init_", "pop_", "maintain_" with "max" or "min"
-    index: int  #: number of the event in its operation, -1 for the reset
+    #: "reset": no values yet; "load": the values go into the leaves that both trees share; "init_max", "init_min": one
+    #: level of the max or the min tree is set, the lowest first, by comparisons or, in the min tree, from the bits of
+    #: the max tree; "pop_max", "pop_min": the value at the root, the largest or smallest that is left, leaves that
+    #: tree; "maintain_max", "maintain_min": one register on the path from the popped leaf to the root is set anew;
+    #: "idle", in the clocked form alone: no operation is under way
+    event: str
+    #: number of the event in its operation, in the clocked form of the clock edge since reset, from 0; -1 at reset
+    index: int
     node: int  #: popped leaf, repaired register, or first register of the level just set; 0 where there is none
     k: int  #: pops of each tree
     x: Lanes  #: words
@@ -56,9 +62,13 @@ class State:
     q: Lanes  #: the same of the min tree
     p_mask: Lanes  #: 1 while an element is available in the max tree
     q_mask: Lanes  #: the same of the min tree
-    comparisons: int  #: uses of a comparator
-    comparisons_live: int  #: those with an available value on both sides
-    cycles: int  #: one per level set, pop and repair; the trees work side by side, so the max tree's are counted
+    #: uses of a comparator, one for each register set; none where the lowest level of the min tree takes the inverted
+    #: bits of the max tree
+    comparisons: int
+    #: uses of a comparator with an available value on both sides; the others meet a popped leaf or padding
+    comparisons_live: int
+    #: one for each level set, pop and repair of the max tree; the min tree works beside it, and a load costs none
+    cycles: int
 
     @property
     def trees(self) -> tuple[Tree, Tree]:

@@ -42,8 +42,12 @@ Values = tuple[int, ...]
 class State:
     """Ports and registers after one edge, and counts since reset. Registers of one lane are tuples too."""
 
-    event: str  #: "reset", a phase of the MACs, or where they are idle "count", "load" or "idle"
-    index: int  #: number of the edge, -1 for the reset
+    #: "reset": the lane is empty; where the MACs work, what they do for every column of their tile: "reduce": the
+    #: counts of one index are multiplied by its codebook entry and added; "sparse": a product at an outlier is added;
+    #: "scale": the scales are multiplied; "merge": both sums are joined; "shift": the mean of LayerNorm is subtracted;
+    #: "bias": the bias is added; where they do not: "count": counters count; "load": a slab is taken; "idle": neither
+    event: str
+    index: int  #: number of the clock edge since reset, from 0; -1 at reset
     load: int  #: port
     last: int  #: port
     tile_end: int  #: port
@@ -77,7 +81,7 @@ class State:
     overflow: Lanes  #: the output is not finite
     q: Lanes  #: Concat registers; with integers B's indices
     q_valid: Lanes  #: the position counts
-    amount: Lanes  #: integers of the slab
+    amount: Lanes  #: integers of the slab in the Concat registers, where A holds integers
     turns_held: int  #: counting edges of the slab
     left_turns: int  #: those still to come
     last_held: int  #: the slab is the last of its column
@@ -102,20 +106,20 @@ class State:
     acc: Lanes  #: weighted sums, fp16 words
     outside: Lanes  #: sums of the sparse path
     joint: Lanes  #: products of the scales
-    cycles: int  #: edges
+    cycles: int  #: clock edges since reset
     count_cycles: int  #: edges in which the counters count
-    stalls: int  #: edges in which they hold positions and wait
-    merge_cycles: int  #: edges in which a histogram is merged
-    mac_cycles: int  #: edges in which the MACs are not idle
-    tiles: int  #: tiles that the MACs began
-    concats: int  #: Concat registers written
-    indices: int  #: positions counted
-    lookups: int  #: counts multiplied by an entry
-    macs_reduce: int  #: products of counts and entries
-    macs_sparse: int  #: products of the sparse path
+    stalls: int  #: edges in which the counters have positions to count and must wait for a merge
+    merge_cycles: int  #: edges in which partial histograms of the counters are merged
+    mac_cycles: int  #: edges in which the MACs work
+    tiles: int  #: tiles, columns that the MACs reduce side by side, begun
+    concats: int  #: Concat registers written, padding included; none where A holds integers
+    indices: int  #: positions counted, outliers and padding left out
+    lookups: int  #: counts multiplied by an entry of the product codebook
+    macs_reduce: int  #: multiply-adds of a count and its codebook entry
+    macs_sparse: int  #: multiply-adds at outliers
     dequants: int  #: centroids multiplied by a scale for the sparse path
-    mults_scale: int  #: products of scales
-    adds_merge: int  #: sums of both paths
+    mults_scale: int  #: products of the scales of A and of a column
+    adds_merge: int  #: additions of the dense and the sparse sum of a column
     overflows: int  #: outputs that are not finite
 
 

@@ -37,8 +37,11 @@ class Decision:
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "mean", "argmin" or "case"
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no decision yet; "mean": the mean score of one stored token is computed and added to the total;
+    #: "argmin": shares are made of the means, and the least significant candidates are found; "case": the case of
+    #: Algorithm 1, or of the other policy, is decided
+    event: str
+    index: int  #: number of the decision since reset, from 0; all its events have it; -1 at reset
     score: tuple[int, ...]
     position: tuple[int, ...]
     n_high: int
@@ -57,7 +60,7 @@ class State:
     shares: Lanes  #: patterns of what thresholds are compared with, once all means are there
     slots: tuple[int, int]  #: what argmin found in the high and in the low section; -1 = nothing
     done: int  #: slots whose means are there
-    divisions: int
+    divisions: int  #: divisions: of scores by their counts, and of means by their total
     comparisons: int  #: candidates that argmin looked at
 
 

@@ -30,10 +30,15 @@ OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "
 class StepState:
     """Ports and registers after one event, and what happened since reset. H KV heads, one after the other in a port."""
 
-    event: (
-        str  #: "reset", "admit", "load", "finish"; "decide", "allocate"; "requantize", "write" and those of attention
-    )
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no request yet; "admit": a prompt gets pages, and those that its kept tokens do not need go back;
+    #: "load": a kept token of each head that loads one is written; "finish": all pages go back; of a generation step:
+    #: "decide": every head chooses where the new token goes and which one makes room; "allocate": sections that grow
+    #: get pages; "requantize": a token moves to the low section; "write": the new token is written; attention:
+    #: "key_page": logits of a page; "softmax": their probabilities; "value_page": values of a page are added up;
+    #: "tree": accumulators are joined; "combine": partitions are joined, where there are several; "score": scores of
+    #: the stored tokens grow by what was paid to them
+    event: str
+    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
     op: int  #: operation
     prompt: int  #: tokens of an admitted prompt
     keep_high: Lanes  #: high tokens that heads keep of it
@@ -61,38 +66,40 @@ class StepState:
     cells: Lanes  #: of the table, entry by entry
     list_start: int  #: place of the next free page
     free: int  #: pages
-    head: int  #: KV head that the last event worked on
-    pool: bytes  #: words of all pages
-    manager: object  #: State of the page manager
-    heads: tuple[object, ...]  #: States of the units of every KV head
-    allocated: int  #: pages
-    recycled: int  #: pages
-    levels: int  #: of prefix sums
-    adds: int  #: of prefix sums
-    pruned: int  #: tokens that no page holds
-    share_divisions: int  #: of decisions
-    comparisons: int  #: candidates that argmin looked at
-    tokens_written: int  #: loaded and new ones
-    requantized: int  #: tokens moved to the low section
-    plan_words: int  #: 16-bit words of scores and positions that decisions read
-    move_words: int  #: of records that moved tokens are read from
-    record_words: int  #: of records written
-    pages_read: int  #: by attention
-    key_words: int  #: read by attention, like the following
-    key_meta_words: int  #: scales and zero points
-    val_words: int  #: codes of values
-    val_meta_words: int  #: scales and zero points
-    score_words: int  #: scores
-    pos_words: int  #: positions
-    key_sectors: int  #: of 32 bytes that the warps' loads touch (D-leankv-58), like the following
-    key_meta_sectors: int  #: scales and zero points
-    val_sectors: int  #: codes of values
-    val_meta_sectors: int  #: scales and zero points
-    score_sectors: int  #: scores
-    pos_sectors: int  #: positions
-    macs: int  #: multiply-adds
-    exps: int  #: exponentials
-    softmax_divisions: int  #: of attention
+    head: int  #: KV head that the last event of a generation step worked on
+    pool: bytes  #: contents of all pages, as bytes
+    manager: object  #: State of the memory manager, as of unit page_manager
+    #: States of the units of every KV head: generation_compressor, kv_compressor, paged_attention
+    heads: tuple[object, ...]
+    allocated: int  #: pages that left the list of free pages
+    recycled: int  #: pages that came back to the list of free pages
+    levels: int  #: levels of prefix sums executed
+    adds: int  #: additions in prefix sums
+    #: tokens pruned: those of a prompt that are not kept, and in a step one for each head that does not grow
+    pruned: int
+    share_divisions: int  #: divisions to decide: of scores by their counts, and of means by their total
+    comparisons: int  #: candidates that argmin looked at to decide
+    tokens_written: int  #: tokens quantized and written: loaded ones and new ones
+    requantized: int  #: tokens moved from the high to the low section
+    plan_words: int  #: 16-bit words of scores and positions read to decide
+    move_words: int  #: 16-bit words of high records read to move their tokens
+    record_words: int  #: 16-bit words of records written
+    pages_read: int  #: pages read by attention, once each, though keys and values are read in two events
+    key_words: int  #: 16-bit words of key codes read by attention
+    key_meta_words: int  #: 16-bit words of the scales and zero points of keys read by attention
+    val_words: int  #: 16-bit words of value codes read by attention
+    val_meta_words: int  #: 16-bit words of the scales and zero points of values read by attention
+    score_words: int  #: 16-bit words of scores read by attention, to add to them
+    pos_words: int  #: 16-bit words of positions read by attention, where the newest token keeps its own score
+    key_sectors: int  #: 32-byte sectors touched by the loads of key codes (D-leankv-58)
+    key_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of keys
+    val_sectors: int  #: 32-byte sectors touched by the loads of value codes
+    val_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of values
+    score_sectors: int  #: 32-byte sectors touched by the loads of scores
+    pos_sectors: int  #: 32-byte sectors touched by the loads of positions
+    macs: int  #: multiply-adds of attention, two for each token, query head and feature
+    exps: int  #: exponentials of attention
+    softmax_divisions: int  #: divisions of the softmax of attention
 
 
 def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Policy) -> Ports:

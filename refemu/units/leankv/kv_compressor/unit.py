@@ -36,8 +36,10 @@ PARAMETERS = ("head_size", "high", "low", "page_bytes", "preset", "high_pages", 
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", "requantize" or "write"
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no token yet; "requantize": a high token is decoded, and encoded anew in the low section; "write": the
+    #: new token is quantized into its slot
+    event: str
+    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
     op: int
     victim: int
     low_slot: int
@@ -51,9 +53,9 @@ class State:
     n_low: int
     high: tuple[int, ...]  #: words of the high pages
     low: tuple[int, ...]  #: of the low ones
-    tokens_written: int
-    requantized: int
-    pruned: int  #: tokens whose slot was taken and that went nowhere
+    tokens_written: int  #: new tokens quantized and written
+    requantized: int  #: tokens moved from the high to the low section
+    pruned: int  #: tokens whose slot was taken and that are stored nowhere now
 
 
 class KvCompressor(Clocked[State]):

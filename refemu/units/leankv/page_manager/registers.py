@@ -19,8 +19,13 @@ HELD = (1 << 31) - 1  #: largest id of a sequence, and largest length
 class State:
     """Ports and registers after one event, and what happened since reset."""
 
-    event: str  #: "reset", one of INNER, or one of EVENTS behind them
-    index: int  #: number of the event, -1 for the reset
+    #: "reset": all pages are free; inside a call "plan": the pages of every head enter a prefix sum; "level": one level
+    #: of it; "take", "give": pages leave or join the list of free pages; "append", "split", "clear", "tokens": an entry
+    #: of the table gets pages, is cut into the high and low pages of a prompt, is emptied, or gets its number of
+    #: tokens; when the call is complete "prompt_allocate": sequences were admitted; "prompt_release": prompts gave back
+    #: what they do not keep; "step_allocate": sections grew by a token; "finish": sequences left
+    event: str
+    index: int  #: number of the call since reset, from 0; all its events have it; -1 at reset
     op: int
     members: int
     sequences: Lanes
@@ -40,16 +45,19 @@ class State:
     used: tuple[int, ...]
     tokens: tuple[int, ...]
     cells: Lanes
-    requests: tuple[tuple[int, int, int, int, bool], ...]  #: sequence, slot, prompt, tokens so far, compressed
-    slots: tuple[int, ...]  #: free ones, the next first
-    allocated: int
-    recycled: int
-    levels: int
-    adds: int
-    shortfall: int
-    step_pages: int
+    #: admitted sequences, for each: name, slot, tokens of the prompt, tokens so far with pruned ones, whether the
+    #: prompt is compressed
+    requests: tuple[tuple[int, int, int, int, bool], ...]
+    slots: tuple[int, ...]  #: free slots, the next one first
+    allocated: int  #: pages that left the list of free pages
+    recycled: int  #: pages that came back to the list of free pages
+    levels: int  #: levels of prefix sums executed
+    adds: int  #: additions in prefix sums
+    shortfall: int  #: pages that heads got at the release of a prompt, whose two sections need more than the prompt had
+    step_pages: int  #: most pages that one head took in one step
+    #: tokens pruned: those of a prompt that are not kept, and in a step one for each head that does not grow
     pruned: int
-    following: "State | None" = None  #: the next event of the call; None where it is done
+    following: "State | None" = None  #: State after the next event of the call; None where the call is complete
 
 
 def ports(config: Mapping[str, Any]) -> Ports:

@@ -18,8 +18,12 @@ COUNTERS = ("pages", *SEGMENTS, *SECTORS, "macs", "exps", "divisions")
 class State:
     """Ports and registers after one event, and what happened since reset. Registers of float32 stages as patterns."""
 
-    event: str  #: "reset" or one of EVENTS
-    index: int  #: number of the operation, -1 for the reset
+    #: "reset": no operation yet; "key_page": the logits of the tokens of one page; "softmax": the probabilities of a
+    #: partition; "value_page": the values of one page, times the probabilities, are added to accumulators; "tree": the
+    #: accumulators are joined; "combine": partitions are joined, where there are several; "score": the scores of the
+    #: stored tokens grow by what was paid to them
+    event: str
+    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
     q: tuple[int, ...]
     images: tuple[int, ...]
     entry: Lanes  #: of the table
@@ -29,30 +33,31 @@ class State:
     out: tuple[int, ...]
     p: tuple[int, ...]
     score: tuple[int, ...]
-    logits: Lanes  #: scaled products, head by head and token by token, of all chunks so far
-    tops: Lanes  #: subtracted maxima, chunk by chunk, head by head
-    totals: Lanes  #: sums of exponentials, chunk by chunk, head by head
-    chances: Lanes  #: p of all chunks so far as each chunk has it, before chunks are combined; on no port
-    acc: Lanes  #: accumulators of this chunk, head by head, accumulator by accumulator, of a feature each
-    sums: Lanes  #: sums of the accumulators, not rounded to fp16, chunk by chunk, head by head
-    chunk: int  #: partition on its way
-    page: int  #: pages of it that this phase has done
-    pages: int  #: read, keys and values together once
-    key_words: int  #: 16-bit words read of every segment
-    key_meta_words: int
-    val_words: int
-    val_meta_words: int
-    score_words: int
-    pos_words: int
-    key_sectors: int  #: of 32 bytes, that the loads of a warp touch
-    key_meta_sectors: int
-    val_sectors: int
-    val_meta_sectors: int
-    score_sectors: int
-    pos_sectors: int
-    macs: int  #: 2 F for every token and query head
-    exps: int
-    divisions: int
+    logits: Lanes  #: scaled products of queries and keys so far, by query head and token: float32 patterns
+    tops: Lanes  #: maxima that the softmax subtracts, by partition and query head: float32 patterns
+    totals: Lanes  #: sums of exponentials, by partition and query head: float32 patterns
+    #: probabilities within each partition, before partitions are joined, by query head and token: float32 patterns
+    chances: Lanes
+    acc: Lanes  #: accumulators of the partition under way, by query head, accumulator and feature: float32 patterns
+    sums: Lanes  #: joined accumulators, not rounded to fp16, by partition, query head and feature: float32 patterns
+    chunk: int  #: number of the partition under way
+    page: int  #: pages of the partition that this phase, keys or values, has done
+    pages: int  #: pages read, once each, though keys and values are read in two events
+    key_words: int  #: 16-bit words of key codes read
+    key_meta_words: int  #: 16-bit words of the scales and zero points of keys read
+    val_words: int  #: 16-bit words of value codes read
+    val_meta_words: int  #: 16-bit words of the scales and zero points of values read
+    score_words: int  #: 16-bit words of scores read, to add to them
+    pos_words: int  #: 16-bit words of positions read, where the newest token keeps its own score
+    key_sectors: int  #: 32-byte sectors touched by the loads of key codes (D-leankv-58)
+    key_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of keys
+    val_sectors: int  #: 32-byte sectors touched by the loads of value codes
+    val_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of values
+    score_sectors: int  #: 32-byte sectors touched by the loads of scores
+    pos_sectors: int  #: 32-byte sectors touched by the loads of positions
+    macs: int  #: multiply-adds, two for each token, query head and feature
+    exps: int  #: exponentials of the softmax, and to join partitions
+    divisions: int  #: divisions of the softmax, and to join partitions
 
 
 def values(register: Lanes, *shape: int) -> np.ndarray:

@@ -30,8 +30,11 @@ NOTHING = Operand(0, 0, 0)
 class State:
     """Ports and registers after one edge, and counts since reset. An 8-bit element is at its top left 4-bit one."""
 
-    event: str  #: "reset", "compute" or "drain"
-    index: int  #: number of the edge, -1 for the reset
+    #: "reset": the array is empty; "compute": operands move one element east and south, pairs enter at the west and
+    #: north borders, and every element with two operands adds their product; "drain": accumulators move one row south,
+    #: and the bottom row leaves
+    event: str
+    index: int  #: number of the clock edge since reset, from 0; -1 at reset
     wide: int
     drain: int
     west: Values
@@ -59,13 +62,13 @@ class State:
     partial: Values  #: products of halves that olive_pe8 made in this edge, four for each 8-bit element
     acc: Values  #: accumulators
     acc_overflow: Values  #: some product of the accumulator left 32 bits
-    cycles: int
-    compute_cycles: int
-    drain_cycles: int
-    decodes: int  #: pairs decoded
-    decoder_idle: int  #: decoder-edges of "compute" without a pair
-    macs: int  #: products added
-    idle: int  #: element-edges of "compute" without a product
+    cycles: int  #: clock edges since reset
+    compute_cycles: int  #: clock edges with event "compute"
+    drain_cycles: int  #: clock edges with event "drain"
+    decodes: int  #: pairs decoded at both borders
+    decoder_idle: int  #: edges of "compute" in which a border line decoded no pair, summed over the lines
+    macs: int  #: products added to an accumulator
+    idle: int  #: edges of "compute" in which an element had no product to add, summed over the elements
     overflows: int  #: products that made an accumulator leave 32 bits
 
     def operands(self, name: str) -> list[Operand]:
