@@ -10,9 +10,9 @@ import functools
 import importlib.util
 import re
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions, entry_points
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -61,6 +61,10 @@ class Unloadable(Refused):
     """A plug-in that fails to load."""
 
 
+class PluginWarning(UserWarning):
+    """A plug-in that fails to load, where the rest goes on without it."""
+
+
 @functools.cache
 def plugs(kind: Kind) -> tuple[Plug, ...]:
     """The entry points of one kind, in the order of their keys.
@@ -68,13 +72,44 @@ def plugs(kind: Kind) -> tuple[Plug, ...]:
     Several of one key, as of a distribution that is installed twice on a path, count once: the first is imported.
     """
     by_key: dict[str, Plug] = {}
-    for point in entry_points(group=f"refemu.{kind}s"):
-        distribution = re.sub(r"[-_.]+", "-", point.dist.name if point.dist else "").lower()
-        plug = Plug(
-            kind, point.name, Origin(distribution, point.dist.version if point.dist else ""), point.module, point
-        )
+    for point in _metadata()[0].select(group=f"refemu.{kind}s"):
+        name, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+        plug = Plug(kind, point.name, Origin(_normalised(name), version), point.module, point)
         by_key.setdefault(plug.key, plug)
     return tuple(by_key[key] for key in sorted(by_key))
+
+
+@functools.cache
+def _metadata() -> tuple[Any, tuple[Distribution, ...]]:
+    """The entry points of the environment, and the distributions whose list of them cannot be read."""
+    try:
+        return entry_points(), ()
+    except Exception:  # of a malformed list of any distribution
+        every = list(distributions())
+        listed = [each for each in every if _lists(each)]
+        torn = tuple(each for each in every if each not in listed)
+        return EntryPoints(point for each in listed for point in each.entry_points), torn
+
+
+def _lists(distribution: Distribution) -> bool:
+    """Whether a distribution's list of entry points can be read."""
+    try:
+        return distribution.entry_points is not None
+    except Exception:
+        return False
+
+
+def _torn(kind: Kind) -> Iterator[Broken]:
+    """Distributions that bring things of a kind in a list that cannot be read."""
+    for each in _metadata()[1]:
+        if f"refemu.{kind}s" in (each.read_text("entry_points.txt") or ""):
+            about = f"plug-in {each.name} {each.version}: its entry_points.txt cannot be read"
+            yield Broken(kind, _normalised(each.name), each.version, about)
+
+
+def _normalised(distribution: str) -> str:
+    """A distribution's name as an index writes it: "Refemu_MX" is "refemu-mx"."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 @functools.cache
@@ -95,6 +130,12 @@ def origin_of(kind: Kind, module: str) -> Origin:
     """The distribution that brings things of one kind from the package of a module; Origin() if none does."""
     top = module.partition(".")[0]
     return next((plug.origin for plug in plugs(kind) if plug.module.partition(".")[0] == top), Origin())
+
+
+def _key(name: str) -> str:
+    """A name, its distribution as an index writes it."""
+    distribution, slash, bare = name.rpartition("/")
+    return f"{_normalised(distribution)}/{bare}" if slash else name
 
 
 _registries: list["Registry[Any]"] = []
@@ -141,12 +182,14 @@ class Registry(Generic[T]):
 
     def knows(self, name: str) -> bool:
         """Whether a name is registered or an entry point's; nothing is loaded."""
+        name = _key(name)
         return name in self._called or any(name in (plug.name, plug.key) for plug in plugs(self.kind))
 
     def find(self, name: str) -> T:
         """Load what a name stands for. Refused: nothing, or several distributions have it; Unloadable: it fails."""
         if name in self._called:
             return self._called[name]
+        name = _key(name)
         there = {plug.key: plug for plug in plugs(self.kind)}
         same = [plug for plug in there.values() if plug.name == name]
         if len(same) > 1:
@@ -156,14 +199,26 @@ class Registry(Generic[T]):
             return self.load(same[0])
         if name in there:
             return self.load(there[name])
-        distribution, slash, bare = name.partition("/")
-        if slash and distribution not in {plug.origin.distribution for plug in there.values()}:
+        distribution, slash, _ = name.partition("/")
+        if slash:
+            return lookup(self.kind, name, self._of_distribution(distribution, name))  # type: ignore[return-value]  # it refuses
+        return lookup(self.kind, name, dict.fromkeys([*self._known(), *self.names()]))  # type: ignore[return-value]
+
+    def _of_distribution(self, distribution: str, name: str) -> dict[str, None]:
+        """Keys of what an installed distribution brings. Refused: it is none that could bring `name`."""
+        keys = [plug.key for plug in plugs(self.kind) if plug.origin.distribution == distribution]
+        if distribution == "refemu":
+            raise Refused(
+                f"unknown {self.kind} {name!r}: refemu's own go by their name alone, {name.partition('/')[2]}"
+            )
+        if not distribution:
+            raise Refused(f"unknown {self.kind} {name!r}: a distribution must stand before '/', got nothing")
+        if not keys:
             raise Refused(
                 f"unknown {self.kind} {name!r}: it is of distribution {distribution}, which is not installed here or "
                 f"brings no {self.kind}; install it: pip install {distribution}"
             )
-        known = [*self._known(), *self.names()]
-        return lookup(self.kind, bare if slash else name, dict.fromkeys(known))  # type: ignore[return-value]  # it refuses
+        return dict.fromkeys(keys)
 
     def names(self) -> tuple[str, ...]:
         """The shortest name that finds each thing, those of entry points first; nothing is loaded."""
@@ -184,7 +239,7 @@ class Registry(Generic[T]):
             except Unloadable as error:
                 plug = next(plug for plug in plugs(self.kind) if name in (plug.name, plug.key))
                 broken.append(Broken(self.kind, plug.key, plug.origin.version, str(error)))
-        return things, tuple(broken)
+        return things, (*broken, *_torn(self.kind))
 
     def load(self, plug: Plug) -> T:
         """Load what an entry point stands for, once. Unloadable: it fails, or is refused."""
@@ -194,7 +249,7 @@ class Registry(Generic[T]):
                 self._loaded[plug.key] = self._admit(plug.point.load(), plug.name, plug.origin)
             except (Refused, RefusedType) as error:
                 raise Unloadable(f"{about} is refused: {error}") from error
-            except Exception as error:  # whatever the code of others raises at its import
+            except (Exception, SystemExit) as error:  # whatever the code of others raises at its import
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{last.filename}:{last.lineno}"
                 raise Unloadable(f"{about} does not load: {type(error).__name__}: {error} ({place})") from error
@@ -203,6 +258,7 @@ class Registry(Generic[T]):
 
 def refresh() -> None:
     """Read the metadata of the environment again at the next use: something was installed since."""
+    _metadata.cache_clear()
     plugs.cache_clear()
     packages.cache_clear()
     for registry in _registries:

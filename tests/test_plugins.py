@@ -1,6 +1,7 @@
 """Units of other distributions: found by name where one is taken, named where they fail, refused where they clash."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,6 +110,67 @@ def test_broken_ones_are_named_and_take_nothing_down(acme: Path, capsys: pytest.
     assert main(["list", "units"]) == 0
     printed = capsys.readouterr()
     assert "clipper" in printed.out and printed.err.count("plug-in torn 1.2") == 3
+
+
+def test_a_module_that_ends_the_process_ends_only_itself(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(acme, "rude", {"units rude": "rude:UNIT"}, {"rude.py": "import sys\nsys.exit(5)\n"})
+    plugins.refresh()
+    assert main(["list", "units"]) == 0
+
+    printed = capsys.readouterr()
+    assert "clipper" in printed.out and "unit rude does not load: SystemExit: 5" in printed.err
+    assert main(["step", "rude"]) == 2
+
+
+@pytest.mark.parametrize(("group", "named"), [("refemu.units", 1), ("console_scripts", 0)])
+def test_a_list_that_cannot_be_read_takes_no_other_down(
+    group: str, named: int, acme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of any distribution; it is named where it would bring something to refemu."""
+    write(acme, "torn", {"units torn": "torn:UNIT"}, {"torn.py": ""})
+    (points,) = acme.glob("torn-*.dist-info/entry_points.txt")
+    points.write_text(f"[{group}]\nno equals sign\n", "utf-8")
+    plugins.refresh()
+    assert main(["list", "units"]) == 0
+
+    printed = capsys.readouterr()
+    assert "clipper" in printed.out
+    assert printed.err.count("plug-in torn 1.2: its entry_points.txt cannot be read") == named
+    assert main(["--version", "--json"]) == 0
+
+
+def test_grading_goes_on_without_a_library_that_fails(acme: Path, tmp_path: Path) -> None:
+    """It is named: what it would have convicted is not known."""
+    write(acme, "torn", {"faults concat": "torn:LIBRARY"}, {"torn.py": "raise RuntimeError('no licence')\n"})
+    command = [sys.executable, "-m", "refemu", "explain", "concat"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(acme), str(Path(__file__).parents[1])])}
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert ran.returncode == 0 and "decisions of concat" in ran.stdout
+    assert ran.stderr.strip().startswith(
+        "refemu: plug-in torn 1.2: fault concat does not load: RuntimeError: no licence"
+    )
+    assert len(ran.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("acme-clip/concat", r"unknown unit 'acme-clip/concat'.* 'acme-clip/clipper'"),
+        ("acme-clip/cliper", "unknown unit 'acme-clip/cliper'; did you mean 'acme-clip/clipper'"),
+        ("refemu/orizuru", "refemu's own go by their name alone, orizuru"),
+        ("/clipper", "a distribution must stand before '/', got nothing"),
+        ("acme/clipper", "distribution acme, which is not installed"),
+    ],
+)
+def test_a_distribution_and_a_name_that_do_not_go_together(name: str, message: str, acme: Path) -> None:
+    with pytest.raises(Refused, match=message):
+        units.find(name)
+
+
+@pytest.mark.parametrize("name", ["acme_clip/clipper", "Acme-Clip/clipper", "acme.clip/clipper"])
+def test_a_distribution_is_known_in_every_spelling(name: str, acme: Path) -> None:
+    assert units.find(name) is units.find("acme-clip/clipper")
 
 
 def test_names_that_clash_need_their_distribution(acme: Path) -> None:

@@ -9,7 +9,9 @@ import importlib
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from refemu.cli.arguments import parser
 
@@ -24,6 +26,7 @@ def console() -> None:
 
     gc.set_threshold(UNCOLLECTED, *gc.get_threshold()[1:])
     escape_unprintable()
+    warnings.showwarning = _show_warning
     if "_ARGCOMPLETE" in os.environ:
         from refemu.cli.help import completion
 
@@ -64,6 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except Exception as error:
         return _failed(error)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """A plug-in that fails on stderr, as a refusal stands there; any other warning as Python shows it."""
+    from refemu.plugins import PluginWarning
+
+    shown = (
+        f"refemu: {message}"
+        if issubclass(category, PluginWarning)
+        else warnings.formatwarning(message, category, *place)
+    )
+    print(shown.rstrip(), file=sys.stderr)
 
 
 def _print_json(arguments: argparse.Namespace) -> None:

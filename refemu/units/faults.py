@@ -4,6 +4,7 @@ An entry point has the name of a unit, so that the libraries of a unit are found
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -56,10 +57,20 @@ REGISTRY = plugins.Registry("fault", lambda: (), _admitted)
 
 
 def of_unit(key: str) -> tuple[Alternative, ...]:
-    """The wrong devices that libraries have for a unit. Refused: a library for a unit of that name fails to load."""
-    brought = [REGISTRY.load(plug) for plug in plugins.plugs("fault") if plug.name == key.rpartition("/")[2]]
+    """The wrong devices that libraries have for a unit; a library that fails to load is named by a warning."""
     called = [REGISTRY.find(key)] if key in REGISTRY.called() else []
-    return tuple(each for library in (*brought, *called) if library.unit == key for each in library.faults)
+    libraries = (*_brought(key.rpartition("/")[2]), *called)
+    return tuple(each for library in libraries if library.unit == key for each in library.faults)
+
+
+def _brought(unit: str) -> Iterator[FaultLibrary]:
+    """Libraries of distributions for units of a name."""
+    for plug in plugins.plugs("fault"):
+        if plug.name == unit:
+            try:
+                yield REGISTRY.load(plug)
+            except plugins.Unloadable as error:
+                warnings.warn(str(error), plugins.PluginWarning, stacklevel=2)
 
 
 def broken(find: Callable[[str], object]) -> Iterator[plugins.Broken]:

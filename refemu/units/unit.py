@@ -95,6 +95,7 @@ class Unit(Generic[S, R]):
     drawing: str = ""
 
     def __post_init__(self) -> None:
+        self._require_callables()
         derived: dict[str, Callable[[], object]] = {
             "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
             "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),
@@ -108,10 +109,30 @@ class Unit(Generic[S, R]):
         described.methods(self)
         shown.install(self)
 
+    def _require_callables(self) -> None:
+        """Refuse what the derived fields could not be made of."""
+        if not self.configs:
+            raise Refused(f"{self.name}: at least one configuration is needed, got none")
+        for name in ("ports", "cases", "unit_class"):
+            if not callable(getattr(self, name)):
+                raise RefusedType(f"{self.name}: {name} must be callable, got {getattr(self, name)!r}")
+
     @cached_property
     def ready_ports(self) -> tuple[Ports, ...]:
-        """Ports in each ready configuration, in the order of `configs`."""
-        return tuple(self.ports(config) for config in self.configs.values())
+        """Ports in each ready configuration, in the order of `configs`. Refused: one lacks a parameter they need."""
+        return tuple(self._ports_of(name) for name in self.configs)
+
+    def _ports_of(self, name: str) -> Ports:
+        config = self.configs[name]
+        try:
+            return self.ports(config)
+        except KeyError as error:
+            if error.args and error.args[0] in config:
+                raise
+            stated = ", ".join(config) or "nothing"
+            raise Refused(
+                f"{self.name}: configuration {name} must state what its ports need, {error}, got {stated}"
+            ) from error
 
     @cached_property
     def run_jit(self) -> RunFunction[R]:
@@ -200,7 +221,11 @@ class Unit(Generic[S, R]):
         yield from blocks if config in self.configs.values() else self._fitting(config, blocks, left_out)
 
     def _of_kind(self, kind: Kind, blocks: Iterable[Cases]) -> Iterator[Cases]:
+        if not isinstance(blocks, Iterable):
+            raise RefusedType(f"{self.name}: cases must be an iterable of Cases, got {blocks!r} for kind {kind}")
         for number, block in enumerate(blocks):
+            if not isinstance(block, Cases):
+                raise RefusedType(f"{self.name}: cases must be Cases, got {type(block).__name__} in block {number}")
             if block.kind != kind:
                 raise Refused(f"{self.name}: cases of kind {kind} must be of it, got {block.kind} in block {number}")
             yield block

@@ -31,6 +31,8 @@ PIECES = {
     "meaning": 'meaning="clips a signed value"',
     "counters": 'counters=("operations",)',
     "device": "unit_class=Clipper",
+    "ports": "    ports=ports,",
+    "cases": "    cases=cases,",
     "own_ports": "self.ports = ports(Config(bits=bits))",
     "end": 'twin="none",',
 }
@@ -52,6 +54,10 @@ PIECES = {
         ({"counters": 'counters=("clips",)'}, "its State needs a field clips"),
         ({"device": "unit_class=int, run=print, result=int, timing='event'"}, "unit_class must derive from Stepped"),
         ({"own_ports": "self.ports = ports(Config(bits=5))"}, "the device's ports must be those of the descriptor"),
+        ({"configs": "configs={}"}, "clipper: at least one configuration is needed, got none"),
+        ({"first": '"b4": Config()'}, "clipper: configuration b4 must state what its ports need, 'bits', got nothing"),
+        ({"ports": "    ports=None,"}, "clipper: ports must be callable, got None"),
+        ({"cases": "    cases=3,"}, "clipper: cases must be callable, got 3"),
         ({"end": 'twin="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'}, "each flag needs a bit of its own"),
     ],
 )
@@ -83,3 +89,17 @@ def test_only_a_unit_is_registered_and_no_name_of_refemus_own() -> None:
 
 def test_every_unit_of_refemu_is_consistent() -> None:
     assert all(consistent.require(units.find(name)) is units.find(name) for name in units.names())
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("return None", "cases must be an iterable of Cases, got None"),
+        ("return [3]", "must be Cases, got int in block 0"),
+    ],
+)
+def test_cases_of_another_type_are_refused_when_they_are_wanted(body: str, rule: str) -> None:
+    unit = made(cases=f"    cases=lambda config, kind, seed: {body.removeprefix('return ')},")
+
+    with pytest.raises(RefusedType, match=rule):
+        list(unit.stimuli(unit.config("b4"), "edge"))

@@ -102,9 +102,9 @@ class GgufParts(Shards[GgufFile]):
             parts.append(_opened_part(file, number, int(named["count"])))
         self._first = parts[0]
         super().__init__(parts[0].path, {part.path.name: part for part in parts})
-        told = self.metadata("split.tensors.count", len(self.names))
-        if told != len(self.names):
-            raise Refused(f"{self.path}: all parts must hold {told} tensors, got {len(self.names)}")
+        stated = self.metadata("split.tensors.count", len(self.names))
+        if stated != len(self.names):
+            raise Refused(f"{self.path}: all parts must hold {stated} tensors, got {len(self.names)}")
 
     @property
     def keys(self) -> tuple[str, ...]:
