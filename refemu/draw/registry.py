@@ -10,10 +10,16 @@ from refemu.units.unit import AnyUnit, Config
 #: of the units that refemu ships: module and function; it takes the ports of the configuration and a State
 UNITS = {
     "bfp_aligner": "refemu.draw.harmonia.bfp:aligner",
+    "bfp_converter": "refemu.draw.harmonia.converter:converter",
     "bfp_pe": "refemu.draw.harmonia.pe:pe",
     "bfp_pe_array": "refemu.draw.harmonia.pe:pe_array",
     "free_page_list": "refemu.draw.leankv.lists:free_list",
+    "generation_compressor": "refemu.draw.leankv.generation:generation_compressor",
     "index_counter": "refemu.draw.kllm.counters:counters",
+    "mmaovp": "refemu.draw.olive.tile:tile",
+    "mmaovp_clocked": "refemu.draw.olive.tile:clocked",
+    "olive_edp": "refemu.draw.olive.dot:unit",
+    "olive_edp_clocked": "refemu.draw.olive.dot:clocked",
     "olive_systolic": "refemu.draw.olive.systolic:array",
     "olive_systolic_clocked": "refemu.draw.olive.systolic:clocked",
     "orizuru": "refemu.draw.kllm.trees:trees",
@@ -23,6 +29,7 @@ UNITS = {
     "page_manager": "refemu.draw.leankv.lists:page_manager",
     "page_table": "refemu.draw.leankv.lists:page_table",
     "paged_attention": "refemu.draw.leankv.attention:attention",
+    "prompt_compressor": "refemu.draw.leankv.prompt:prompt_compressor",
 }
 
 
