@@ -17,6 +17,13 @@ def single(word: int) -> str:
     return f"{float(np.uint32(word & 0xFFFFFFFF).view(np.float32)):.4g}"
 
 
+def brief(value: float, most: int = 7) -> str:
+    """A number with four digits, fewer where its text would be longer than `most` letters; an integer in full."""
+    texts = [f"{value:.0f}"] if float(value).is_integer() else []
+    texts += [f"{value:.{digits}g}" for digits in (4, 3, 2, 1)]
+    return next((text for text in texts if len(text) <= most), texts[-1])
+
+
 def bits(value: int, width: int) -> str:
     """A code in binary."""
     return f"{value & (1 << width) - 1:0{width}b}"
