@@ -1,6 +1,6 @@
-"""Tables of a codebook: eight entries side by side, those around the event's of many."""
+"""Tables of numbered entries: eight entries side by side, those around the event's of many."""
 
-from refemu.draw.kllm.entries import entries
+from refemu.draw.entries import entries
 from refemu.draw.svg import Drawing
 from tests.draw.shapes import about, boxes, texts
 

@@ -1,4 +1,4 @@
-"""Tables of a codebook: eight entries side by side, below each what belongs to it. [kllm §III, §IV-A]"""
+"""Tables of numbered entries: eight side by side, below each what belongs to it."""
 
 from collections.abc import Mapping, Sequence
 
