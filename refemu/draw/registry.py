@@ -36,6 +36,7 @@ UNITS = {
     "page_manager": "refemu.draw.leankv.lists:page_manager",
     "page_table": "refemu.draw.leankv.lists:page_table",
     "paged_attention": "refemu.draw.leankv.attention:attention",
+    "pe_lane": "refemu.draw.kllm.lane:lane",
     "prefix_sum": "refemu.draw.leankv.scan:prefix_sum",
     "prompt_compressor": "refemu.draw.leankv.prompt:prompt_compressor",
 }
