@@ -52,10 +52,10 @@ def _pairs(drawing: Drawing, name: str, arguments: Sequence[int], values: Sequen
         there = place <= at
         about = f"f of {name} {place}: {half(word) if there else 'still to come'}"
         shown.append((brief(value16(word), LETTERS) if there else "", kind, about))
-    given = [
+    above = [
         (brief(value16(word), LETTERS), "code", f"{name} {place}: {half(word)}") for place, word in enumerate(arguments)
     ]
-    entries(drawing, {name: given, "function": shown}, min(max(at, 0), len(arguments) - 1))
+    entries(drawing, {name: above, "function": shown}, min(max(at, 0), len(arguments) - 1))
 
 
 def _described(state: Any) -> str:

@@ -101,12 +101,12 @@ def _registers(drawing: Drawing, state: Any) -> None:
     low, high = (single(word) for word in state.thresholds)
     best = ["none" if slot < 0 else f"slot {slot}" for slot in lanes(state.slots)]
     hot = "hot" if state.event == "mean" else "plain"
-    found = "score" if state.event != "mean" else "plain"
+    least = "score" if state.event != "mean" else "plain"
     drawing.named(
         [
             ("sum of means", single(state.total), hot),
-            ("least high", best[0], found),
-            ("least low", best[1], found),
+            ("least high", best[0], least),
+            ("least low", best[1], least),
             ("lower limit", low, "plain"),
             ("upper limit", high, "plain"),
         ]

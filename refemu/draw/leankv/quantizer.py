@@ -59,14 +59,14 @@ def quantizer(ports: Ports, state: Any) -> str:
     ]
     entries(drawing, {"feature": compared, "code": packed}, hot.start)
     kind = "hot" if state.event == "minmax" else "plain"
-    found = "bad" if state.status else "hot" if state.event == "scale" else "plain"
+    scaled = "bad" if state.status else "hot" if state.event == "scale" else "plain"
     drawing.named(
         [
             ("smallest", single(state.mn), kind),
             ("largest", single(state.mx), kind),
-            ("step", single(state.s32), found),
-            ("stored step", half(state.scale), found),
-            ("stored zero", half(state.zero), found),
+            ("step", single(state.s32), scaled),
+            ("stored step", half(state.scale), scaled),
+            ("stored zero", half(state.zero), scaled),
         ]
     )
     drawing.note(f"status: {_status(state)}", "small")

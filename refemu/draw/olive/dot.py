@@ -153,7 +153,7 @@ def _tree(drawing: Drawing, operation: Operation, top: float) -> int:
     for level in range(depth):
         sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
         x = TREE + level * step
-        here = [(x, (one[1] + other[1]) / 2) for one, other in zip(before[::2], before[1::2], strict=True)]
+        here = [(x, (left[1] + right[1]) / 2) for left, right in zip(before[::2], before[1::2], strict=True)]
         for place, (_, y) in enumerate(here):
             for left in before[2 * place : 2 * place + 2]:
                 drawing.line(*left, x + 6, y)
