@@ -78,7 +78,7 @@ def _order(bank: Any) -> list[int]:
 def _bank(drawing: Drawing, left: float, top: float, name: str, bank: Any, hot: int) -> None:
     """Maximum registers above the exponents of eight groups, those that the clock is about."""
     count = len(bank.words)
-    progress = f"{bank.position} of {count} columns out" if name == "aligned" else f"{count} columns in"
+    progress = f"{bank.position} of {count} out" if name == "aligned" else f"{count} in"
     about = f"{KINDS[bank.kind]}, m {bank.m}, {progress}" if bank.words else "no block"
     drawing.text(left, top + 13, f"{name}: {about}", "small")
     first = hot % COLUMNS // LANES * LANES if bank.kind and hot >= 0 else 0

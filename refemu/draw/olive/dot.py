@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from refemu.draw.svg import FONT, MARGIN, WIDTH, Drawing, letters
-from refemu.draw.values import listed
+from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
+from refemu.draw.values import brief, listed
 from refemu.units.olive.olive_edp import EVENTS
 from refemu.units.ports import Ports
 
@@ -180,8 +180,7 @@ def short(value: int, width: float) -> str:
     str
         Text.
     """
-    text = str(value)
-    return text if letters(text, FONT) <= width - 3 else f"{value:.1e}".replace("e+", "e")
+    return brief(value, int((width - 1) / letters("x", SMALL)))
 
 
 def _described(operation: Operation, c: int, state: Any) -> str:

@@ -88,4 +88,5 @@ def test_before_an_operation_there_is_none() -> None:
 
 
 def test_long_integers_are_powers_of_ten() -> None:
-    assert (short(-1234, 70), short(-12345678901234, 50), short(1 << 40, 70)) == ("-1234", "-1.2e13", "1.1e12")
+    assert (short(-1234, 70), short(-12345678901234, 50), short(1 << 40, 36)) == ("-1234", "-1.2e13", "1e12")
+    assert short((1 << 60) + 1, 150) == str((1 << 60) + 1)  # in full, not through a float
