@@ -21,6 +21,7 @@ def brief(value: float, most: int = 7) -> str:
     """A number with four digits, fewer where its text would be longer than `most` letters; an integer in full."""
     texts = [str(value) if isinstance(value, int) else f"{value:.0f}"] if float(value).is_integer() else []
     texts += [_short(f"{value:.{digits}g}") for digits in (4, 3, 2, 1)]
+    texts.append(_short(f"{value:.0e}"))
     return next((text for text in texts if len(text) <= most), texts[-1])
 
 

@@ -7,7 +7,7 @@ from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
 from refemu.draw.values import brief, lanes, listed, single
 from refemu.units.ports import Ports
 
-SLOTS, WAITING, LEFT = 50, 94, 146  #: left edges: slots to come, operands that wait, accumulators
+SLOTS, WAITING, LEFT = 50, 94, 138  #: left edges: slots to come, operands that wait, accumulators
 HIGH = 22  #: height of a column's line
 LEGEND = {
     "hot": "at work",
@@ -59,7 +59,7 @@ def _column(drawing: Drawing, state: Any, column: int, y: float, wide: float) ->
     drawing.text(MARGIN, y + 14, f"col {column}", "small faint")
     drawing.cell(SLOTS, y, 40, 20, str(left), "hot" if working else "plain", f"column {column}: {left} slots to come")
     waits = _waits(state, column)
-    drawing.cell(WAITING, y, 46, 20, waits, "exponent" if waits else "empty", f"column {column} waits: {waits}")
+    drawing.cell(WAITING, y, 40, 20, waits, "exponent" if waits else "empty", f"column {column} waits: {waits}")
     rows, columns = len(lanes(state.valid)), len(lanes(state.left))
     for row in range(rows):
         place = row * columns + column

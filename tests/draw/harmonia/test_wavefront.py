@@ -1,5 +1,7 @@
 """The clocked array: slots, waiting operands and accumulators are those of the registers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,15 @@ def test_every_column_and_accumulator(config: str) -> None:
         seen |= {box.kind for box in cells}
 
     assert "hot" in seen
+
+
+def test_sums_of_eight_rows_keep_their_exponents() -> None:
+    config = UNIT.config("rows=8,columns=16,partial=fp16,product=fp32,activity=by_slot")
+    values = np.array([(-1) ** place * 1.2345 * 10.0 ** (place % 40 - 20) for place in range(128)], np.float32)
+    state = dataclasses.replace(UNIT.unit_class(**config).state, sums=tuple(values.view(np.uint32).tolist()))
+    for box in about(UNIT.draw(config, state), "row"):
+        value = float(box.about.partition("accumulator ")[2].partition(",")[0])
+        assert float(box.text) == pytest.approx(value, rel=0.2)
 
 
 def test_columns_begin_one_after_the_other() -> None:
