@@ -25,6 +25,7 @@ CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 #: modules that hold no mechanism of a paper
 UNCITED = {
     "draw/__init__.py",
+    "draw/entries.py",
     "draw/registry.py",
     "draw/svg.py",
     "draw/values.py",

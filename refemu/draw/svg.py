@@ -4,7 +4,7 @@ A drawing is WIDTH units wide, so that its smallest letters can be read where it
 line of text of its own: two drawings of one kind differ in few lines. The palette follows `prefers-color-scheme`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import wrap
 
@@ -94,6 +94,13 @@ class Drawing:
         for line in wrap(text, int((self.width - 2 * MARGIN) / letters("x", size))) or [""]:
             self.height += LINE
             self.text(MARGIN, self.height - 5, line, style)
+
+    def named(self, cells: Sequence[tuple[str, str, str]]) -> None:
+        """Cells side by side below what is there, as (name, text, kind): each with its name above it."""
+        y, wide = self.height + 8, (self.width - 2 * MARGIN) / len(cells)
+        for place, (name, text, kind) in enumerate(cells):
+            self.text(MARGIN + place * wide, y + 12, name, "small faint")
+            self.cell(MARGIN + place * wide, y + 17, wide - 6, 26, text, kind, name)
 
     def legend(self, kinds: dict[str, str]) -> None:
         """Boxes of the kinds used, with what each means."""

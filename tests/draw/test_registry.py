@@ -11,9 +11,10 @@ import pytest
 from refemu import draw, formats, units
 from refemu.arith.checks import Refused
 from refemu.draw import registry
+from refemu.draw.svg import FONT, SMALL, letters
 from refemu.units import orizuru
 from refemu.units.ports import Ports
-from tests.draw.shapes import tree
+from tests.draw.shapes import SVG, tree
 
 EVENTS = 12  #: of a case that are drawn
 CONFIGS = [(name, config) for name in registry.UNITS for config in units.find(name).configs]
@@ -28,6 +29,18 @@ def states(name: str, config: str) -> list[Any]:
     return every[:: max(1, len(every) // EVENTS)]
 
 
+def cut(svg: str) -> list[str]:
+    """Texts that the edge of the drawing cuts, by the width of the fixed font."""
+    root, cut = tree(svg), []
+    for each in root.iter(f"{SVG}text"):
+        text = each.text or ""
+        wide = letters(text, SMALL if "small" in each.get("class", "") else FONT)
+        left = float(each.get("x", 0)) - {"middle": wide / 2, "end": wide}.get(each.get("text-anchor", ""), 0.0)
+        if left < 0 or left + wide > float(root.get("width", 0)):
+            cut.append(text)
+    return cut
+
+
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
 def test_every_configuration_is_drawn(name: str, config: str) -> None:
     unit = units.find(name)
@@ -38,6 +51,7 @@ def test_every_configuration_is_drawn(name: str, config: str) -> None:
             root = tree(svg)
             assert float(root.get("width", 0)) <= 480
             assert len(svg) < 100_000
+            assert cut(svg) == []
 
 
 def test_ready_pairs_are_drawn() -> None:

@@ -51,6 +51,16 @@ def test_words_are_escaped_and_cut() -> None:
     assert max(svg.letters(text, FONT) for text in texts(drawing.svg())) <= WIDTH
 
 
+def test_named_cells_stand_side_by_side_below_what_is_there() -> None:
+    drawing = Drawing("t", "d")
+    drawing.heading("heading")
+    drawing.named([("sum", "7", "hot"), ("value", "1.5", "plain")])
+    drawing.named([("sum", "8", "plain")])
+
+    assert boxes(drawing.svg()) == [("hot", "7", "sum"), ("plain", "1.5", "value"), ("plain", "8", "sum")]
+    assert texts(drawing.svg()) == ["heading", "sum", "7", "value", "1.5", "sum", "8"]
+
+
 def test_the_page_holds_all_elements() -> None:
     drawing = Drawing("t", "d")
     drawing.heading("heading")

@@ -42,18 +42,17 @@ def pe(ports: Ports, state: Any) -> str:
     _file(drawing, "current", state.current_sign, state.current_mag, state.current_exp, False)
     _operand(drawing, state)
     _wrappers(drawing, state)
-    y = drawing.height + 8
-    wide = (WIDTH - 2 * MARGIN) / 3
-    for place, (name, text, event) in enumerate(
-        (
-            ("sum", str(state.psum), "fuse"),
-            ("value", single(state.value), "scale"),
-            ("accumulator", single(state.acc), "accumulate"),
-        )
-    ):
-        drawing.text(MARGIN + place * wide, y + 12, name, "small faint")
-        kind = "bad" if place == 2 and state.flags else "hot" if state.event == event else "plain"
-        drawing.cell(MARGIN + place * wide, y + 17, wide - 6, 26, text, kind)
+    drawing.named(
+        [
+            ("sum", str(state.psum), "hot" if state.event == "fuse" else "plain"),
+            ("value", single(state.value), "hot" if state.event == "scale" else "plain"),
+            (
+                "accumulator",
+                single(state.acc),
+                "bad" if state.flags else "hot" if state.event == "accumulate" else "plain",
+            ),
+        ]
+    )
     if state.flags:
         drawing.note(f"flags {state.flags}: {flags}", "small")
     drawing.legend({"hot": "this event", "exponent": "exponent", "mantissa": "elements", "bad": "a flag is set"})

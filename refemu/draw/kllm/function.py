@@ -1,0 +1,69 @@
+"""A function of a K-Means tensor: centroids, the table that takes their place, outliers. [kllm §III-C1, Eq. (2)]"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from refemu.arith.scalar32 import value16
+from refemu.draw.entries import LETTERS, entries
+from refemu.draw.svg import Drawing
+from refemu.draw.values import brief, half, lanes, listed
+from refemu.units.ports import Ports
+
+LEGEND = {"code": "argument", "mantissa": "value of the function", "hot": "this event", "empty": "still to come"}
+
+
+def function(ports: Ports, state: Any) -> str:
+    """Draw the function unit: every centroid above its entry of the table, then the outliers.
+
+    Parameters
+    ----------
+    ports : Ports
+        Ports of the configuration.
+    state : State
+        State of index_function.
+
+    Returns
+    -------
+    str
+        SVG; of more than 32 centroids or outliers those around the event's.
+
+    References
+    ----------
+    [kllm §III-C1, Eq. (2)]
+    """
+    centroids, table = lanes(state.codebook), lanes(state.entries)
+    outliers, values = lanes(state.outlier), lanes(state.value)
+    done, size = state.index + 1, len(centroids)
+    drawing = Drawing(f"function unit after evaluation {state.index}", _described(state))
+    where = f" {state.index if state.index < size else state.index - size}" if state.index >= 0 else ""
+    drawing.heading(f"{state.event}{where}: {done} of {size + len(outliers)} evaluations, scale {half(state.scale)}")
+    _pairs(drawing, "centroid", centroids, table, state.index)
+    if outliers:
+        _pairs(drawing, "outlier", outliers, values, state.index - size)
+    drawing.legend(LEGEND)
+    return drawing.svg()
+
+
+def _pairs(drawing: Drawing, name: str, arguments: Sequence[int], values: Sequence[int], at: int) -> None:
+    """Arguments above values; those after `at` are still to come."""
+    shown: list[tuple[str, str, str]] = []
+    for place, word in enumerate(values):
+        kind = "hot" if place == at else "mantissa" if place < at else "empty"
+        there = place <= at
+        about = f"f of {name} {place}: {half(word) if there else 'still to come'}"
+        shown.append((brief(value16(word), LETTERS) if there else "", kind, about))
+    above = [
+        (brief(value16(word), LETTERS), "code", f"{name} {place}: {half(word)}") for place, word in enumerate(arguments)
+    ]
+    entries(drawing, {name: above, "function": shown}, min(max(at, 0), len(arguments) - 1))
+
+
+def _described(state: Any) -> str:
+    centroids, outliers = lanes(state.codebook), lanes(state.outlier)
+    done = max(state.index + 1, 0)
+    parts = [f"centroids {listed(map(half, centroids), 16)}, scale {half(state.scale)}"]
+    parts.append(f"table {listed(map(half, lanes(state.entries)[:done]), 16) or 'empty'}")
+    if outliers:
+        values = lanes(state.value)[: max(done - len(centroids), 0)]
+        parts.append(f"outliers {listed(map(half, outliers), 16)}, values {listed(map(half, values), 16) or 'none'}")
+    return "; ".join(parts)
