@@ -27,9 +27,17 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models import machine
 
     model = models.load(arguments.model)
-    ids = source.listed_ids(model, arguments)
+    ids, calibration = source.listed_ids(model, arguments), source.calibration_ids(model, arguments)
     with progress() as bar:
-        report = machine.cost(model, arguments.scheme, arguments.tokens, arguments.phase, progress=bar, token_ids=ids)
+        report = machine.cost(
+            model,
+            arguments.scheme,
+            arguments.tokens,
+            arguments.phase,
+            progress=bar,
+            token_ids=ids,
+            calibration=calibration,
+        )
     if arguments.json:
         print_json("cost", report.as_json())
     else:

@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models import machine
 
     model = models.load(arguments.model)
-    ids = source.listed_ids(model, arguments)
+    ids, calibration = source.listed_ids(model, arguments), source.calibration_ids(model, arguments)
     with progress() as bar:
         report = machine.run(
             model,
@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.phase,
             progress=bar,
             token_ids=ids,
+            calibration=calibration,
         )
     if arguments.json:
         print_json("machine", report.as_json())

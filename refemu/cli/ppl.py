@@ -16,11 +16,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     model = models.load(arguments.model)
     ids = source.ids(model, arguments)[: arguments.tokens]
+    calibration = source.calibration_ids(model, arguments)
     if arguments.windows:
         ids = ids[: arguments.windows * arguments.win]
     perplexity.windows(model.config.context, ids, arguments.win, arguments.prefill)  # refuses before it prepares
     with progress() as report:
-        prepared = models.prepare(model, arguments.scheme, progress=report)
+        prepared = models.prepare(model, arguments.scheme, calibration=calibration, progress=report)
         measured = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=report)
     loss = spreads.spread(measured.windows).error
     spread = None if loss is None else measured.perplexity * loss

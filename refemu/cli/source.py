@@ -33,6 +33,15 @@ def listed_ids(model: Any, arguments: argparse.Namespace) -> list[int] | None:
     return token_ids.read(arguments.ids, model.config.vocab)
 
 
+def calibration_ids(model: Any, arguments: argparse.Namespace) -> list[int] | None:
+    """Token ids of --calibration-ids; None without it: schemes that calibrate then read the shipped text."""
+    if arguments.calibration_ids is None:
+        return None
+    from refemu.models import token_ids
+
+    return token_ids.read(arguments.calibration_ids, model.config.vocab)
+
+
 def named(arguments: argparse.Namespace) -> str:
     """The file that is read; "" for the shipped text."""
     return str(arguments.ids or getattr(arguments, "text", None) or "")

@@ -90,7 +90,7 @@ def from_json(path: Path) -> LibraryTokenizer:
     if not path.is_file():
         raise Refused(
             f"{path}: no tokenizer lies beside the weights; give token ids instead of text, on the command line with "
-            "--ids"
+            "--ids, and to a scheme that calibrates with --calibration-ids (ppl, machine, cost)"
         )
     with reading(str(path), "a readable tokenizer", Exception):  # the library raises bare Exception
         tokenizer = tokenizers.Tokenizer.from_file(str(path))

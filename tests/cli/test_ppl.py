@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from refemu.cli import main
+from tests.models import toy_files
 
 WORDS = ["ppl", "--model", "tiny", "--tokens", "24", "--win", "12"]
 
@@ -50,3 +51,46 @@ def test_text_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     assert main(["ppl", "--model", "tiny", "--text", str(tmp_path / "text.txt")]) == 2
     assert "not UTF-8, byte 0xe9 at offset 3" in capsys.readouterr().err
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A model without a tokenizer, and two files of token ids."""
+    toy_files.write_safetensors(tmp_path / "toy", toy_files.values(toy_files.CONFIG))
+    for number in (1, 2):
+        (tmp_path / f"{number}.txt").write_text(" ".join(str(7 * number * i % 300) for i in range(40)), "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("scheme", ["olive-4", "harmonia-kv4"])
+def test_a_scheme_that_calibrates_runs_without_a_tokenizer(
+    scheme: str, bare: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On ids that calibrate it; which ones shows."""
+    words = ["ppl", "--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--win", "20", "--scheme", scheme]
+    assert main(words) == 2
+    assert "no tokenizer lies beside the weights" in (refusal := capsys.readouterr().err)
+    assert "--calibration-ids" in refusal
+    found = []
+    for number in (1, 2):
+        assert main([*words, "--json", "--calibration-ids", str(bare / f"{number}.txt")]) == 0
+        found.append(json.loads(capsys.readouterr().out)["perplexity"])
+
+    assert found[0] != found[1]
+
+
+def test_calibration_ids_of_machine_and_cost(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--scheme", "olive-4", "--tokens", "4"]
+    for command in ("machine", "cost"):
+        assert main([command, *words]) == 2
+        assert "--calibration-ids" in capsys.readouterr().err
+        assert main([command, *words, "--calibration-ids", str(bare / "2.txt")]) == 0
+        capsys.readouterr()
+
+
+def test_calibration_ids_outside_the_vocabulary(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (bare / "3.txt").write_text("1 300", "utf-8")
+    words = ["ppl", "--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--win", "20"]
+
+    assert main([*words, "--calibration-ids", str(bare / "3.txt")]) == 2
+    assert "token id must be in [0, 300), got 300 at index 1" in capsys.readouterr().err

@@ -100,6 +100,12 @@ def add_model_and_text(command: Parser) -> None:
     add_word(command, "--ids", "FILE", IDS)
 
 
+def add_calibration_ids(command: Parser) -> None:
+    """What a scheme that calibrates reads."""
+    help = "File of token ids, as --ids takes, for schemes that calibrate (default: another text that refemu ships)."
+    add_word(command, "--calibration-ids", "FILE", help)
+
+
 def add_threads(command: Parser) -> None:
     """How many threads compute."""
     add_count(command, "--threads", "Threads to use (default: $REFEMU_THREADS, else 1). Results do not depend on it.")

@@ -5,6 +5,7 @@ from refemu.cli.options.common import (
     SCHEME,
     Commands,
     Parser,
+    add_calibration_ids,
     add_count,
     add_model,
     add_model_and_text,
@@ -36,6 +37,7 @@ def _on_machine(command: Parser) -> None:
     help = "A scheme with a machine: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION (default: olive-4)."
     add_word(command, "--scheme", "SCHEME", help, "olive-4")
     add_word(command, "--ids", "FILE", IDS)
+    add_calibration_ids(command)
     add_count(command, "--tokens", "Tokens of the prompt (default: 16).", 16)
     command.add_argument(
         "--phase",
@@ -52,6 +54,7 @@ def _ppl(commands: Commands) -> None:
     )
     add_model_and_text(command)
     command.add_argument("--scheme", default="fp16", metavar="SCHEME", help=f"{SCHEME} (default: fp16).")
+    add_calibration_ids(command)
     add_count(command, "--win", "Split the text into windows of N tokens (default: 512).", 512)
     add_count(
         command, "--prefill", "First N tokens of each window are the prompt and not scored (default: 0).", 0, low=0

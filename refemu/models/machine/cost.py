@@ -115,6 +115,7 @@ def run(
     backend: str = "jit",
     progress: Progress | None = None,
     token_ids: Sequence[int] | None = None,
+    calibration: Sequence[int] | None = None,
 ) -> CostReport:
     """Run a model under a scheme, and add up what its machine would do.
 
@@ -134,6 +135,8 @@ def run(
         Called as progress(what, done, total).
     token_ids : sequence of int, optional
         Token ids instead of the text.
+    calibration : sequence of int, optional
+        Token ids for schemes that calibrate, as `refemu.models.prepare` takes them.
 
     Returns
     -------
@@ -157,7 +160,7 @@ def run(
         raise Refused(f"cost: {loaded.name} is an encoder; decoders have machines")
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "cost", "tokens")
     ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "cost")
-    meter = Meter(models.prepare(loaded, config, backend, progress=progress))
+    meter = Meter(models.prepare(loaded, config, backend, calibration, progress))
     session = Session(meter.watched())
     session.append(ids[:tokens], last=True)
     if phase == "decode":

@@ -50,6 +50,7 @@ def run(
     backend: str = "jit",
     progress: Progress | None = None,
     token_ids: Sequence[int] | None = None,
+    calibration: Sequence[int] | None = None,
 ) -> Report:
     """Run every operation of a block through the ports of the scheme's machine, and compare with the scheme.
 
@@ -71,6 +72,8 @@ def run(
         Called as progress(what, done, total).
     token_ids : sequence of int, optional
         Token ids instead of the text.
+    calibration : sequence of int, optional
+        Token ids for schemes that calibrate, as `refemu.models.prepare` takes them.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def run(
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "machine", "tokens")
     ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "machine")
     begun = time.perf_counter()
-    prepared = models.prepare(shortened(loaded, config, layer), config, backend, progress=progress)
+    prepared = models.prepare(shortened(loaded, config, layer), config, backend, calibration, progress)
     seconds = time.perf_counter() - begun
     operations, absent = machine(prepared, layer, recorded(prepared, layer, ids, tokens, phase))
     spec = schemes.text(config)
