@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         from refemu.models.measure.show import plot
 
         plot.require(arguments.plot)
+    _require_places(arguments)
     from refemu import models
 
     model = models.load(arguments.model)
@@ -46,6 +47,20 @@ def run(arguments: argparse.Namespace) -> int:
             print(_MEANING)
     _keep(arguments, whole, tables, drawn)
     return 0
+
+
+def _require_places(arguments: argparse.Namespace) -> None:
+    """Refuse, before anything is measured, what cannot become a folder or a file."""
+    for option, word in (("--csv", arguments.csv), ("-o", arguments.out)):
+        if word and not _may_be_folder(Path(word)):
+            raise Refused(f"study: {option} must be a folder, got {word}")
+    if arguments.plot and (Path(arguments.plot).is_dir() or not _may_be_folder(Path(arguments.plot).parent)):
+        raise Refused(f"study: --plot must be a file in a folder, got {arguments.plot}")
+
+
+def _may_be_folder(path: Path) -> bool:
+    """Whether a path is a folder, or one can be made there."""
+    return next(place for place in (path, *path.parents) if place.exists()).is_dir()
 
 
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:

@@ -236,6 +236,21 @@ def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[s
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--csv", "-o", "--plot"])
+@pytest.mark.parametrize("below", [False, True], ids=["file", "below a file"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
+    option: str, below: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "mine.svg"
+    place.mkdir() if option == "--plot" and not below else place.write_text("mine")
+    word = str(place / "new.svg" if below else place)
+    assert main([*OLIVE, "--only", "weights", "--figure", "fig2", option, word]) == 2
+    out, err = capsys.readouterr()
+
+    assert out == "" and "measurements" not in err
+    assert f"study: {option} must be a {'file' if option == '--plot' else 'folder'}" in err and str(place) in err
+
+
 def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = rows(found(LEANKV, capsys), "rows")
     assert (first["codes"], first["change"]) == (100, None) and second["codes"] < 100
