@@ -208,8 +208,7 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
 def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
     """Write what --csv, --plot and -o ask for, each file whole or not at all."""
     if arguments.csv:
-        for table in tables:
-            _write(Path(arguments.csv) / f"{table.name}.csv", table.csv().encode())
+        _write_csv(Path(arguments.csv), whole, tables)
     if arguments.plot:
         from refemu.models.measure.show import plot
 
@@ -225,7 +224,7 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     lines = [whole["command"], ""]
     for table in tables:
         lines += [table.title, *table_lines(table.headings, table.cells(), table.numeric, WIDTH), ""]
-        _write(folder / f"{table.name}.csv", table.csv().encode())
+    _write_csv(folder, whole, tables)
     _write(folder / "tables.txt", ("\n".join(lines) + "\n").encode())
     try:
         import matplotlib  # noqa: F401
@@ -237,6 +236,12 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     for figure in drawn:
         for form in ("svg", "png"):
             _write(folder / f"{figure.name}.{form}", plot.draw([figure], form))
+
+
+def _write_csv(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any]) -> None:
+    model = whole["model"]
+    for table in tables:
+        _write(folder / f"{table.name}.csv", table.csv(model["name"], model["seeded"]).encode())
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -117,6 +117,17 @@ def test_csv_has_the_rows_of_the_json(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [float(row["perplexity"]) for row in read] == [row["perplexity"] for row in rows(whole, "losses")]
 
 
+@pytest.mark.parametrize("option", ["--csv", "-o"])
+def test_every_csv_names_the_model_and_that_nobody_trained_it(option: str, tmp_path: Path) -> None:
+    assert main([*OLIVE, option, str(tmp_path / "out")]) == 0
+    files = sorted((tmp_path / "out").glob("*.csv"))
+
+    assert len(files) >= 4
+    for path in files:
+        with path.open() as file:
+            assert {(row["model"], row["seeded"]) for row in csv.DictReader(file)} == {("tiny", "true")}, path
+
+
 def test_a_folder_keeps_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*OLIVE, "-o", str(tmp_path / "kept")]
     assert main(words) == 0
