@@ -9,7 +9,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.cli import source
-from refemu.cli.output import print_json, print_table, table_lines
+from refemu.cli.output import counted, print_json, print_table, table_lines
 from refemu.cli.progress import duration, progress
 
 PAPERS = {
@@ -137,9 +137,13 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
     needs = {name: (part, *also.get(name, ())) for name, part in figures.FIGURES.items()}
     needs = {name: parts for name, parts in needs.items() if set(parts) <= set(known)}
     names = _chosen(arguments.figure, list(needs), "figure") or list(needs)
+    parts = _chosen(arguments.only, known, "only")
     if arguments.figure:
         known = [part for part in known if any(part in needs[name] for name in names)]
-    parts = _chosen(arguments.only, known, "only") or known
+        if not set(parts) <= set(known):
+            drawn = f"--figure {arguments.figure} is drawn from {', '.join(known)}"
+            raise Refused(f"study: {drawn}, got --only {arguments.only}")
+    parts = parts or known
     names = [name for name in names if set(needs[name]) <= set(parts)]
     if arguments.plot and not names:
         raise Refused(f"study: none of the parts {', '.join(parts)} has a figure to plot")
@@ -174,13 +178,13 @@ def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
     from refemu.models.measure import setting, steps
 
     todo, count = steps.missing(listed, bench), len({step.name for step in listed})
-    kept = f"{count - len(todo)} of {count} results are kept from earlier runs" if len(todo) < count else ""
+    kept = f"; {count - len(todo)} of {count} results kept from earlier runs" if len(todo) < count else ""
     about = f"study {name} of {setting.label(bench.model)}"
     if not todo:
-        _notice(f"{about}: all {count} results are kept from earlier runs")
+        _notice(f"{about}: nothing to measure, {counted(count, 'result')} kept from earlier runs")
         return
     seconds = steps.seconds(steps.estimate(list(todo.values()), bench.model), bench.model, bench.backend)
-    _notice(f"{about}: {len(todo)} measurements, about {duration(seconds)}{f'; {kept}' if kept else ''}")
+    _notice(f"{about}: {counted(len(todo), 'measurement')}, about {duration(seconds)}{kept}")
 
 
 def _notice(text: str) -> None:

@@ -85,9 +85,9 @@ def test_more_windows_take_up_those_that_are_kept(capsys: pytest.CaptureFixture[
 
 def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "study olive of tiny (seeded net, not trained): 1 measurements, about " in capsys.readouterr().err
+    assert "study olive of tiny (seeded net, not trained): 1 measurement, about " in capsys.readouterr().err
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "all 1 results are kept from earlier runs" in capsys.readouterr().err
+    assert "nothing to measure, 1 result kept from earlier runs" in capsys.readouterr().err
 
 
 def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,6 +228,11 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
         pytest.param([*OLIVE, "--text", "nowhere.txt"], "nowhere.txt", id="text"),
         pytest.param([*OLIVE, "--only", "weigths"], "only must be one of 'weights'", id="part"),
         pytest.param([*OLIVE, "--figure", "fig4"], "figure must be", id="figure"),
+        pytest.param(
+            [*OLIVE, "--only", "inputs,weights", "--figure", "fig3,fig5"],
+            "--figure fig3,fig5 is drawn from weights, losses, got --only inputs,weights",
+            id="figure of another part",
+        ),
         pytest.param([*OLIVE, "--plot", "a.pdf"], "must end in .svg or .png, got '.pdf'", id="plot"),
         pytest.param([*OLIVE, "--only", "inputs", "--plot", "a.svg"], "none of the parts", id="no figure"),
         pytest.param([*KLLM, "--plot", "a.svg"], "leave out --only, --figure and --plot", id="schemes"),

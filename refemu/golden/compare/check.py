@@ -113,8 +113,10 @@ def find(path: Path) -> list[Path]:
     """Folders of sets at or below `path`, sorted; names that begin with a dot are not entered. Refused: none at all."""
     if path.name == sets.MANIFEST:
         path = path.parent
-    if not path.is_dir():
+    if not path.exists():
         raise Refused(f"{path}: no such directory")
+    if not path.is_dir():
+        raise Refused(f"{path}: must be a folder of golden sets or a {sets.MANIFEST}, got a file")
     candidates = {file.parent for name in (sets.MANIFEST, sets.VECTORS) for file in path.rglob(name)}
     visible = [
         candidate

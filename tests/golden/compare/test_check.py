@@ -259,6 +259,11 @@ def manifest_of(folder: Path, **fields: Any) -> None:
     [
         pytest.param(lambda folder: shutil.rmtree(folder), "no such directory", id="no folder"),
         pytest.param(
+            lambda folder: (shutil.rmtree(folder), folder.write_text("a file")),
+            "must be a folder of golden sets or a manifest.json, got a file",
+            id="file",
+        ),
+        pytest.param(
             lambda folder: [path.unlink() for path in folder.rglob("*") if path.is_file()],
             "no manifest.json here or below",
             id="empty",
