@@ -55,7 +55,9 @@ def test_a_misspelt_option_is_answered_by_its_command_with_the_nearest(
     told = capsys.readouterr().err
 
     assert stop.value.code == 2
-    assert told.startswith(f"usage: {command} ") and told.endswith(f"{command}: error: {message}\nTry: {command} --help\n")
+    assert told.startswith(f"usage: {command} ") and told.endswith(
+        f"{command}: error: {message}\nTry: {command} --help\n"
+    )
 
 
 def test_every_sentence_of_help_begins_and_ends_as_one() -> None:

@@ -1,15 +1,21 @@
 """`refemu study`: tables, typed JSON, CSV and plots of one run; real models by default; kept results."""
 
 import csv
+import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refemu.cli import main
+from refemu.cli import main, study
+from refemu.cli.arguments import parser
+from refemu.models.measure import steps
 from refemu.models.measure.show import document
 
+STUDIES = Path(__file__).resolve().parent.parent.parent / "docs" / "studies.md"
+RATE = 2.2e-11  #: seconds of a multiply-accumulate on the machine whose times that page has
 OLIVE = ["study", "olive", "--model", "tiny", "--windows", "2", "--win", "12"]
 KLLM = [
     *("study", "kllm", "--model", "tiny", "--windows", "2", "--win", "12", "--calibration-tokens", "32"),
@@ -88,6 +94,19 @@ def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert "study olive of tiny (seeded net, not trained): 1 measurement, about " in capsys.readouterr().err
     assert main([*OLIVE, "--only", "weights"]) == 0
     assert "nothing to measure, 1 result kept from earlier runs" in capsys.readouterr().err
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("paper", study.PAPERS)
+def test_the_estimate_of_a_default_study_is_near_the_time_that_the_documentation_has(paper: str, smollm2: Any) -> None:
+    arguments = parser().parse_args(["study", paper])
+    setting = study._setting(smollm2, arguments)
+    experiments = importlib.import_module(f"{study.PAPERS[paper]}.experiments")
+    listed = {step.name: step for step in experiments.steps(setting, experiments.PARTS)}
+    (row,) = re.findall(rf"^\| `{paper}` \| (\d+) \| (\d+) s \|$", STUDIES.read_text(), re.MULTILINE)
+
+    assert len(listed) == int(row[0])
+    assert 2 / 3 < RATE * steps.estimate(list(listed.values()), setting.model) / int(row[1]) < 3 / 2
 
 
 def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
