@@ -23,7 +23,7 @@ def _width(columns: str | None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests the nearest choice or option for a misspelt one, takes no abbreviated option, and ends its help with examples."""
+    """Suggests the nearest choice or option, takes no abbreviated option, and ends its help with examples."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{**options, "allow_abbrev": False})

@@ -123,7 +123,7 @@ def _macs(step: Step, model: Model, prepared: set[str]) -> float:
 
 
 def factors(scheme: str) -> tuple[float, float]:
-    """Cost of a token's multiply-accumulate, and multiply-accumulates for a weight's preparation; of a mix the largest."""
+    """The factors of a scheme's name; of a mix the largest of each."""
     pairs = [pair for part in scheme.split("+") for name, pair in FACTORS.items() if _first(part) == name] or [OTHER]
     return max(token for token, _ in pairs), max(weight for _, weight in pairs)
 
