@@ -208,8 +208,8 @@ def test_a_unit_object_stands_wherever_a_name_is_taken(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="class model changes sources, and module notebook has no file"):
             golden.grade_set(tmp_path / "trimmer-b4", classes=["model"])
         units.unregister("trimmer")
-        with pytest.raises(Refused, match="unknown unit 'trimmer'"):
-            golden.check(tmp_path)
+        checked, *_ = golden.check(tmp_path).refused
+        assert "trimmer-b4: unknown unit 'trimmer'" in checked.refused
     finally:
         units.unregister("trimmer")
         del sys.modules["notebook"]
@@ -257,13 +257,26 @@ FAULTS = (Alternative("F-acme-1", "never over", answer=lambda config, inputs, re
 """
 
 
+#: of Clipper, with a parameter that names a decision of the distribution
+DOCUMENTED = '''-> None:
+        """Choose the code.
+
+        Parameters
+        ----------
+        bits : int
+            Bits of a code (D-olive-1).
+        """
+        if not 2 <= bits'''
+
+
 @pytest.fixture
 def whole(tmp_path: Path) -> Iterator[None]:
     """The distribution `acme-clip` as a package with decisions, other answers and a fault."""
+    clipper = CLIPPER.replace("-> None:\n        if not 2 <= bits", DOCUMENTED)
     files = {
         "acme/__init__.py": "",
         "acme/decisions.md": DECISIONS,
-        "acme/clipper.py": CLIPPER.replace("clipped = min(", "# D-acme-1\n        clipped = min("),
+        "acme/clipper.py": clipper.replace("clipped = min(", "# D-acme-1\n        clipped = min("),
         "acme/alternatives/__init__.py": "",
         "acme/alternatives/clipper.py": OTHERS,
     }
@@ -302,6 +315,7 @@ def test_decisions_of_a_plug_in_are_explained_listed_and_counted(
     )
     assert [each["decision"] for each in told["explain acme-clip/clipper"]["alternatives"]] == ["D-acme-1", "F-acme-1"]
     assert told["explain clipper.bits"]["parameter"]["default"] == "4"
+    assert told["explain clipper.bits"]["decisions"] == [{"id": "D-olive-1", "title": "Named as one of refemu's"}]
     assert told["explain clipper.over"]["port"]["direction"] == "output"
     listed = {(each["id"], each["of"]) for each in told["list decisions"]["decisions"]}
     assert {("D-acme-1", "acme-clip"), ("D-olive-1", "acme-clip"), ("D-olive-1", ""), ("D-kllm-27", "")} <= listed

@@ -10,11 +10,14 @@ from refemu.cli.output import print_json, print_table
 from refemu.cli.progress import progress
 
 if TYPE_CHECKING:
+    from refemu.golden import Checked, Report
     from refemu.golden.compare.pipe import Verdict
+
+UNUSABLE = 2  #: exit code of a folder of which a set could not be checked
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line per set and every finding; returns 0 if all bytes are equal, else 1."""
+    """Print a line per set and every finding; returns 0 if all bytes are equal, 2 if a set was refused, else 1."""
     if arguments.stdin:
         return _stream(arguments)
     from refemu import golden
@@ -30,22 +33,28 @@ def run(arguments: argparse.Namespace) -> int:
         report = golden.check(arguments.dir, progress=bar)
     if arguments.json:
         print_json("check", {"equal": report.equal, **dataclasses.asdict(report)})
-        return int(not report.equal)
+    else:
+        _print(report, arguments.dir)
+    for checked in report.refused:
+        print(f"refemu: {checked.refused}", file=sys.stderr)
+    return UNUSABLE if report.refused else int(not report.equal)
+
+
+def _print(report: "Report", folder: str) -> None:
+    """A line per set, then every finding."""
     rows = [
-        [
-            checked.name,
-            checked.rows,
-            checked.files,
-            checked.how,
-            f"{len(checked.findings)} different" if checked.findings else "equal",
-            checked.note,
-        ]
+        [checked.name, checked.rows, checked.files, checked.how, _result(checked), checked.note]
         for checked in report.sets
     ]
-    print_table(f"check of {arguments.dir}", ["set", "rows", "files", "how", "result", "note"], rows, ["rows", "files"])
+    print_table(f"check of {folder}", ["set", "rows", "files", "how", "result", "note"], rows, ["rows", "files"])
     for finding in report.findings:
         print(finding)
-    return int(not report.equal)
+
+
+def _result(checked: "Checked") -> str:
+    if checked.refused:
+        return "not checked"
+    return f"{len(checked.findings)} different" if checked.findings else "equal"
 
 
 def _stream(arguments: argparse.Namespace) -> int:

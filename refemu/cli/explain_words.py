@@ -103,7 +103,7 @@ def _member(topic: Any) -> dict[str, Any]:
     if topic.kind == "parameter":
         document["parameter"] = _parameter(topics.parameter(topic))
         ids = document["parameter"]["decisions"]
-        known = {id: decisions.of_unit(topic.of, id) for id in ids}
+        known = {id: decisions.of_unit(topics.owner_key(topic), id) for id in ids}
         document["decisions"] = [{"id": id, "title": each.title if each else ""} for id, each in known.items()]
     of = topics.port(topic)
     if of is not None:

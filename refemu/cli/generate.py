@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from refemu.cli import source
-from refemu.cli.output import print_json, print_lines, print_table, size
+from refemu.cli.output import counted, print_json, print_lines, print_table, size
 from refemu.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
         print_json("generate", {"campaign": dataclasses.asdict(outcome)})
         return 0
     print(
-        f"{outcome.shards} shards in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
+        f"{counted(outcome.shards, 'shard')} in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
         f"{size(outcome.bytes)}\nsha256 {outcome.sha256}"
     )
     return 0

@@ -116,6 +116,11 @@ def is_terminal(stream: Any) -> bool:
     return stream is not None and bool(stream.isatty())
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things for people: 1 shard, 2 shards."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def size(count: int) -> str:
     """A number of bytes for people: 98.4 MB."""
     value, unit = float(count), "B"

@@ -9,7 +9,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.cli import source
-from refemu.cli.output import print_json, print_table, table_lines
+from refemu.cli.output import counted, print_json, print_table, table_lines
 from refemu.cli.progress import duration, progress
 
 PAPERS = {
@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         from refemu.models.measure.show import plot
 
         plot.require(arguments.plot)
+    _require_places(arguments)
     from refemu import models
 
     model = models.load(arguments.model)
@@ -46,6 +47,20 @@ def run(arguments: argparse.Namespace) -> int:
             print(_MEANING)
     _keep(arguments, whole, tables, drawn)
     return 0
+
+
+def _require_places(arguments: argparse.Namespace) -> None:
+    """Refuse, before anything is measured, what cannot become a folder or a file."""
+    for option, word in (("--csv", arguments.csv), ("-o", arguments.out)):
+        if word and not _may_be_folder(Path(word)):
+            raise Refused(f"study: {option} must be a folder, got {word}")
+    if arguments.plot and (Path(arguments.plot).is_dir() or not _may_be_folder(Path(arguments.plot).parent)):
+        raise Refused(f"study: --plot must be a file in a folder, got {arguments.plot}")
+
+
+def _may_be_folder(path: Path) -> bool:
+    """Whether a path is a folder, or one can be made there."""
+    return next(place for place in (path, *path.parents) if place.exists()).is_dir()
 
 
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
@@ -122,9 +137,13 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
     needs = {name: (part, *also.get(name, ())) for name, part in figures.FIGURES.items()}
     needs = {name: parts for name, parts in needs.items() if set(parts) <= set(known)}
     names = _chosen(arguments.figure, list(needs), "figure") or list(needs)
+    parts = _chosen(arguments.only, known, "only")
     if arguments.figure:
         known = [part for part in known if any(part in needs[name] for name in names)]
-    parts = _chosen(arguments.only, known, "only") or known
+        if not set(parts) <= set(known):
+            drawn = f"--figure {arguments.figure} is drawn from {', '.join(known)}"
+            raise Refused(f"study: {drawn}, got --only {arguments.only}")
+    parts = parts or known
     names = [name for name in names if set(needs[name]) <= set(parts)]
     if arguments.plot and not names:
         raise Refused(f"study: none of the parts {', '.join(parts)} has a figure to plot")
@@ -159,13 +178,13 @@ def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
     from refemu.models.measure import setting, steps
 
     todo, count = steps.missing(listed, bench), len({step.name for step in listed})
-    kept = f"{count - len(todo)} of {count} results are kept from earlier runs" if len(todo) < count else ""
+    kept = f"; {count - len(todo)} of {count} results kept from earlier runs" if len(todo) < count else ""
     about = f"study {name} of {setting.label(bench.model)}"
     if not todo:
-        _notice(f"{about}: all {count} results are kept from earlier runs")
+        _notice(f"{about}: nothing to measure, {counted(count, 'result')} kept from earlier runs")
         return
     seconds = steps.seconds(steps.estimate(list(todo.values()), bench.model), bench.model, bench.backend)
-    _notice(f"{about}: {len(todo)} measurements, about {duration(seconds)}{f'; {kept}' if kept else ''}")
+    _notice(f"{about}: {counted(len(todo), 'measurement')}, about {duration(seconds)}{kept}")
 
 
 def _notice(text: str) -> None:
@@ -193,8 +212,7 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
 def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
     """Write what --csv, --plot and -o ask for, each file whole or not at all."""
     if arguments.csv:
-        for table in tables:
-            _write(Path(arguments.csv) / f"{table.name}.csv", table.csv().encode())
+        _write_csv(Path(arguments.csv), whole, tables)
     if arguments.plot:
         from refemu.models.measure.show import plot
 
@@ -210,7 +228,7 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     lines = [whole["command"], ""]
     for table in tables:
         lines += [table.title, *table_lines(table.headings, table.cells(), table.numeric, WIDTH), ""]
-        _write(folder / f"{table.name}.csv", table.csv().encode())
+    _write_csv(folder, whole, tables)
     _write(folder / "tables.txt", ("\n".join(lines) + "\n").encode())
     try:
         import matplotlib  # noqa: F401
@@ -222,6 +240,12 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     for figure in drawn:
         for form in ("svg", "png"):
             _write(folder / f"{figure.name}.{form}", plot.draw([figure], form))
+
+
+def _write_csv(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any]) -> None:
+    model = whole["model"]
+    for table in tables:
+        _write(folder / f"{table.name}.csv", table.csv(model["name"], model["seeded"]).encode())
 
 
 def _write(path: Path, data: bytes) -> None:

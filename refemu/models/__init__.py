@@ -11,14 +11,14 @@ vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: flo
 mix = models.compose(linear="olive-4", attention="harmonia-kv4", layers={"olive-8": [0, 1, 29]})
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.models import backend as backends
 from refemu.models import plugged, schemes
 from refemu.models.backend import Backend
@@ -177,8 +177,16 @@ def compose(
     ------
     Refused
         A scheme without that half, a block that is there twice, a parameter without an effect in its part.
+    RefusedType
+        `layers` is no mapping, or the blocks of one scheme are no sequence.
     """
-    parts = [*(layers or {}).items(), (linear, None), (attention, None)]
+    named = {} if layers is None else layers
+    if not isinstance(named, Mapping):
+        raise RefusedType(f"mix: layers must be a mapping of schemes to blocks, got {named!r:.60}")
+    for blocks in named.values():
+        if not isinstance(blocks, Iterable):
+            raise RefusedType(f"mix: layers of a scheme must be a sequence of blocks, got {blocks!r:.60}")
+    parts = [*named.items(), (linear, None), (attention, None)]
     return registry.compose([(schemes.find(scheme), blocks) for scheme, blocks in parts])
 
 

@@ -40,7 +40,8 @@ def _unknown(name: str, path: Path) -> Refused:
     try:
         catalog.find(name)
     except Refused as unknown:
-        return Refused(f"{unknown}; or give the path of {kinds}, such as ./{name}")
+        end = "" if str(unknown).endswith("?") else "."
+        return Refused(f"{unknown}{end} Or give the path of {kinds}, such as ./{name}")
     raise AssertionError("a name of the catalogue was answered before")
 
 

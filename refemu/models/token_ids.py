@@ -41,8 +41,8 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
         try:
             ids.append(integer(word.decode("ascii"), 10))
         except ValueError:
-            shown = word[:40].decode("ascii", "backslashreplace")
-            raise Refused(f"{thing}: a token id must be an integer, got {shown!r} at index {index}") from None
+            shown = repr(word[:40]).removeprefix("b")
+            raise Refused(f"{thing}: a token id must be an integer, got {shown} at index {index}") from None
     return ids
 
 

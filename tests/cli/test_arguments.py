@@ -36,6 +36,30 @@ def test_options_are_not_abbreviated(words: list[str], capsys: pytest.CaptureFix
     assert "unrecognized arguments" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "command", "message"),
+    [
+        ("ppl --modle tiny", "refemu ppl", "unrecognized arguments: --modle tiny; did you mean '--model'?"),
+        ("ppl --modle=tiny", "refemu ppl", "unrecognized arguments: --modle=tiny; did you mean '--model'?"),
+        ("study olive --onyl x", "refemu study olive", "unrecognized arguments: --onyl x; did you mean '--only'?"),
+        ("list units extra", "refemu list", "unrecognized arguments: extra"),
+        ("list --zzzzz", "refemu list", "unrecognized arguments: --zzzzz"),
+        ("--jsno list", "refemu", "unrecognized arguments: --jsno; did you mean '--json'?"),
+    ],
+)
+def test_a_misspelt_option_is_answered_by_its_command_with_the_nearest(
+    line: str, command: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parser().parse_args(line.split())
+    told = capsys.readouterr().err
+
+    assert stop.value.code == 2
+    assert told.startswith(f"usage: {command} ") and told.endswith(
+        f"{command}: error: {message}\nTry: {command} --help\n"
+    )
+
+
 def test_every_sentence_of_help_begins_and_ends_as_one() -> None:
     shown = [(each.prog, action.help) for each in parsers(parser()) for action in each._actions if action.help]
     odd = {text for _, text in shown if text[0].islower() or text[-1] not in ".)"} - {"show this help message and exit"}

@@ -1,6 +1,7 @@
 """`refemu check`: 0 equal, 1 different with the place, 2 nothing to check."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,22 @@ def test_a_flipped_bit_is_different(name: str, made: Path, capsys: pytest.Captur
 
     assert main(["check", str(made)]) == 1
     assert name in capsys.readouterr().out
+
+
+def test_a_set_that_cannot_be_checked_is_told_beside_the_others(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign = made / "other"
+    foreign.mkdir()
+    (foreign / "manifest.json").write_text("{}")
+
+    assert main(["check", str(made)]) == 2
+    out, err = capsys.readouterr()
+    assert re.search("^flint_decoder-flint4 .* equal", out, re.M) and re.search("^other .* not checked", out, re.M)
+    assert f"refemu: {foreign / 'manifest.json'}: schema must be" in err
+
+    assert main(["check", str(made), "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert [bool(entry["refused"]) for entry in document["sets"]] == [False, True]
+    assert document["equal"] is False
 
 
 def test_nothing_to_check_is_unusable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,15 +1,21 @@
 """`refemu study`: tables, typed JSON, CSV and plots of one run; real models by default; kept results."""
 
 import csv
+import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refemu.cli import main
+from refemu.cli import main, study
+from refemu.cli.arguments import parser
+from refemu.models.measure import steps
 from refemu.models.measure.show import document
 
+STUDIES = Path(__file__).resolve().parent.parent.parent / "docs" / "studies.md"
+RATE = 2.2e-11  #: seconds of a multiply-accumulate on the machine whose times that page has
 OLIVE = ["study", "olive", "--model", "tiny", "--windows", "2", "--win", "12"]
 KLLM = [
     *("study", "kllm", "--model", "tiny", "--windows", "2", "--win", "12", "--calibration-tokens", "32"),
@@ -85,9 +91,22 @@ def test_more_windows_take_up_those_that_are_kept(capsys: pytest.CaptureFixture[
 
 def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "study olive of tiny (seeded net, not trained): 1 measurements, about " in capsys.readouterr().err
+    assert "study olive of tiny (seeded net, not trained): 1 measurement, about " in capsys.readouterr().err
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "all 1 results are kept from earlier runs" in capsys.readouterr().err
+    assert "nothing to measure, 1 result kept from earlier runs" in capsys.readouterr().err
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("paper", study.PAPERS)
+def test_the_estimate_of_a_default_study_is_near_the_time_that_the_documentation_has(paper: str, smollm2: Any) -> None:
+    arguments = parser().parse_args(["study", paper])
+    setting = study._setting(smollm2, arguments)
+    experiments = importlib.import_module(f"{study.PAPERS[paper]}.experiments")
+    listed = {step.name: step for step in experiments.steps(setting, experiments.PARTS)}
+    (row,) = re.findall(rf"^\| `{paper}` \| (\d+) \| (\d+) s \|$", STUDIES.read_text(), re.MULTILINE)
+
+    assert len(listed) == int(row[0])
+    assert 2 / 3 < RATE * steps.estimate(list(listed.values()), setting.model) / int(row[1]) < 3 / 2
 
 
 def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,6 +134,17 @@ def test_csv_has_the_rows_of_the_json(tmp_path: Path, capsys: pytest.CaptureFixt
     with (tmp_path / "csv" / "losses.csv").open() as file:
         read = list(csv.DictReader(file))
     assert [float(row["perplexity"]) for row in read] == [row["perplexity"] for row in rows(whole, "losses")]
+
+
+@pytest.mark.parametrize("option", ["--csv", "-o"])
+def test_every_csv_names_the_model_and_that_nobody_trained_it(option: str, tmp_path: Path) -> None:
+    assert main([*OLIVE, option, str(tmp_path / "out")]) == 0
+    files = sorted((tmp_path / "out").glob("*.csv"))
+
+    assert len(files) >= 4
+    for path in files:
+        with path.open() as file:
+            assert {(row["model"], row["seeded"]) for row in csv.DictReader(file)} == {("tiny", "true")}, path
 
 
 def test_a_folder_keeps_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,6 +247,11 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
         pytest.param([*OLIVE, "--text", "nowhere.txt"], "nowhere.txt", id="text"),
         pytest.param([*OLIVE, "--only", "weigths"], "only must be one of 'weights'", id="part"),
         pytest.param([*OLIVE, "--figure", "fig4"], "figure must be", id="figure"),
+        pytest.param(
+            [*OLIVE, "--only", "inputs,weights", "--figure", "fig3,fig5"],
+            "--figure fig3,fig5 is drawn from weights, losses, got --only inputs,weights",
+            id="figure of another part",
+        ),
         pytest.param([*OLIVE, "--plot", "a.pdf"], "must end in .svg or .png, got '.pdf'", id="plot"),
         pytest.param([*OLIVE, "--only", "inputs", "--plot", "a.svg"], "none of the parts", id="no figure"),
         pytest.param([*KLLM, "--plot", "a.svg"], "leave out --only, --figure and --plot", id="schemes"),
@@ -234,6 +269,21 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
 def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--csv", "-o", "--plot"])
+@pytest.mark.parametrize("below", [False, True], ids=["file", "below a file"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
+    option: str, below: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "mine.svg"
+    place.mkdir() if option == "--plot" and not below else place.write_text("mine")
+    word = str(place / "new.svg" if below else place)
+    assert main([*OLIVE, "--only", "weights", "--figure", "fig2", option, word]) == 2
+    out, err = capsys.readouterr()
+
+    assert out == "" and "measurements" not in err
+    assert f"study: {option} must be a {'file' if option == '--plot' else 'folder'}" in err and str(place) in err
 
 
 def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,8 @@ def test_array(dtype: np.dtype, tmp_path: Path) -> None:
         ("0x1", "a token id must be an integer, got '0x1' at index 0"),
         ("1,2", "a token id must be an integer, got '1,2' at index 0"),
         ("9" * 5000, "a token id must be an integer, got '9999"),
-        ("\xff", r"a token id must be an integer, got '\\\\xc3"),
+        ("\xff", r"a token id must be an integer, got '\\xc3\\xbf' at index 0"),
+        ("\ufeff1 2", r"a token id must be an integer, got '\\xef\\xbb\\xbf1' at index 0"),
     ],
 )
 def test_bad_text(content: str, message: str, tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ plug-ins are among them, and nothing of this is imported for anything else.
 """
 
 import argparse
+import importlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from refemu.arith.checks import Refused
+from refemu.cli.study import PAPERS
 
 ADVICE = "completion needs the library argcomplete; run: pip install 'refemu[completion]'"
 
@@ -135,6 +138,16 @@ def _listed(names: Callable[[], Iterable[str]]) -> Callable[[str, Any], Iterator
     return listed
 
 
+def _study(paper: str, option: str) -> Iterable[str]:
+    """Parts, for "only", or figures of the study of a paper."""
+    folder = PAPERS[paper]
+    if option == "only":
+        parts: Iterable[str] = importlib.import_module(f"{folder}.experiments").PARTS
+        return parts
+    figures: Iterable[str] = importlib.import_module(f"{folder}.figures").FIGURES
+    return figures
+
+
 def _kinds() -> Iterable[str]:
     from refemu.units.unit import KINDS
 
@@ -162,4 +175,9 @@ _OF_METAVAR: dict[str, Callable[[str, Any], Iterable[str]]] = {
 _OF_ARGUMENT: dict[tuple[str, str], Callable[[str, Any], Iterable[str]]] = {
     ("refemu models", "name"): _models,
     ("refemu schema", "form"): _schemas,
+    **{
+        (f"refemu study {paper}", option): _listed(partial(_study, paper, option))
+        for paper in PAPERS
+        for option in ("only", "figure")
+    },
 }

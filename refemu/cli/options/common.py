@@ -23,7 +23,7 @@ def _width(columns: str | None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests the nearest choice for a misspelt one, takes no abbreviated option, and ends its help with examples."""
+    """Suggests the nearest choice or option, takes no abbreviated option, and ends its help with examples."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{**options, "allow_abbrev": False})
@@ -43,6 +43,14 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(str(value), [str(choice) for choice in action.choices or ()], n=1)
             error.message += f"; did you mean {near[0]!r}?" if near else ""
             raise
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        """Refuse what is left over here, so that the command answers, not `refemu`."""
+        parsed, left = super().parse_known_args(args, namespace)
+        if left:
+            near = difflib.get_close_matches(left[0].partition("=")[0], self._option_string_actions, n=1)
+            self.error(f"unrecognized arguments: {' '.join(left)}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return parsed, left
 
     def error(self, message: str) -> None:  # type: ignore[override]
         super().error(f"{message}\nTry: {self.prog} --help")

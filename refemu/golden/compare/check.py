@@ -44,9 +44,10 @@ class Checked:
     name: str  #: name of the set
     rows: int  #: rows of the set
     files: int  #: files of the set
-    how: str  #: "regenerated", "hashes only" (`note` says why) or, for a damaged manifest, "not regenerated"
+    how: str  #: "regenerated", "hashes only" (`note` says why) or, damaged or refused, "not regenerated"
     note: str  #: reason for checking hashes only
     findings: tuple[Finding, ...]  #: differences
+    refused: str = ""  #: why the set could not be checked, such as a unit that is not installed; else empty
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,22 @@ class Report:
         return tuple(finding for checked in self.sets for finding in checked.findings)
 
     @property
+    def refused(self) -> tuple[Checked, ...]:
+        """Sets that could not be checked, in order."""
+        return tuple(checked for checked in self.sets if checked.refused)
+
+    @property
     def equal(self) -> bool:
-        """Whether there are no findings."""
-        return not self.findings
+        """Whether every set was checked and there are no findings."""
+        return not self.findings and not self.refused
 
 
 def check(path: str | Path, progress: Progress | None = None) -> Report:
     """Regenerate every set at or below a folder and compare all files; any changed bit is a finding.
 
     Sets with cases of a model whose weights are absent are checked by their hashes, their answers regenerated from the
-    stimulus on file.
+    stimulus on file. A set that cannot be checked does not keep the others from it: its manifest is none of refemu's or
+    follows an unknown schema, its unit is unknown, or the unit's compiled twin differs from its readable form.
 
     Parameters
     ----------
@@ -82,12 +89,12 @@ def check(path: str | Path, progress: Progress | None = None) -> Report:
     Returns
     -------
     Report
-        Findings of every set.
+        Findings of every set, or why it could not be checked.
 
     Raises
     ------
     Refused
-        There is no set, a manifest is none of refemu's or follows an unknown schema, or a unit is unknown.
+        There is no set.
     """
     selftest.check()
     model_cases.forget()
@@ -96,7 +103,7 @@ def check(path: str | Path, progress: Progress | None = None) -> Report:
     for done, folder in enumerate(folders):
         if progress:
             progress("check", done, len(folders))
-        checked.append(check_files(str(folder), store.read(folder), progress))
+        checked.append(_check_set(str(folder), store.read(folder), progress))
     if progress:
         progress("check", len(folders), len(folders))
     return Report(tuple(checked))
@@ -106,8 +113,10 @@ def find(path: Path) -> list[Path]:
     """Folders of sets at or below `path`, sorted; names that begin with a dot are not entered. Refused: none at all."""
     if path.name == sets.MANIFEST:
         path = path.parent
-    if not path.is_dir():
+    if not path.exists():
         raise Refused(f"{path}: no such directory")
+    if not path.is_dir():
+        raise Refused(f"{path}: must be a folder of golden sets or a {sets.MANIFEST}, got a file")
     candidates = {file.parent for name in (sets.MANIFEST, sets.VECTORS) for file in path.rglob(name)}
     visible = [
         candidate
@@ -119,6 +128,15 @@ def find(path: Path) -> list[Path]:
             f"{path}: no {sets.MANIFEST} here or below; a golden set is a directory that `refemu generate` wrote"
         )
     return sorted(visible)
+
+
+def _check_set(folder: str, files: Mapping[str, bytes], progress: Progress | None) -> Checked:
+    """Check one set, or say why that cannot be done."""
+    try:
+        return check_files(folder, files, progress)
+    except Refused as error:
+        reason = str(error) if str(error).startswith(folder) else f"{folder}: {error}"
+        return Checked(folder, Path(folder).name, 0, len(files), UNREAD, "", (), reason)
 
 
 def check_files(

@@ -26,6 +26,7 @@ from refemu.units.unit import AnyUnit
 
 ID = re.compile(r"D-[a-z]+-\d+")
 OPEN = {int: "an integer", float: "a number", str: "a word"}  #: values that cannot be listed
+SEVERAL = {"an integer": "integers", "a number": "numbers", "a word": "words"}  #: of these in a tuple
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _values(kind: Any) -> Iterator[tuple[str, bool]]:
         yield from (each for part in arguments for each in _values(part))
     elif origin is tuple:
         members = list(dict.fromkeys(word for part in arguments if part is not Ellipsis for word, _ in _values(part)))
-        yield f"a tuple of {', '.join(members)}", False
+        yield f"a tuple of {', '.join(SEVERAL.get(word, word) for word in members)}", False
     elif kind is type(None):
         yield "none", True
     elif kind is bool:

@@ -4,7 +4,7 @@ refemu's own go before those of plug-ins.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -147,6 +147,19 @@ def parameter(topic: Topic) -> parameters.Parameter:
     owner = _named(topic.of)
     tables = {"unit": parameters.of_unit, "scheme": parameters.of_scheme, "format": parameters.of_format}
     return tables[owner.kind if owner else ""](topic.of)[topic.member]
+
+
+def owner_key(topic: Topic) -> str:
+    """What has the member that a topic names, with its distribution: "orizuru", "refemu-mx/mxfp4"."""
+    short: dict[plugins.Kind, Collection[str]] = {
+        "unit": units.plugged(),
+        "scheme": schemes.plugged(),
+        "format": formats.plugged(),
+    }
+    for of, names in short.items():
+        if topic.of in names:
+            return next((plug.key for plug in plugins.plugs(of) if topic.of == plug.name), topic.of)
+    return topic.of
 
 
 def port(topic: Topic) -> parameters.PortOf | None:

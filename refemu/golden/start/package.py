@@ -1,7 +1,9 @@
 """A package with one unit, written for somebody to put a block of his own in its place."""
 
+import ast
 import keyword
 import re
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -23,7 +25,7 @@ FILES = {
     "src/refemu_@NAME@/twins/@NAME@.py": "twin.py.txt",
     "src/refemu_@NAME@/alternatives/__init__.py": "init.py.txt",
     "src/refemu_@NAME@/alternatives/@NAME@.py": "alternatives.py.txt",
-    "tests/oracle.py": "oracle.py.txt",
+    "tests/oracle_@NAME@.py": "oracle.py.txt",
     "tests/test_@NAME@.py": "test_unit.py.txt",
 }
 _NAME = re.compile(r"[a-z]+(_?[a-z0-9]+)*")
@@ -32,7 +34,8 @@ _NAME = re.compile(r"[a-z]+(_?[a-z0-9]+)*")
 def files(name: str) -> dict[str, bytes]:
     """Paths and contents of a package with the unit `name`.
 
-    Refused: a name that is no lower case word of letters, digits and single underscores, or that refemu's own unit has.
+    Refused: a name that is no lower case word of letters, digits and single underscores, that refemu's own unit has, or
+    that would hide another name of the package.
     """
     if not _NAME.fullmatch(name) or len(name) > 40:
         raise Refused(f"new-unit: a name is a lower case word of at most 40 letters, digits and _, got {name[:60]!r}")
@@ -40,13 +43,41 @@ def files(name: str) -> dict[str, bytes]:
         raise Refused(f"new-unit: a name must be no keyword of Python, SystemVerilog or C, got {name!r}")
     if name in units.names():
         raise Refused(f"new-unit: refemu has a unit {name}; give yours another name")
-    words = {
+    words = _words(name)
+    _require_own_names(name, words["@CLASS@"])
+    return {_filled(path, words): _text(text, words) for path, text in FILES.items()}
+
+
+def _words(name: str) -> dict[str, str]:
+    """What stands in place of each mark of the texts."""
+    return {
         "@NAME@": name,
         "@DASHED@": name.replace("_", "-"),
         "@CLASS@": "".join(part.capitalize() for part in name.split("_")),
         "@LETTERS@": re.sub(r"[^a-z]", "", name),
     }
-    return {_filled(path, words): _text(text, words) for path, text in FILES.items()}
+
+
+def _require_own_names(name: str, class_name: str) -> None:
+    """Refuse a unit whose module or class would hide another name of the package."""
+    if name in {path.split("/")[2] for path in FILES if path.count("/") == 3}:
+        raise Refused(f"new-unit: a name must not be that of a folder in the package, got {name!r}")
+    if class_name in set(_names_beside_the_class()) or keyword.iskeyword(class_name):
+        raise Refused(f"new-unit: the unit's class must hide no name of its module, got {class_name} for {name!r}")
+
+
+def _names_beside_the_class() -> Iterator[str]:
+    """Names that the modules with the unit's class use or bind."""
+    words = _words("my_block") | {"@CLASS@": "_"}
+    for text in FILES.values():
+        if "@CLASS@" in _text(text, {}).decode():
+            for node in ast.walk(ast.parse(_text(text, words))):
+                if isinstance(node, ast.Name):
+                    yield node.id
+                elif isinstance(node, ast.alias):
+                    yield node.asname or node.name
+                elif isinstance(node, ast.ClassDef):
+                    yield node.name
 
 
 def write(name: str, folder: Path) -> list[Path]:

@@ -194,7 +194,7 @@ def _llama3(rope: Settings, context: int, original: int) -> Llama3Scaling:
 
 
 def _yarn(rope: Settings, context: int, original: int) -> YarnScaling:
-    factor = rope.real("factor", context / original)
+    factor = rope.real("factor", context / original if original != context else None)
     first, second = rope.real("mscale", 0.0), rope.real("mscale_all_dim", 0.0)
     gain = yarn_gain(factor, first) / yarn_gain(factor, second) if first and second else yarn_gain(factor)
     return YarnScaling(

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.cli.arguments import parser
 from refemu.cli.help import completion
+from refemu.cli.study import PAPERS
 from tests.cli.help.parsers import parsers
 
 #: what bash does at the Tab key: it sets these variables and calls the function that `complete -F` named
@@ -67,6 +69,8 @@ def tab(line: str, script: Path) -> list[str]:
         ("refemu generate --kinds edge,ran", ["edge,random"]),
         ("refemu models fetch smoll", ["smollm2-135m"]),
         ("refemu schema exp", ["explain"]),
+        ("refemu study olive --only weights,la", ["weights,ladder"]),
+        ("refemu study kllm --figure table", ["table2", "table4"]),
     ],
 )
 def test_bash(line: str, expected: list[str], script: Path) -> None:
@@ -95,6 +99,15 @@ def test_names(metavar: str, prefix: str, some: set[str]) -> None:
 
     assert some <= names and all(name.startswith(prefix) or not prefix or metavar == "WORD" for name in names)
     assert bool(names) == bool(some)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_parts_and_figures_of_a_study_are_those_that_its_help_names(paper: str) -> None:
+    command = next(each for each in parsers(parser()) if each.prog == f"refemu study {paper}")
+    for option in ("only", "figure"):
+        listed = next(action.help or "" for action in command._actions if action.dest == option)
+        names = set(completion._OF_ARGUMENT[command.prog, option]("", None))
+        assert names and all(re.search(rf"\b{name}\b", listed) for name in names), (option, names)
 
 
 @pytest.mark.parametrize("parsed", [{"unit": "orizuru"}, {"unit": ["concat", "orizuru"]}, {"word": "orizuru"}])

@@ -275,7 +275,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = capsys.readouterr().out
     assert main(words) == 0
     again = capsys.readouterr().out
-    assert "1 shards" in first and "0 of them made now" in again
+    assert "1 shard in" in first and "0 of them made now" in again
     assert first.splitlines()[-1] == again.splitlines()[-1]
     assert main(["generate", "-o", str(tmp_path / "d"), "--workers", "2"]) == 2
     assert "give --cases N" in capsys.readouterr().err

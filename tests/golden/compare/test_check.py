@@ -15,7 +15,7 @@ from refemu.arith.checks import Refused
 from refemu.golden.compare.check import check_files
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz, sets, store
-from refemu.golden.make import model_cases
+from refemu.golden.make import forms, model_cases
 from refemu.golden.make import regenerate as generator_remake
 
 
@@ -259,6 +259,11 @@ def manifest_of(folder: Path, **fields: Any) -> None:
     [
         pytest.param(lambda folder: shutil.rmtree(folder), "no such directory", id="no folder"),
         pytest.param(
+            lambda folder: (shutil.rmtree(folder), folder.write_text("a file")),
+            "must be a folder of golden sets or a manifest.json, got a file",
+            id="file",
+        ),
+        pytest.param(
             lambda folder: [path.unlink() for path in folder.rglob("*") if path.is_file()],
             "no manifest.json here or below",
             id="empty",
@@ -266,6 +271,18 @@ def manifest_of(folder: Path, **fields: Any) -> None:
         pytest.param(
             lambda folder: (folder / "manifest.json").unlink(), "no manifest.json here or below", id="no manifest"
         ),
+    ],
+)
+def test_unusable(spoil: Any, message: str, made: Path) -> None:
+    spoil(made / "meter-w4")
+
+    with pytest.raises(Refused, match=message):
+        golden.check(made / "meter-w4")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
         pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
         pytest.param(lambda folder: manifest_of(folder, schema="refemu.vectors/2"), "unknown schema", id="schema"),
         pytest.param(
@@ -275,11 +292,25 @@ def manifest_of(folder: Path, **fields: Any) -> None:
         ),
     ],
 )
-def test_unusable(spoil: Any, message: str, made: Path) -> None:
+def test_one_set_that_cannot_be_checked_keeps_no_other_from_it(spoil: Any, message: str, made: Path) -> None:
     spoil(made / "meter-w4")
+    report = golden.check(made)
+    (checked,) = report.refused
 
-    with pytest.raises(Refused, match=message):
-        golden.check(made / "meter-w4")
+    assert re.match(rf"{made / 'meter-w4'}\b.*{message}", checked.refused)
+    assert [one.how for one in report.sets] == ["regenerated", "regenerated", "not regenerated"]
+    assert (report.equal, report.findings) == (False, ())
+    assert golden.check(made / "meter-w4").refused == report.refused
+
+
+def test_a_twin_that_differs_is_told_by_its_set(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def differs(unit: Any, config: Any, blocks: Any) -> None:
+        raise Refused(f"{unit.name}: the twin must equal the readable form")
+
+    monkeypatch.setattr(forms, "require_equal", differs)
+    reasons = [checked.refused for checked in golden.check(made).refused]
+
+    assert f"{made / 'meter-w4'}: meter: the twin must equal the readable form" in reasons
 
 
 def test_progress(made: Path) -> None:

@@ -58,6 +58,7 @@ def test_one_of_each() -> None:
     assert window.decisions == ("D-harmonia-19",)
     tokens = parameters.of_scheme("leankv")["score_queries"]
     assert tokens.values == "an integer, none"
+    assert parameters.of_scheme("leankv")["align"].values == "a tuple of integers"
     assert parameters.of_unit("orizuru")["n"].default == "" and parameters.of_unit("orizuru")["n"].ready["n8"] == "8"
     assert parameters.ports("orizuru")["p"].direction == "register"
     assert parameters.of_format("BFP8")["mantissa_bits"].default == "8"

@@ -1,10 +1,14 @@
 """A package as `refemu new-unit` writes it: its tests pass, see what is changed, and use public names only."""
 
+import ast
+import importlib
 import os
+import re
 import runpy
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,9 +36,9 @@ def made(tmp_path: Path) -> Path:
     return folder
 
 
-def outcome(folder: Path, *words: str) -> tuple[int, str]:
-    """Exit code and output of the package's tests in a process of their own."""
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder / "src"), str(ROOT)])}
+def outcome(folder: Path, *words: str, places: Sequence[str] = ()) -> tuple[int, str]:
+    """Exit code and output of the package's tests in a process of their own. places: of sources, by default its own."""
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([*(places or [str(folder / "src")]), str(ROOT)])}
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     ran = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True)
     return ran.returncode, ran.stdout + ran.stderr
@@ -100,12 +104,74 @@ def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
         ("class", "must be no keyword of Python, SystemVerilog or C"),
         ("reg", "must be no keyword"),
         ("orizuru", "refemu has a unit orizuru"),
+        ("cases", "must not be that of a folder in the package, got 'cases'"),
+        ("twins", "must not be that of a folder"),
+        ("alternatives", "must not be that of a folder"),
+        ("state", "class must hide no name of its module, got State for 'state'"),
+        ("run_function", "class must hide no name"),
+        ("one_short", "class must hide no name"),
+        ("none", "class must hide no name"),
     ],
 )
 def test_names_that_cannot_be_used_are_refused(name: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=why):
         package.write(name, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def words_of(made: Path) -> set[str]:
+    """Every name in lower case that a written Python file, or the path of one, has."""
+    text = "\n".join(f"{path.relative_to(made)}\n{path.read_text()}" for path in made.rglob("*.py"))
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    return {word.lower() for word in re.findall(r"[A-Za-z]+(?:_?[A-Za-z0-9]+)*", parts)}
+
+
+def bound(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names that the statements of a module bind."""
+    for node in body:
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_a_name_that_the_files_have_works_or_is_refused(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = set()
+    for name in sorted(words_of(made)):
+        try:
+            package.write(name, tmp_path / name)
+        except Refused:
+            refused.add(name)
+            continue
+        monkeypatch.syspath_prepend(tmp_path / name / "src")
+        module = importlib.import_module(f"refemu_{name}.{name}")
+        assert module.run([5], [1], bits=4).code.tolist() == [2], name
+        for folder in ("cases", "twins", "alternatives"):
+            importlib.import_module(f"refemu_{name}.{folder}.{name}")
+        for path in (tmp_path / name).rglob("*.py"):
+            names = list(bound(ast.parse(path.read_text()).body))
+            assert len(names) == len(set(names)), (name, path)
+    assert {"cases", "state", "port", "unit", "flag", "ports", "sequence"} <= refused
+
+
+@pytest.mark.long
+def test_two_packages_are_tested_in_one_run(tmp_path: Path) -> None:
+    """Each by its own oracle."""
+    for name in ("first_block", "second_block"):
+        package.write(name, tmp_path / name)
+        points = {f"units {name}": f"refemu_{name}.{name}:UNIT"}
+        write(tmp_path / name / "src", f"refemu-{name.replace('_', '-')}", points, {}, "0.1.0")
+    change(tmp_path / "second_block/tests/oracle_second_block.py", "return code, code != rounded", "return code, True")
+    places = [str(tmp_path / name / "src") for name in ("first_block", "second_block")]
+    code, told = outcome(tmp_path, "first_block", "second_block", "-k", "oracles", places=places)
+
+    assert code == 1 and "2 failed, 2 passed" in told, told
+    assert "second_block.py::test_every_case_is_the_oracles[b8_even]" in told
 
 
 def test_a_folder_that_holds_something_stays_as_it_is(tmp_path: Path) -> None:

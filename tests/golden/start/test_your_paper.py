@@ -99,7 +99,7 @@ def test_every_file_of_the_page_is_one_that_new_unit_writes() -> None:
         "src/refemu_mx_scale/mx_scale.py",
         "src/refemu_mx_scale/decisions.md",
         "src/refemu_mx_scale/twins/mx_scale.py",
-        "tests/oracle.py",
+        "tests/oracle_mx_scale.py",
         "src/refemu_mx_scale/cases/mx_scale.py",
         "src/refemu_mx_scale/alternatives/mx_scale.py",
         "tests/test_mx_scale.py",

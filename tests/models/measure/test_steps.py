@@ -79,7 +79,8 @@ def test_the_estimate_counts_a_preparation_once() -> None:
     assert one == 1e6 + steps.weights(model) * steps.FACTORS["fp16"][1]
     assert two - one == pytest.approx(1e6)
     assert steps.factors("olive-8:outliers=false") == steps.FACTORS["olive-8"]
-    assert steps.factors("olive-4+kllm-a4") == (steps.FACTORS["kllm"][0], steps.FACTORS["olive"][1])
+    assert steps.factors("olive-8+kllm-a4") == steps.FACTORS["kllm"]
+    assert steps.factors("olive-8+fp16") == steps.FACTORS["olive-8"]
     assert steps.factors("leankv:align=4+4") == steps.FACTORS["leankv"]
     assert steps.factors("other") == steps.OTHER
     assert 0 < steps.seconds(1e9, model, Jit()) < 3600

@@ -36,6 +36,7 @@ def test_a_null_is_no_cap_and_a_missing_key_the_usual_one(tmp_path: Path) -> Non
             {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_slow": 2},
             YarnScaling(4.0, 32, slow=2.0, gain=yarn_gain(4.0)),
         ),
+        ({"rope_type": "yarn", "original_max_position_embeddings": 32}, YarnScaling(4.0, 32, gain=yarn_gain(4.0))),
         (
             {"type": "su", "short_factor": [1, 2], "long_factor": [3, 4], "original_max_position_embeddings": 128},
             FactorScaling((1.0, 2.0), (3.0, 4.0), 128),
@@ -45,6 +46,20 @@ def test_a_null_is_no_cap_and_a_missing_key_the_usual_one(tmp_path: Path) -> Non
 def test_scalings(rope: Any, scaling: Any, tmp_path: Path) -> None:
     for key in ("rope_scaling", "rope_parameters"):
         assert rotary_settings(settings(tmp_path, **{key: rope}), 4)["rope_scaling"] == scaling
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "linear"},
+        {"rope_type": "yarn"},
+        {"rope_type": "yarn", "original_max_position_embeddings": 128},
+    ],
+)
+def test_a_scaling_without_a_factor_is_refused(rope: Any, tmp_path: Path) -> None:
+    """That of yarn follows from the context before the scaling, where that is another."""
+    with pytest.raises(Refused, match=r"config\.json: rope_scaling\.factor must be a number, got None"):
+        rotary_settings(settings(tmp_path, rope_scaling=rope), 4)
 
 
 def test_base_and_rotated_channels(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def stated(name: str, source: str, values: Mapping[str, float], reference: float
 def about(setting: Setting) -> str:
     """Model, windows and what the bars are, for captions and titles."""
     count, name = len(setting.windows), label(setting.model)
-    spread = f"± standard error over {count} windows" if count > 1 else "one window, so no standard error"
+    windows = "1 window" if count == 1 else f"{count} windows"
+    spread = f"± standard error over {windows}" if count > 1 else "one window, so no standard error"
     decoded = f", the first {setting.prefill} of each as a prompt" if setting.prefill else ""
-    return f"{name}, {count} windows of {setting.win} tokens{decoded}; {spread}."
+    return f"{name}, {windows} of {setting.win} tokens{decoded}; {spread}."

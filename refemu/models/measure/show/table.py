@@ -54,12 +54,16 @@ class Table:
             "rows": [dict(zip(names, row, strict=True)) for row in self.rows],
         }
 
-    def csv(self) -> str:
-        """The table as CSV: a header, then a line for each row; numbers in full, nothing where there is none."""
+    def csv(self, model: str, seeded: bool) -> str:
+        """The table as CSV: a header, then a line for each row; numbers in full, nothing where there is none.
+
+        model, seeded: name of the model that was measured and whether nobody trained it, which every row begins with.
+        """
+        labels = [model, "true" if seeded else "false"]
         target = io.StringIO()
         writer = csv.writer(target, lineterminator="\n")
-        writer.writerow([column.name for column in self.columns])
-        writer.writerows([["" if value is None else value for value in row] for row in self.rows])
+        writer.writerow(["model", "seeded", *(column.name for column in self.columns)])
+        writer.writerows([[*labels, *("" if value is None else value for value in row)] for row in self.rows])
         return target.getvalue()
 
     def cells(self) -> list[list[str]]:

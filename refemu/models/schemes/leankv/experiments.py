@@ -15,7 +15,7 @@ from refemu.models import schemes
 from refemu.models.measure import setting as settings
 from refemu.models.measure.setting import Setting
 from refemu.models.measure.spread import Change, change
-from refemu.models.measure.steps import Bench, Step
+from refemu.models.measure.steps import DECODED, Bench, Step, factors
 from refemu.models.runtime import Session
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.leankv import sparsity, study
@@ -74,7 +74,7 @@ def _row(setting: Setting, name: str, before: str, prompts: Prompts) -> Step:
     windows = [settings.digest(window) for window in setting.windows]
     depends = {"what": "leankv row", "scheme": name, "before": before, "windows": windows, "prefill": setting.prefill}
     decoded = settings.token_macs(setting.model, setting.win) - settings.token_macs(setting.model, setting.prefill)
-    macs = 4 * decoded * len(windows)  # a step moves all weights for few tokens
+    macs = factors(name)[0] * DECODED * decoded * len(windows)
     scheme = schemes.parse(name)
     study.require_row(name, scheme)
     under = "leankv-k16v16" if isinstance(scheme, LeanKvConfig) else schemes.text(scheme)

@@ -9,13 +9,12 @@ import numpy as np
 from refemu.models import schemes
 from refemu.models.measure import setting as settings
 from refemu.models.measure.setting import Score, Setting
-from refemu.models.measure.steps import Bench, Step, factors
+from refemu.models.measure.steps import DECODED, Bench, Step, factors
 from refemu.models.schemes.mix import study
 from refemu.models.schemes.mix.study import PAIRS
 from refemu.models.schemes.scheme import Progress
 
 PARTS = ("pairs",)
-DECODED = 4  #: cost of a decoded token beside one of a prompt: each reads all weights
 
 
 @dataclass(frozen=True)

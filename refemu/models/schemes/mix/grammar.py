@@ -16,7 +16,7 @@ from refemu.arith.checks import Refused
 
 DIGITS = 4  #: of the number of a block, at most
 MOST = 10_000  #: blocks, those that the digits number
-_BLOCKS = re.compile(rf"(\d{{1,{DIGITS}}})(?:-(\d{{1,{DIGITS}}}))?")
+_BLOCKS = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _STEPS = {"[": 1, "]": -1}
 
 
@@ -75,9 +75,12 @@ def read_layers(text: str, thing: str) -> tuple[int, ...]:
     blocks: list[int] = []
     for part in text.split(";"):
         match = _BLOCKS.fullmatch(part)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise Refused(f"{thing}: layers are blocks such as 0-1;29, got {text[:60]!r}")
-        blocks += range(int(match[1]), int(match[2] or match[1]) + 1)
+        if match is None:
+            raise Refused(_no_blocks(text, thing))
+        first, last = (_block(digits, thing) for digits in (match[1], match[2] or match[1]))
+        if last < first:
+            raise Refused(_no_blocks(text, thing))
+        blocks += range(first, last + 1)
         if len(blocks) > MOST:
             raise Refused(f"{thing}: at most {MOST} blocks can be chosen, got more in {text[:60]!r}")
     ascending = sorted(blocks)
@@ -85,6 +88,17 @@ def read_layers(text: str, thing: str) -> tuple[int, ...]:
         if block == following:
             raise Refused(f"{thing}: a block may be there once, got {block} twice in {text[:60]!r}")
     return tuple(ascending)
+
+
+def _no_blocks(text: str, thing: str) -> str:
+    return f"{thing}: layers are blocks such as 0-1;29, got {text[:60]!r}"
+
+
+def _block(digits: str, thing: str) -> int:
+    """The number of a block; more digits than it may have are not read."""
+    if len(digits.lstrip("0")) > DIGITS:
+        raise Refused(f"{thing}: a block must be in [0, {MOST - 1}], got {digits[:60]}")
+    return int(digits.lstrip("0") or "0")
 
 
 def write_layers(blocks: Sequence[int]) -> str:

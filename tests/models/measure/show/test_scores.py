@@ -33,7 +33,7 @@ def test_ratios_have_paired_errors_and_stated_values_their_place() -> None:
     ("tokens", "prefill", "words"),
     [
         (8, 0, "2 windows of 4 tokens; ± standard error over 2 windows"),
-        (4, 2, "the first 2 of each as a prompt; one window"),
+        (4, 2, "1 window of 4 tokens, the first 2 of each as a prompt; one window"),
     ],
 )
 def test_captions_name_model_windows_and_error(tokens: int, prefill: int, words: str) -> None:

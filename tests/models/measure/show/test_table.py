@@ -20,10 +20,10 @@ def test_text_csv_and_json_hold_the_same_rows() -> None:
 
     assert table.cells() == [["a", "1", "2.2"], ["b,c", "", "1,234.5"]]
     assert table.headings == ["scheme", "n", "share, %"] and table.numeric == ["n", "share, %"]
-    assert list(csv.reader(io.StringIO(table.csv()))) == [
-        ["name", "count", "share"],
-        ["a", "1", "2.25"],
-        ["b,c", "", "1234.5"],
+    assert list(csv.reader(io.StringIO(table.csv("net", seeded=False)))) == [
+        ["model", "seeded", "name", "count", "share"],
+        ["net", "false", "a", "1", "2.25"],
+        ["net", "false", "b,c", "", "1234.5"],
     ]
     whole = table.document()
     assert whole["rows"][1] == {"name": "b,c", "count": None, "share": 1234.5}

@@ -130,6 +130,21 @@ def test_refuses_layers_that_are_no_integers() -> None:
         models.compose(linear="fp16", attention="fp16", layers={"olive-8": [0.5]})  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (["x"], r"mix: layers must be a mapping of schemes to blocks, got \['x'\]"),
+        ([], r"mix: layers must be a mapping of schemes to blocks, got \[\]"),
+        ("olive-8@0", "mix: layers must be a mapping of schemes to blocks, got 'olive-8@0'"),
+        ({"olive-8": 0}, "mix: layers of a scheme must be a sequence of blocks, got 0"),
+        ({"olive-8": None}, "mix: layers of a scheme must be a sequence of blocks, got None"),
+    ],
+)
+def test_refuses_layers_that_are_no_mapping_to_blocks(layers: Any, message: str) -> None:
+    with pytest.raises(RefusedType, match=message):
+        models.compose(linear="fp16", attention="fp16", layers=layers)
+
+
 def test_a_path_that_would_begin_a_part_has_no_text() -> None:
     with pytest.raises(Refused, match=r"a value must hold no \+ before a scheme's name, got 'harmonia-kv4:smoothing=a"):
         schemes.text(dataclasses.replace(KV4, smoothing="a+fp16"))
