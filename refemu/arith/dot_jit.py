@@ -316,7 +316,7 @@ def group_sums(
     """`grouped_matmul` in sequence into float32, of operands that are as the kernel reads them and are not checked.
 
     left: float32 integers (M, K), contiguous, of magnitudes up to `largest`, whose product with b.peak times the group
-    is below 2**24. powers: float32 powers of two (M, G). By tiles: 32 rows by a panel, in 16-bit integers for as many
+    is below 2**24. powers: float32 powers of two (M, G). By tiles: 64 rows by a panel, in 16-bit integers for as many
     terms as surely fit.
     """
     ready()

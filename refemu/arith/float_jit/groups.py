@@ -7,7 +7,7 @@ from refemu.arith.float_jit.orders import clear_all
 from refemu.arith.float_jit.scalars import canonical, round16, round16_of_f64
 from refemu.arith.jit import kernel
 
-GROUP_ROWS = 32  # rows of a tile of grouped sums
+GROUP_ROWS = 64  # rows of a tile of grouped sums
 MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
 

@@ -54,7 +54,7 @@ def test_the_accumulator_of_a_pe(partial16: bool, product16: bool) -> None:
 
 @pytest.mark.parametrize("depth", [0, 8])
 @pytest.mark.parametrize("partial", ["fp16", "fp32"])
-@pytest.mark.parametrize("rows", [1, 37])
+@pytest.mark.parametrize("rows", [1, 69])
 def test_tiles_of_groups(depth: int, partial: Precision, rows: int) -> None:
     """By sums of 16 bits and without; every unit writes its own part."""
     draw = np.random.default_rng(rows)
