@@ -73,9 +73,10 @@ def plugs(kind: Kind) -> tuple[Plug, ...]:
     """
     by_key: dict[str, Plug] = {}
     for point in _metadata()[0].select(group=f"refemu.{kind}s"):
-        name, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
-        plug = Plug(kind, point.name, Origin(_normalised(name), version), point.module, point)
-        by_key.setdefault(plug.key, plug)
+        origin = _origin(point.dist)
+        if origin is not None:
+            plug = Plug(kind, point.name, origin, point.module, point)
+            by_key.setdefault(plug.key, plug)
     return tuple(by_key[key] for key in sorted(by_key))
 
 
@@ -102,9 +103,29 @@ def _lists(distribution: Distribution) -> bool:
 def _torn(kind: Kind) -> Iterator[Broken]:
     """Distributions that bring things of a kind in a list that cannot be read."""
     for each in _metadata()[1]:
-        if f"refemu.{kind}s" in (each.read_text("entry_points.txt") or ""):
-            about = f"plug-in {each.name} {each.version}: its entry_points.txt cannot be read"
-            yield Broken(kind, _normalised(each.name), each.version, about)
+        origin = _origin(each)
+        if origin is not None and _mentions(each, f"refemu.{kind}s"):
+            about = f"plug-in {each.name} {origin.version}: its entry_points.txt cannot be read"
+            yield Broken(kind, origin.distribution, origin.version, about)
+
+
+def _mentions(distribution: Distribution, group: str) -> bool:
+    """Whether a list of entry points that cannot be read names a group, or is no text at all."""
+    try:
+        return group in (distribution.read_text("entry_points.txt") or "")
+    except ValueError:
+        return True
+
+
+def _origin(distribution: Distribution | None) -> Origin | None:
+    """Where an entry point comes from; None of a distribution without a name, as a removal that was cut off leaves."""
+    if distribution is None:
+        return Origin()
+    try:
+        name, version = distribution.name, distribution.version
+    except Exception:  # there are no metadata, or not as they should be
+        return None
+    return Origin(_normalised(name), version) if name else None
 
 
 def _normalised(distribution: str) -> str:

@@ -18,21 +18,22 @@ from refemu import locks
 
 DISCARDED = "discarded"  #: name, inside its temporary folder, of what `discard` deletes
 LOCK = ".lock"  #: ends the name of the file beside a temporary folder
+_OPEN = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")  #: folders of what processes have open
 ALONE = ".refemu.lock"  #: name of the file inside a folder that `alone` locks
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file under a temporary name beside it that is then renamed: whole, or what was there before.
 
-    A link stays, and what it leads to is written. A pipe or a device stays too, and is written to: it has no content
-    that could be kept. OSError: what the file system refuses.
+    A link stays, and what it leads to is written. A pipe, a device and a file that a process has open (/dev/stdout)
+    stay too, and are written to behind what is there. OSError: what the file system refuses.
     """
-    place = Path(os.path.realpath(path))
-    if place.exists() and not place.is_file():
-        with path.open("wb") as stream:
+    if _is_stream(path):
+        with path.open("ab") as stream:
             stream.write(data)
         return
-    fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
+    place = Path(os.path.realpath(path))
+    fresh = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
     try:
         with fresh.open("wb") as stream:
             stream.write(data)
@@ -41,6 +42,17 @@ def write_file(path: Path, data: bytes) -> None:
         fresh.replace(place)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a pipe or a device, or leads to what a process has open."""
+    if path.exists() and not path.is_file():
+        return True
+    while path.is_symlink():
+        if _OPEN.fullmatch(os.path.realpath(path.parent)):
+            return True
+        path = path.parent / os.readlink(path)
+    return False
 
 
 @contextlib.contextmanager

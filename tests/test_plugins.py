@@ -16,6 +16,8 @@ from refemu.cli import main
 from refemu.golden.files import manifest as manifests
 from tests.plugin_distribution import CLIPPER, installed, write
 
+LOUD = CLIPPER.replace("clipper", "loud")
+
 
 @pytest.fixture
 def acme(tmp_path: Path) -> Iterator[Path]:
@@ -137,6 +139,35 @@ def test_a_list_that_cannot_be_read_takes_no_other_down(
     assert "clipper" in printed.out
     assert printed.err.count("plug-in torn 1.2: its entry_points.txt cannot be read") == named
     assert main(["--version", "--json"]) == 0
+
+
+@pytest.mark.parametrize("damage", ["no metadata", "no text"])
+def test_a_distribution_that_was_half_removed_takes_nothing_down(
+    damage: str, acme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(acme, "torn", {"units torn": "torn:UNIT"}, {"torn.py": ""})
+    (folder,) = acme.glob("torn-*.dist-info")
+    if damage == "no metadata":
+        (folder / "METADATA").unlink()
+    else:
+        (folder / "entry_points.txt").write_bytes(b"[refemu.units]\n\xff = 3\n")
+    plugins.refresh()
+    assert main(["list", "units"]) == 0
+
+    printed = capsys.readouterr()
+    assert "clipper" in printed.out
+    assert ("entry_points.txt cannot be read" in printed.err) == (damage == "no text")
+
+
+def test_a_plug_in_may_warn(acme: Path, tmp_path: Path) -> None:
+    """As any module: on the command line with its place."""
+    write(acme, "loud", {"units loud": "loud:UNIT"}, {"loud.py": f"import warnings\nwarnings.warn('careful')\n{LOUD}"})
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(acme), str(Path(__file__).parents[1])])}
+    command = [sys.executable, "-m", "refemu", "step", "loud", "--input", "value=3"]
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "loud.py:2: UserWarning: careful" in ran.stderr
 
 
 def test_grading_goes_on_without_a_library_that_fails(acme: Path, tmp_path: Path) -> None:

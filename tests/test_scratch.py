@@ -148,13 +148,31 @@ def test_alone_waits_for_its_turn(tmp_path: Path) -> None:
     assert order == ["first", "other"] and names(tmp_path) == []
 
 
-def test_two_writers_of_a_file_write_it_one_after_the_other(tmp_path: Path) -> None:
-    """Each has a temporary name of its own: killed runs and running ones do not meet."""
+def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    """Each has a temporary name of its own, in threads too; what a killed one left stays."""
     (tmp_path / ".file.1.new").write_bytes(b"half")
-    scratch.write_file(tmp_path / "file", b"whole")
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(scratch.write_file, tmp_path / "file", bytes([n]) * 999) for n in range(200)]:
+            done.result()
 
-    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert len(set((tmp_path / "file").read_bytes())) == 1
     assert names(tmp_path) == [".file.1.new", "file"]
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no such file here")
+def test_what_a_process_has_open_is_written_behind_what_is_there(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys; from refemu import scratch; print('before', flush=True)\n"
+        "scratch.write_file(pathlib.Path('/dev/stdout'), b'file\\n'); print('behind')"
+    )
+    command, kept = [sys.executable, "-c", code], tmp_path / "kept"
+    kept.write_text("old\n")
+    piped = subprocess.run(command, capture_output=True, text=True)
+    with kept.open("a") as appended:
+        subprocess.run(command, stdout=appended, check=True)
+
+    assert piped.stdout == "before\nfile\nbehind\n", piped.stderr
+    assert kept.read_text() == "old\nbefore\nfile\nbehind\n"
 
 
 def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TextIO
 
 from refemu.cli.arguments import parser
 
@@ -69,16 +69,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(error)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """A plug-in that fails on stderr, as a refusal stands there; any other warning as Python shows it."""
     from refemu.plugins import PluginWarning
 
-    shown = (
-        f"refemu: {message}"
-        if issubclass(category, PluginWarning)
-        else warnings.formatwarning(message, category, *place)
-    )
-    print(shown.rstrip(), file=sys.stderr)
+    ours = issubclass(category, PluginWarning)
+    shown = f"refemu: {message}" if ours else warnings.formatwarning(message, category, filename, lineno, line)
+    print(shown.rstrip(), file=file or sys.stderr)
 
 
 def _print_json(arguments: argparse.Namespace) -> None:

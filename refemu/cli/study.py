@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,19 @@ def _require_places(arguments: argparse.Namespace) -> None:
     """Refuse, before anything is measured, what cannot become a folder or a file."""
     for option, word in (("--csv", arguments.csv), ("-o", arguments.out)):
         if word and not _may_be_folder(Path(word)):
-            raise Refused(f"study: {option} must be a folder, got {word}")
+            raise Refused(f"study: {option} must be a folder that can be written, got {word}")
     if arguments.plot and (Path(arguments.plot).is_dir() or not _may_be_folder(Path(arguments.plot).parent)):
-        raise Refused(f"study: --plot must be a file in a folder, got {arguments.plot}")
+        raise Refused(f"study: --plot must be a file in a folder that can be written, got {arguments.plot}")
 
 
 def _may_be_folder(path: Path) -> bool:
-    """Whether a path is a folder, or one can be made there."""
-    return next(place for place in (path, *path.parents) if place.exists()).is_dir()
+    """Whether a path is a folder that can be written, or one can be made there: a file without a name is tried."""
+    nearest = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            return True
+    except OSError:
+        return False
 
 
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:

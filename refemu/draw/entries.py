@@ -36,4 +36,5 @@ def entries(drawing: Drawing, rows: Mapping[str, Sequence[tuple[str, str, str]]]
                 x = LEFT + entry % ACROSS * wide
                 drawing.cell(x, y + number * HIGH, wide - 2, HIGH - 2, *cells[entry])
     if groups > ROWS:
-        drawing.note(f"entries {begin * ACROSS} to {(begin + ROWS) * ACROSS - 1} of {count}", "small faint")
+        last = min((begin + ROWS) * ACROSS, count) - 1
+        drawing.note(f"entries {begin * ACROSS} to {last} of {count}", "small faint")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
 from refemu.models.extras import need
-from refemu.models.tokenizer import LibraryTokenizer
+from refemu.models.tokenizer import OR_IDS, LibraryTokenizer
 
 if TYPE_CHECKING:
     from refemu.models.weights.files import Gguf
@@ -48,20 +48,17 @@ def from_gguf(file: "Gguf") -> LibraryTokenizer:
     """The tokenizer of a GGUF file; refuses kinds and splittings that are not known: ids can be given instead."""
     kind = file.metadata("tokenizer.ggml.model")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise Refused(f"{file.path}: tokenizer.ggml.model must be one of {', '.join(KINDS)}, got {kind!r}; {_OR_IDS}")
+        raise Refused(f"{file.path}: tokenizer.ggml.model must be one of {', '.join(KINDS)}, got {kind!r}; {OR_IDS}")
     tokenizers = need("tokenizers", "the tokenizer of this model")
     with reading(str(file.path), "a file with a readable tokenizer", Exception):
         return LibraryTokenizer(KINDS[kind](file, tokenizers))
-
-
-_OR_IDS = "give token ids instead of text, on the command line with --ids"
 
 
 def _byte_level(file: "Gguf", tokenizers: Any) -> Any:
     """Byte-level BPE, as GPT-2 has it."""
     pre = file.metadata("tokenizer.ggml.pre")
     if not isinstance(pre, str) or pre not in SPLITTINGS:
-        raise Refused(f"{file.path}: tokenizer.ggml.pre must be one of {', '.join(SPLITTINGS)}, got {pre!r}; {_OR_IDS}")
+        raise Refused(f"{file.path}: tokenizer.ggml.pre must be one of {', '.join(SPLITTINGS)}, got {pre!r}; {OR_IDS}")
     merges = [tuple(pair.split(" ", 1)) for pair in file.metadata("tokenizer.ggml.merges", [])]
     bpe = tokenizers.models.BPE(_vocabulary(file), merges, ignore_merges=pre in WHOLE_WORDS)
     tokenizer, split, pattern = tokenizers.Tokenizer(bpe), tokenizers.pre_tokenizers, SPLITTINGS[pre]
@@ -112,7 +109,7 @@ def _word_pieces(file: "Gguf", tokenizers: Any) -> Any:
     special = set(_of_type(file, CONTROL, UNKNOWN))
     cased = next((token for token in listed if token not in special and token != token.lower()), None)
     if cased is not None:
-        raise Refused(f"{file.path}: a vocabulary of kind bert must be in lower case, got token {cased!r}; {_OR_IDS}")
+        raise Refused(f"{file.path}: a vocabulary of kind bert must be in lower case, got token {cased!r}; {OR_IDS}")
     names = [token if token in special else _piece(token) for token in listed]
     start, end, unknown = (
         names[file.metadata(f"tokenizer.ggml.{name}_token_id", default)]

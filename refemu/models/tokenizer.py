@@ -84,14 +84,18 @@ class LibraryTokenizer:
             return str(self._library.decode(known, skip_special_tokens=False))
 
 
+#: ends a refusal of a tokenizer
+OR_IDS = (
+    "give token ids instead of text, on the command line with --ids, and to a scheme that calibrates with "
+    "--calibration-ids (ppl, machine, cost)"
+)
+
+
 def from_json(path: Path) -> LibraryTokenizer:
     """The tokenizer in a `tokenizer.json`, as lies beside safetensors weights."""
     tokenizers = need("tokenizers", "the tokenizer of this model")
     if not path.is_file():
-        raise Refused(
-            f"{path}: no tokenizer lies beside the weights; give token ids instead of text, on the command line with "
-            "--ids, and to a scheme that calibrates with --calibration-ids (ppl, machine, cost)"
-        )
+        raise Refused(f"{path}: no tokenizer lies beside the weights; {OR_IDS}")
     with reading(str(path), "a readable tokenizer", Exception):  # the library raises bare Exception
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
         tokenizer.no_truncation()  # lengths are the caller's: the file of all-MiniLM-L6-v2 cuts and pads to 128

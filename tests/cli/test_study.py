@@ -286,6 +286,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
     assert f"study: {option} must be a {'file' if option == '--plot' else 'folder'}" in err and str(place) in err
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder here in which nothing can be made")
+@pytest.mark.parametrize(("option", "word"), [("--csv", "/proc/x"), ("-o", "/proc/x"), ("--plot", "/proc/a.svg")])
+def test_a_folder_in_which_nothing_can_be_made_is_refused_before_anything_is_measured(
+    option: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*OLIVE, "--only", "weights", "--figure", "fig2", option, word]) == 2
+    out, err = capsys.readouterr()
+
+    assert out == "" and "measurements" not in err and f"that can be written, got {word}" in err
+
+
 def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = rows(found(LEANKV, capsys), "rows")
     assert (first["codes"], first["change"]) == (100, None) and second["codes"] < 100

@@ -20,3 +20,10 @@ def test_of_many_entries_those_around_the_events_are_drawn() -> None:
         entries(drawing, {"name": [(str(entry), "code", "entry") for entry in range(256)]}, at)
         assert [box.text for box in boxes(drawing.svg())] == [str(entry) for entry in range(begin, begin + 32)]
         assert f"entries {begin} to {begin + 31} of 256" in texts(drawing.svg())
+
+
+def test_the_last_of_entries_that_fill_no_row() -> None:
+    drawing = Drawing("t", "d")
+    entries(drawing, {"name": [(str(entry), "code", "entry") for entry in range(36)]}, 35)
+
+    assert "entries 8 to 35 of 36" in texts(drawing.svg())

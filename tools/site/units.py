@@ -50,7 +50,7 @@ def example(unit: AnyUnit, config: str) -> tuple[str, Mapping[str, np.ndarray]]:
 def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: bool) -> Iterator[str]:
     yield f"({slug(f'unit-{unit.name}')})=\n# {unit.name}\n"
     yield f"{prose(unit.meaning[:1].upper() + unit.meaning[1:])}. [{unit.paper}]\n"
-    yield f"Timing is {prose(state.timing(unit))}.\n"
+    yield f"Timing: {prose(state.timing(unit))}.\n"
     if picture:
         yield f"![State of {unit.name} after an event of the example]({unit.name}.svg)\n"
     yield f"## Worked example\n\n{prose(why[:1].upper() + why[1:])}. Configuration `{config}`.\n"

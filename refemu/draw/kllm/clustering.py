@@ -37,7 +37,8 @@ def clustering(ports: Ports, state: Any) -> str:
     centroids = [value16(word) for word in lanes(state.codebook)]
     distances = next(port for port in ports.state if port.name == "compared").bits == 16
     # without a division x^ is x, and the midpoints are multiplied by the scale instead
-    factor = value16(state.scale) if not distances and state.x_hat == state.x else 1.0
+    undivided = not distances and state.x_hat == state.x and value16(state.x) != 0.0
+    factor = value16(state.scale) if undivided else 1.0
     drawing = Drawing(f"value {half(state.x_hat)} to index {state.index}", _described(state, centroids, distances))
     drawing.heading(f"{state.event}: element {state.element} to index {state.index}")
     drawing.named(

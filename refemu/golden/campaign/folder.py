@@ -16,7 +16,7 @@ from refemu.golden.files import manifest, store
 SCHEMA = "refemu.campaign/1"
 REQUEST, LOCK = "campaign.json", ".campaign.lock"
 
-_TEMPORARY = re.compile(rf"\.{re.escape(REQUEST)}\.\d+\.new")  # what a kill leaves while the request is written down
+_TEMPORARY = re.compile(rf"\.{re.escape(REQUEST)}\.\w+\.new")  # what a kill leaves while the request is written down
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from refemu.models.weights.files import Gguf, GgufFile, WeightFile, half, open_w
 
 INDEX = "model.safetensors.index.json"
 #: names of the parts of a split GGUF model, from 1 on
-PART = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<count>(?!00000)\d{5})\.gguf")
+PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>(?!00000)\d{5})\.gguf")
 File = TypeVar("File", bound=WeightFile)
 
 
@@ -96,6 +96,8 @@ class GgufParts(Shards[GgufFile]):
             raise Refused(
                 f"{path}: a part of a split model must be called NAME-00001-of-00003.gguf, so that the others are found"
             )
+        if not 1 <= int(named["number"]) <= int(named["count"]):
+            raise Refused(f"{path}: the number of a part must be in [1, {int(named['count'])}], got {named['number']}")
         parts: list[GgufFile] = []
         for number in range(int(named["count"])):
             file = path.with_name(f"{named['name']}-{number + 1:05d}-of-{named['count']}.gguf")

@@ -34,8 +34,8 @@ class State:
     """Ports and registers after one event, and what happened since reset."""
 
     #: "reset": no row yet; "fold", in mode "fold" alone: each score is multiplied by the scale of V at its token;
-    #: "max": the score that becomes the largest integer is found; "quantize": scores are divided by it and become
-    #: integers
+    #: "max": the score that becomes the largest integer is found; "quantize": scores are divided by it (in mode
+    #: "fixed" they are not) and become integers
     event: str
     index: int  #: number of the event in its operation, from 0; -1 at reset
     p: Lanes  #: words

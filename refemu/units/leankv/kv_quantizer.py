@@ -52,7 +52,7 @@ class State:
     #: divisions: of the range by the largest code, of 1 by the step, of a distance from the minimum by it
     divisions: int
     multiplications: int  #: products of a distance from the minimum and the reciprocal of the step
-    roundings: int  #: quotients rounded to an integer, one for each element
+    roundings: int  #: quotients or products rounded to an integer, one for each element
 
 
 class KvQuantizer(Stepped[State]):

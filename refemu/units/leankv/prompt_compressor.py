@@ -61,7 +61,7 @@ class State:
 
     #: "reset": no prompt yet; "sort": tokens outside the window are sorted by share, as a whole; "compare_exchange",
     #: with order="bitonic" in its place: the sorting network compares one pair, and exchanges it if it is out of order;
-    #: "classify": the next token in order gets its class
+    #: "classify": the next token in order gets its class. Where all tokens are in the window, "sort" is the one event
     event: str
     index: int  #: number of the prompt since reset, from 0; all its events have it; -1 at reset
     share: tuple[int, ...]  #: float32 patterns

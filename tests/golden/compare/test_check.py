@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from refemu import golden
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.compare import check
 from refemu.golden.compare.check import check_files
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz, sets, store
@@ -254,6 +255,11 @@ def manifest_of(folder: Path, **fields: Any) -> None:
     (folder / "manifest.json").write_bytes(manifests.canonical(manifests.sealed(manifest)))
 
 
+def dangling(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -290,6 +296,7 @@ def test_unusable(spoil: Any, message: str, made: Path) -> None:
             "unknown configuration of meter 'w5'",
             id="configuration",
         ),
+        pytest.param(lambda folder: dangling(folder / "vectors.npz"), "No such file", id="link"),
     ],
 )
 def test_one_set_that_cannot_be_checked_keeps_no_other_from_it(spoil: Any, message: str, made: Path) -> None:
@@ -301,6 +308,26 @@ def test_one_set_that_cannot_be_checked_keeps_no_other_from_it(spoil: Any, messa
     assert [one.how for one in report.sets] == ["regenerated", "regenerated", "not regenerated"]
     assert (report.equal, report.findings) == (False, ())
     assert golden.check(made / "meter-w4").refused == report.refused
+
+
+@pytest.mark.parametrize(
+    "error", [RefusedType("cases must be Cases"), OSError("no disk"), ZeroDivisionError("by zero")]
+)
+def test_what_a_unit_of_others_raises_is_told_by_its_set(
+    error: Exception, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last kind only of a plug-in: in refemu itself it is an error of refemu."""
+
+    def fails(*arguments: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(forms, "require_equal", fails)
+    if isinstance(error, ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError):
+            golden.check(made)
+        monkeypatch.setattr(check, "_is_plugged", lambda files: True)
+
+    assert any(str(error) in checked.refused for checked in golden.check(made).refused)
 
 
 def test_a_twin_that_differs_is_told_by_its_set(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

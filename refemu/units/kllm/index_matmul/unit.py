@@ -49,7 +49,7 @@ class State:
     #: "reset": no column yet; "concat": the indices of A and of one column of B are concatenated, skipped where A holds
     #: integers; "count": sixteen positions are counted by index, outliers left out; "reduce": counts are multiplied by
     #: their entries of the product codebook and added up; "sparse": the products at outliers are added up; "merge": the
-    #: first sum is scaled and joined with the second
+    #: sum of "reduce" is scaled, that of "sparse" added, then a norm's shift and the bias
     event: str
     index: int  #: number of the output column since reset, from 0; all its events have it; -1 at reset
     a_index: tuple[int, ...]  #: indices of A's row, or the integers

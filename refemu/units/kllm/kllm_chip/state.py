@@ -67,7 +67,7 @@ class State:
     stalls: int  #: edges in which the counters of a lane have positions to count and must wait, summed over the lanes
     merge_cycles: int  #: edges in which a lane merges a histogram, summed over the lanes
     mac_cycles: int  #: edges in which the MACs of a lane work, summed over the lanes
-    tiles: int  #: tiles, columns that the MACs of a lane reduce side by side, begun by all lanes
+    tiles: int  #: tiles begun by all lanes; a tile is the columns that a lane reduces side by side
     concats: int  #: Concat registers written, padding included
     indices: int  #: positions counted, outliers and padding left out
     lookups: int  #: counts multiplied by an entry of the product codebook

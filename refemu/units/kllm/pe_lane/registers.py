@@ -111,7 +111,7 @@ class State:
     stalls: int  #: edges in which the counters have positions to count and must wait for a merge
     merge_cycles: int  #: edges in which partial histograms of the counters are merged
     mac_cycles: int  #: edges in which the MACs work
-    tiles: int  #: tiles, columns that the MACs reduce side by side, begun
+    tiles: int  #: tiles begun; a tile is the columns that the MACs reduce side by side
     concats: int  #: Concat registers written, padding included; none where A holds integers
     indices: int  #: positions counted, outliers and padding left out
     lookups: int  #: counts multiplied by an entry of the product codebook
