@@ -75,13 +75,12 @@ def read(place: Path) -> dict[str, np.ndarray] | None:
 def describe(place: Path) -> dict[str, Any] | None:
     """The description of an item; None where there is no such item. Refuses what `read` refuses of it."""
     try:
-        description = json.loads((place / DESCRIPTION).read_text("utf-8"))
+        text = _description(place)
+        if text is None:
+            return None
+        description = json.loads(text)
         version, files = description["version"], description["arrays"]
         names = [str(name) for name in files]
-    except FileNotFoundError:
-        if not place.exists():
-            return None
-        raise Refused(f"{place}: damaged: {DESCRIPTION} is missing; {REPAIR}") from None
     except (OSError, ValueError, KeyError, TypeError):
         raise Refused(f"{place}: damaged: {DESCRIPTION} cannot be read; {REPAIR}") from None
     if version != VERSION:
@@ -89,6 +88,17 @@ def describe(place: Path) -> dict[str, Any] | None:
     if not all(name.isidentifier() for name in names):
         raise Refused(f"{place}: damaged: {DESCRIPTION} names a file elsewhere; {REPAIR}")
     return dict(description)
+
+
+def _description(place: Path) -> str | None:
+    """The text that describes an item; None where there is no such item. Refuses an item without it."""
+    for _ in range(2):  # an item that another process puts there between two looks is whole at the second
+        try:
+            return (place / DESCRIPTION).read_text("utf-8")
+        except FileNotFoundError:
+            if not place.exists():
+                return None
+    raise Refused(f"{place}: damaged: {DESCRIPTION} is missing; {REPAIR}")
 
 
 def check(place: Path) -> None:

@@ -183,3 +183,22 @@ def test_a_file_system_that_really_fills_leaves_nothing(place: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert names(place.parent) == []
+
+
+def test_an_item_that_another_process_puts_there_meanwhile_is_whole(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for its description and the one for its folder."""
+    items.write(place, ARRAYS)
+    hidden, exists = place.with_name("hidden"), Path.exists
+    place.rename(hidden)
+
+    def appears(path: Path, **options: Any) -> bool:
+        if path == place and exists(hidden):
+            hidden.rename(place)
+        return exists(path, **options)
+
+    monkeypatch.setattr(Path, "exists", appears)
+    found = items.read(place)
+
+    assert found is not None and np.array_equal(found["scale"], ARRAYS["scale"])
