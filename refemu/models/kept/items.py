@@ -74,15 +74,15 @@ def read(place: Path) -> dict[str, np.ndarray] | None:
 
 def describe(place: Path) -> dict[str, Any] | None:
     """The description of an item; None where there is no such item. Refuses what `read` refuses of it."""
+    text = _description(place)
+    if text is None:
+        return None
     try:
-        text = _description(place)
-        if text is None:
-            return None
         description = json.loads(text)
         version, files = description["version"], description["arrays"]
         names = [str(name) for name in files]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise Refused(f"{place}: damaged: {DESCRIPTION} cannot be read; {REPAIR}") from None
+    except (ValueError, KeyError, TypeError):
+        raise Refused(_unreadable(place)) from None
     if version != VERSION:
         raise Refused(f"{place}: prepared in version {version!r}, {VERSION} is needed; {REPAIR}")
     if not all(name.isidentifier() for name in names):
@@ -98,7 +98,13 @@ def _description(place: Path) -> str | None:
         except FileNotFoundError:
             if not place.exists():
                 return None
+        except (OSError, ValueError):
+            raise Refused(_unreadable(place)) from None
     raise Refused(f"{place}: damaged: {DESCRIPTION} is missing; {REPAIR}")
+
+
+def _unreadable(place: Path) -> str:
+    return f"{place}: damaged: {DESCRIPTION} cannot be read; {REPAIR}"
 
 
 def check(place: Path) -> None:
