@@ -46,7 +46,9 @@ class Drawing:
 
     def __init__(self, title: str, description: str, width: float = WIDTH) -> None:
         """title: what it shows, in a few words. description: the same for who cannot see it, with the values."""
-        self.title, self.description, self.width = title, description, width
+        self.title: str = title
+        self.description: str = description
+        self.width: float = width
         self.height: float = MARGIN
         self._lines: list[str] = []
         self._used = {"page"}

@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
             error.message += f"; did you mean {near[0]!r}?" if near else ""
             raise
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what is left over here, so that the command answers, not `refemu`."""
         parsed, left = super().parse_known_args(args, namespace)
         if left:

@@ -49,7 +49,9 @@ class Bench:
     """A model under study, and the last scheme that it was prepared under."""
 
     def __init__(self, model: Model, backend: Backend, kept: Kept) -> None:
-        self.model, self.backend, self.kept = model, backend, kept
+        self.model: Model = model
+        self.backend: Backend = backend
+        self.kept: Kept = kept
         self._last: tuple[str, Any] = ("", None)
 
     def __repr__(self) -> str:

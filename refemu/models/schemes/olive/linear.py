@@ -194,7 +194,7 @@ class Part:
     def set_input(self, frozen: Input) -> None:
         """Use this type and scale from now on."""
         self.input = frozen
-        self.rescale = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
+        self.rescale: np.ndarray = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
 
     def __call__(self, x: np.ndarray) -> Product:
         """The product with x (tokens, inputs), float32: three roundings after the exact sum (D-olive-42)."""
