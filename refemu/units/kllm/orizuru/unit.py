@@ -546,18 +546,32 @@ def ports(config: Mapping[str, Any]) -> Ports:
         outputs=(
             *popped,
             Port("outlier_mask", 1, n, meaning="popped by either tree"),
-            Port("root_max", 16, encoding="f16", meaning="the largest value left"),
-            Port("root_min", 16, encoding="f16", meaning="the smallest value left"),
+            Port("root_max", 16, encoding="f16", meaning=_root("largest")),
+            Port("root_min", 16, encoding="f16", meaning=_root("smallest")),
             Port("root_max_valid", 1, meaning="the max tree is not empty"),
             Port("root_min_valid", 1, meaning="the min tree is not empty"),
         ),
         state=(
-            Port("node", levels(n) + 1, meaning="leaf popped last, or register set last"),
+            Port("node", levels(n) + 1, meaning="leaf popped last, register set last, or first of the level set last"),
             Port("k", max(1, n.bit_length()), meaning="pops of each tree"),
-            *(Port(tree, 1, (1 << levels(n)) - 1, meaning=f"bits of nodes 1, 2, ...: {tree.upper()}") for tree in "pq"),
-            *(Port(f"{tree}_mask", 1, n, meaning=f"elements available in tree {tree.upper()}") for tree in "pq"),
+            *(Port(name, 1, (1 << levels(n)) - 1, meaning=_bit(tree)) for name, tree in zip("pq", TREES, strict=True)),
+            *(
+                Port(f"{name}_mask", 1, n, meaning=f"1: the element is available in the {tree} tree")
+                for name, tree in zip("pq", TREES, strict=True)
+            ),
         ),
     )
+
+
+def _root(which: str) -> str:
+    """Meaning of the value at a root."""
+    return f"value at the root: the {which} one left, once the path above the last pop is set again"
+
+
+def _bit(tree: str) -> str:
+    """Meaning of the bits of a tree."""
+    better = {"max": "larger", "min": "smaller"}[tree]
+    return f"bit h - 1 is node h of the {tree} tree, node 1 its root: 1 if its right child is the {better} one"
 
 
 UNIT: Unit[State, Result] = Unit(
