@@ -55,7 +55,14 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
     counts = [(name, int) for name in counters]
     namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters."}
     return dataclasses.make_dataclass(
-        "Result", [*fields, *counts], bases=(Result,), namespace=namespace, frozen=True, eq=False, kw_only=True
+        "Result",
+        [*fields, *counts],
+        bases=(Result,),
+        namespace=namespace,
+        frozen=True,
+        eq=False,
+        repr=False,
+        kw_only=True,
     )
 
 

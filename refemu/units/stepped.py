@@ -38,6 +38,10 @@ class Result:
             return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
 
+    def __repr__(self) -> str:  # of every Result that is made of ports: one for each would take time at every start
+        shown = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
+        return f"{type(self).__qualname__}({shown})"
+
     if TYPE_CHECKING:  # fields of a Result that is made of ports and counters; `units.find` knows each by name
 
         def __getattr__(self, name: str) -> np.ndarray: ...
