@@ -22,18 +22,21 @@ _OPEN = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")  #: folders of what proc
 ALONE = ".refemu.lock"  #: name of the file inside a folder that `alone` locks
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, shared: bool = False) -> None:
     """Write a file under a temporary name beside it that is then renamed: whole, or what was there before.
 
     A link stays, and what it leads to is written. A pipe, a device and a file that a process has open (/dev/stdout)
-    stay too, and are written to behind what is there. OSError: what the file system refuses.
+    stay too, and are written to behind what is there. shared: others may write it at the same time, so the temporary
+    name is one of its own; else it is always the same, and what a killed run left is replaced. OSError: what the file
+    system refuses.
     """
     if _is_stream(path):
         with path.open("ab") as stream:
             stream.write(data)
         return
     place = Path(os.path.realpath(path))
-    fresh = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
+    own = f".{secrets.token_hex(4)}" if shared else ""
+    fresh = place.with_name(f".{place.name}{own}.new")
     try:
         with fresh.open("wb") as stream:
             stream.write(data)

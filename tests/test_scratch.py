@@ -148,15 +148,22 @@ def test_alone_waits_for_its_turn(tmp_path: Path) -> None:
     assert order == ["first", "other"] and names(tmp_path) == []
 
 
-def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
-    """Each has a temporary name of its own, in threads too; what a killed one left stays."""
-    (tmp_path / ".file.1.new").write_bytes(b"half")
+def test_writers_of_a_shared_file_do_not_meet(tmp_path: Path) -> None:
+    """Each has a temporary name of its own, in threads too."""
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(scratch.write_file, tmp_path / "file", bytes([n]) * 999) for n in range(200)]:
+        for done in [pool.submit(scratch.write_file, tmp_path / "file", bytes([n]) * 999, True) for n in range(200)]:
             done.result()
 
     assert len(set((tmp_path / "file").read_bytes())) == 1
-    assert names(tmp_path) == [".file.1.new", "file"]
+    assert names(tmp_path) == ["file"]
+
+
+def test_what_a_killed_run_left_of_a_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / ".file.new").write_bytes(b"half")
+    scratch.write_file(tmp_path / "file", b"whole")
+
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert names(tmp_path) == ["file"]
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no such file here")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from refemu.golden.files import manifest, store
 SCHEMA = "refemu.campaign/1"
 REQUEST, LOCK = "campaign.json", ".campaign.lock"
 
-_TEMPORARY = re.compile(rf"\.{re.escape(REQUEST)}\.\w+\.new")  # what a kill leaves while the request is written down
+_TEMPORARY = f".{REQUEST}.new"  # what a kill leaves while the request is written down
 
 
 @contextmanager
@@ -50,9 +49,7 @@ def _claim(folder: Path, request: Mapping[str, Any]) -> None:
     """Write down the request, or refuse a folder that holds another one, or what is no campaign."""
     stated = {"schema": SCHEMA, "refemu_version": __version__, "request": request}
     path = folder / REQUEST
-    for entry in [entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name)]:
-        entry.unlink()
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK)
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (LOCK, _TEMPORARY))
     if not path.exists():
         if others:
             raise Refused(f"{folder}: holds {others[0]} but no {REQUEST}; a campaign needs a folder of its own")

@@ -157,7 +157,8 @@ def _open(folder: Path, description: Mapping[str, Any], needed: int) -> None:
         make_private(folder.parent)
         items.require_room(folder.parent, needed)
         make_private(folder)
-        scratch.write_file(folder / DESCRIPTION, (json.dumps(description, sort_keys=True) + "\n").encode())
+        text = json.dumps(description, sort_keys=True) + "\n"
+        scratch.write_file(folder / DESCRIPTION, text.encode(), shared=True)
     except OSError as error:
         raise Refused(
             f"{error.filename or folder}: {error.strerror or error}; if the cache cannot be written, set REFEMU_HOME "

@@ -32,7 +32,7 @@ def to_bytes(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
 
 def save(path: str | Path, data: bytes) -> None:
     """Write a file, all of it or nothing."""
-    scratch.write_file(Path(path), data)
+    scratch.write_file(Path(path), data, shared=True)
 
 
 def remembered(shelf: Shelf, tokens: Sequence[Sequence[int]], make: Callable[[], bytes]) -> tuple[bytes, Path]:

@@ -86,4 +86,4 @@ def _recall(memory: Path, file: Path, now: Stamp) -> str | None:
 
 def _remember(memory: Path, known: dict[str, object]) -> None:
     make_private(memory.parent)
-    scratch.write_file(memory, json.dumps(known, sort_keys=True).encode())
+    scratch.write_file(memory, json.dumps(known, sort_keys=True).encode(), shared=True)

@@ -366,7 +366,7 @@ def test_a_full_disk(whole: tuple[Path, plan.Outcome], tmp_path: Path, workers: 
 def test_what_a_kill_leaves_under_other_names_is_put_right(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
-    (tmp_path / ".campaign.json.4711.new").write_text("{")  # killed while the request was written down
+    (tmp_path / ".campaign.json.new").write_text("{")  # killed while the request was written down
     plan.run(small, tmp_path)
     first, second = (tmp_path / shard.name for shard in small.shards()[:2])
     first.rename(first.with_name(f".{first.name}.old"))  # killed between the two renames of a replacement
