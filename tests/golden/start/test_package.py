@@ -39,6 +39,7 @@ def made(tmp_path: Path) -> Path:
 def outcome(folder: Path, *words: str, places: Sequence[str] = ()) -> tuple[int, str]:
     """Exit code and output of the package's tests in a process of their own. places: of sources, by default its own."""
     environ = os.environ | {"PYTHONPATH": os.pathsep.join([*(places or [str(folder / "src")]), str(ROOT)])}
+    environ.pop("CI", None)  # there pytest writes the whole of a difference, for minutes where a row is wide
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     ran = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True)
     return ran.returncode, ran.stdout + ran.stderr
