@@ -35,8 +35,8 @@ def write_file(path: Path, data: bytes, shared: bool = False) -> None:
             stream.write(data)
         return
     place = Path(os.path.realpath(path))
-    own = f".{secrets.token_hex(4)}" if shared else ""
-    fresh = place.with_name(f".{place.name}{own}.new")
+    suffix = f".{secrets.token_hex(4)}" if shared else ""
+    fresh = place.with_name(f".{place.name}{suffix}.new")
     try:
         with fresh.open("wb") as stream:
             stream.write(data)
