@@ -39,8 +39,6 @@ def _faults(unit: AnyUnit) -> Iterator[str]:
         return
     if getattr(unit.unit_class, "name", None) != unit.name:
         yield f"unit_class.name must be {unit.name!r}, got {getattr(unit.unit_class, 'name', None)!r}"
-    if not unit.configs:
-        yield "at least one configuration is needed, got none"
     if not (unit.meaning and unit.paper):
         yield f"meaning and paper must not be empty, got {unit.meaning!r} and {unit.paper!r}"
     bits = [flag.bit for flag in unit.flags.values()]
