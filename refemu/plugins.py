@@ -100,6 +100,12 @@ def _lists(distribution: Distribution) -> bool:
         return False
 
 
+def anything(*kinds: Kind) -> bool:
+    """Whether a distribution brings something of these kinds, or it was registered by call; nothing is loaded."""
+    called = any(registry.called() for registry in _registries if registry.kind in kinds)
+    return called or any(plugs(kind) or any(_torn(kind)) for kind in kinds)
+
+
 def _torn(kind: Kind) -> Iterator[Broken]:
     """Distributions that bring things of a kind in a list that cannot be read."""
     for each in _metadata()[1]:

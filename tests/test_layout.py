@@ -60,6 +60,7 @@ TEST_ELSEWHERE = {
     "refemu.cli.options.models": "tests/cli/test_arguments.py",
     "refemu.cli.options.sets": "tests/cli/test_arguments.py",
     "refemu.cli.options.studies": "tests/cli/test_arguments.py",
+    "refemu.cli.unit_rows": "tests/cli/test_list.py",
     "refemu.testing.blocks": "tests/testing/test_plugin.py",
     "refemu.testing.save": "tests/testing/test_plugin.py",
     "refemu.testing.types": "tests/testing/test_strategies.py",

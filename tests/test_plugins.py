@@ -12,6 +12,7 @@ import pytest
 
 from refemu import golden, plugins, units
 from refemu.arith.checks import Refused
+from refemu.cli import list as listing
 from refemu.cli import main
 from refemu.golden.files import manifest as manifests
 from tests.plugin_distribution import CLIPPER, installed, write
@@ -233,6 +234,7 @@ def test_a_unit_object_stands_wherever_a_name_is_taken(tmp_path: Path) -> None:
     unit = vars(sys.modules["notebook"])["UNIT"]
     try:
         golden.generate(tmp_path, units=[unit])
+        assert listing.units()[-1]["unit"] == "trimmer"
         assert golden.check(tmp_path).equal and golden.grade_set(tmp_path / "trimmer-b4").passes is not None
         assert "distribution_version" not in golden.load(tmp_path / "trimmer-b4").manifest
         assert golden.alternatives(unit) == ()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from refemu import plugins
+from refemu.cli import unit_rows
 from refemu.cli.output import print_json, print_table
 
 
@@ -51,8 +52,23 @@ def formats() -> list[dict[str, Any]]:
 
 def units() -> list[dict[str, Any]]:
     """Every unit in every ready configuration with its ports."""
+    if not plugins.anything("unit"):
+        return unit_rows.remembered(_own_units)
     from refemu import units as layer
 
+    others = [row for shown, unit in layer.working().items() for row in _configurations(shown, unit)]
+    return [*unit_rows.remembered(_own_units), *others]
+
+
+def _own_units() -> list[dict[str, Any]]:
+    """Rows on refemu's own units."""
+    from refemu import units as layer
+
+    return [row for name in layer.names() for row in _configurations(name, layer.find(name))]
+
+
+def _configurations(shown: str, unit: Any) -> list[dict[str, Any]]:
+    """One row per ready configuration of a unit. shown: its name."""
     return [
         {
             "unit": shown,
@@ -63,7 +79,6 @@ def units() -> list[dict[str, Any]]:
             "in": _ports(ports.inputs),
             "out": _ports(ports.outputs),
         }
-        for shown, unit in ({name: layer.find(name) for name in layer.names()} | layer.working()).items()
         for name, ports in zip(unit.configs, unit.ready_ports, strict=True)
     ]
 
@@ -120,6 +135,8 @@ def _broken_formats() -> tuple[plugins.Broken, ...]:
 
 
 def _broken_units() -> tuple[plugins.Broken, ...]:
+    if not plugins.anything("unit", "fault"):
+        return ()
     from refemu import units as layer
 
     return layer.broken()

@@ -1,10 +1,17 @@
-"""`refemu list` shows every kind, and its JSON has what the table has."""
+"""`refemu list` shows every kind, and its JSON has what the table has; remembered rows are those of the sources."""
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from refemu.cli import main
+from refemu import home, plugins, units
+from refemu.cli import main, unit_rows
 
 
 @pytest.mark.parametrize("kind", ["formats", "units", "schemes", "models"])
@@ -25,3 +32,114 @@ def test_units_show_ports_with_widths_and_the_paper(capsys: pytest.CaptureFixtur
 
     assert (row["in"], row["out"]) == ("pair:8 bias:4", "exponent:4x2 base_int:s4x2 illegal:1")
     assert "olive" in row["paper"]
+
+
+@pytest.fixture()
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of two old sources, and an empty cache."""
+    monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
+    for name in ("units/kllm/one.py", "formats/two.py"):
+        source = tmp_path / "package" / name
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text("ONE = 1\n")
+        os.utime(source, (1, 1))
+    return tmp_path / "package"
+
+
+class Maker:
+    """Makes rows, and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> list[dict[str, Any]]:
+        self.calls += 1
+        return [{"unit": "one", "in": f"x:{self.calls}"}]
+
+
+def test_rows_are_made_once(package: Path) -> None:
+    make = Maker()
+
+    assert unit_rows.remembered(make, package) == unit_rows.remembered(make, package) == [{"unit": "one", "in": "x:1"}]
+    assert make.calls == 1
+
+
+def _resize(package: Path) -> None:
+    source = package / "units/kllm/one.py"
+    source.write_text("ONE = 11\n")
+    os.utime(source, (1, 1))
+
+
+def _redate(package: Path) -> None:
+    os.utime(package / "formats/two.py", ns=(1, 1))
+
+
+def _add(package: Path) -> None:
+    source = package / "units/three.py"
+    source.write_text("")
+    os.utime(source, (1, 1))
+
+
+def _rename(package: Path) -> None:
+    (package / "formats/two.py").rename(package / "formats/four.py")
+
+
+@pytest.mark.parametrize("change", [_resize, _redate, _add, _rename])
+def test_rows_of_other_sources_are_not_used(package: Path, change: Callable[[Path], None]) -> None:
+    make = Maker()
+    unit_rows.remembered(make, package)
+    change(package)
+
+    assert unit_rows.remembered(make, package) == [{"unit": "one", "in": "x:2"}]
+
+
+@pytest.mark.parametrize("name", ["__version__", "LAYERS"])
+def test_rows_of_another_refemu_are_not_used(package: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    make = Maker()
+    unit_rows.remembered(make, package)
+    monkeypatch.setattr(unit_rows, name, {"__version__": "0.0.1", "LAYERS": ("units",)}[name])
+
+    assert unit_rows.remembered(make, package) == [{"unit": "one", "in": "x:2"}]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff", b"[]", b"0\n[]", b"other"])
+def test_a_damaged_memory_is_replaced(package: Path, damage: bytes) -> None:
+    make = Maker()
+    unit_rows.remembered(make, package)
+    (memory,) = (home.cache_folder() / unit_rows.FOLDER).iterdir()
+    good = memory.read_bytes()
+    memory.write_bytes(good.replace(b"x:1", b"x:3") if damage == b"other" else damage)
+
+    assert unit_rows.remembered(make, package) == unit_rows.remembered(make, package) == [{"unit": "one", "in": "x:2"}]
+    assert make.calls == 2
+
+
+def test_sources_of_this_moment_are_not_remembered(package: Path) -> None:
+    make = Maker()
+    os.utime(package / "formats/two.py")
+
+    assert unit_rows.remembered(make, package) != unit_rows.remembered(make, package)
+
+
+def test_a_cache_that_cannot_be_written_is_none(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (package / "file").write_text("")
+    monkeypatch.setenv("REFEMU_HOME", str(package / "file"))
+
+    assert unit_rows.remembered(Maker(), package) == [{"unit": "one", "in": "x:1"}]
+
+
+def test_a_second_list_prints_the_same_and_imports_no_unit(tmp_path: Path) -> None:
+    words = (
+        "import sys; from refemu.cli import main; code = main(sys.argv[1:]);"
+        " print('refemu.units.unit' in sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    command = [sys.executable, "-W", "error", "-c", words, "list", "units", "--json"]
+    environment = os.environ | {"REFEMU_HOME": str(tmp_path)}
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)
+    )
+
+    assert first.stdout == second.stdout
+    assert {row["unit"] for row in json.loads(second.stdout)["units"]} >= set(units.names())
+    if not plugins.anything("unit", "fault"):  # else their units are loaded anew
+        assert (first.stderr, second.stderr) == ("True\n", "False\n")
