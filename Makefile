@@ -99,8 +99,12 @@ kernels:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
 	@$(BIN)/python -m examples.kernels.run --out $(OUT)/kernels
 
+# every build of Verilator compiles the same parts of its library: with ccache, where it is, once
+rtl: export OBJCACHE = $(shell command -v ccache)
+rtl: export CCACHE_DIR = $(CURDIR)/$(OUT)/ccache
 rtl:
 	@$(PYTHON) tools/programs.py iverilog yosys
+	@test -z "$$CI" || $(PYTHON) tools/programs.py ccache || true
 	@$(PYTHON) tools/bootstrap.py $(VENV) rtl
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.synthesis
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.foreign.run --out $(OUT)/rtl/foreign

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 #: program, which is its package's name too -> name for people, and where others get it
 KNOWN = {
+    "ccache": ("ccache", "macOS: brew install ccache   others: https://ccache.dev"),
     "iverilog": (
         "Icarus Verilog",
         "macOS: brew install icarus-verilog   others: https://steveicarus.github.io/iverilog",

@@ -27,7 +27,15 @@ C_RUNS = [
     if ways.runs(way, unit)
 ]
 SLOW_RUNS = [
-    (way, unit, config) for way in ("numba.cuda", "Triton") for unit, configs in SMALL.items() for config in configs
+    pytest.param(
+        way,
+        unit,
+        config,
+        marks=[pytest.mark.slow] if way == "numba.cuda" and config in ("f128", "f64") else [],  # minutes each
+    )
+    for way in ("numba.cuda", "Triton")
+    for unit, configs in SMALL.items()
+    for config in configs
 ]
 
 
@@ -55,8 +63,13 @@ def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Pa
     assert line.rows_per_second > 0
 
 
+SLOW_BUG = "neighbouring slots in neighbouring accumulators"  #: seen by the wide configurations alone
 BUGS = [  #: those of attention take seconds each
-    pytest.param(bug, id=bug.what, marks=[pytest.mark.long] if bug.unit == "paged_attention" else [])
+    pytest.param(
+        bug,
+        id=bug.what,
+        marks=[pytest.mark.slow if bug.what == SLOW_BUG else pytest.mark.long] * (bug.unit == "paged_attention"),
+    )
     for bug in bugs.BUGS
 ]
 

@@ -15,6 +15,7 @@ SHORT = {
 LINEAR = [name for name in schemes.SCHEMES if not name.startswith("leankv")]
 ATTENTION = [name for name in schemes.SCHEMES if not name.startswith("olive")]
 TEXT, PROMPT = list(b"Sir Walter Elliot, of"), 14
+FEW = slice(12, 21)  #: tokens of the text, for what takes seconds a token
 
 
 def part(name: str, layers: str = "") -> str:
@@ -30,6 +31,16 @@ def prepared(scheme: str, backend: str = "jit", model: str = "tiny") -> Any:
 
 def logits(parts: Any, prompt: int = PROMPT) -> bytes:
     """Of a prompt, and of steps behind it."""
+    return stepped(parts, TEXT, prompt)
+
+
+def few_logits(parts: Any) -> bytes:
+    """Of a short prompt, and of two steps behind it."""
+    return stepped(parts, TEXT[FEW], len(TEXT[FEW]) - 2)
+
+
+def stepped(parts: Any, text: list[int], prompt: int) -> bytes:
+    """Logits of the first tokens of a text at once, and of the others one by one."""
     session = models.session(parts)
-    first = session.append(TEXT[:prompt]).tobytes()
-    return first + b"".join(session.append([token]).tobytes() for token in TEXT[prompt:])
+    first = session.append(text[:prompt]).tobytes()
+    return first + b"".join(session.append([token]).tobytes() for token in text[prompt:])
