@@ -100,7 +100,7 @@ kernels:
 	@$(BIN)/python -m examples.kernels.run --out $(OUT)/kernels
 
 # every build of Verilator compiles the same parts of its library: with ccache, where it is, once
-rtl: export OBJCACHE = $(shell command -v ccache)
+rtl: export OBJCACHE = $(shell command -v ccache 2>/dev/null)
 rtl: export CCACHE_DIR = $(CURDIR)/$(OUT)/ccache
 rtl:
 	@$(PYTHON) tools/programs.py iverilog yosys
