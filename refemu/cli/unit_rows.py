@@ -18,7 +18,7 @@ from refemu import __version__, scratch
 from refemu.home import cache_folder, make_private
 
 FOLDER = "lists"  #: below the cache folder
-LAYERS = ("arith", "formats", "units")  #: packages that a descriptor is made of
+LAYERS = ("arith", "cli", "formats", "units")  #: packages that a descriptor, and a row on it, are made of
 MOMENT = 2_000_000_000  #: nanoseconds; no file system's dates are coarser
 
 Rows = list[dict[str, Any]]
@@ -36,20 +36,21 @@ def remembered(make: Callable[[], Rows], package: Path | None = None) -> Rows:
     rows = _recall(memory, state)
     if rows is None:
         rows = make()
-        if time.time_ns() - max(changed for _, _, changed in sources) > MOMENT:
+        if sources and time.time_ns() - max(changed for _, _, changed in sources) > MOMENT:
             with contextlib.suppress(OSError):
                 _remember(memory, state, rows)
     return rows
 
 
 def _sources(package: Path) -> Iterator[tuple[str, int, int]]:
-    """Path, size and date of change of every source, as far as they can be looked at."""
+    """Path, size and date of change of every source; what an editor leaves, as a link to nowhere, is none."""
     for layer in LAYERS:
         for folder, _, names in os.walk(package / layer):
             for name in names:
-                if name.endswith(".py"):
-                    status = os.stat(os.path.join(folder, name))
-                    yield os.path.join(folder, name), status.st_size, status.st_mtime_ns
+                path = os.path.join(folder, name)
+                if name.endswith(".py") and os.path.isfile(path):
+                    status = os.stat(path)
+                    yield path, status.st_size, status.st_mtime_ns
 
 
 def _recall(memory: Path, state: str) -> Rows | None:

@@ -80,11 +80,18 @@ def _add(package: Path) -> None:
     os.utime(source, (1, 1))
 
 
+def _reprint(package: Path) -> None:
+    source = package / "cli/list.py"
+    source.parent.mkdir()
+    source.write_text("")
+    os.utime(source, (1, 1))
+
+
 def _rename(package: Path) -> None:
     (package / "formats/two.py").rename(package / "formats/four.py")
 
 
-@pytest.mark.parametrize("change", [_resize, _redate, _add, _rename])
+@pytest.mark.parametrize("change", [_resize, _redate, _add, _reprint, _rename])
 def test_rows_of_other_sources_are_not_used(package: Path, change: Callable[[Path], None]) -> None:
     make = Maker()
     unit_rows.remembered(make, package)
@@ -112,6 +119,19 @@ def test_a_damaged_memory_is_replaced(package: Path, damage: bytes) -> None:
 
     assert unit_rows.remembered(make, package) == unit_rows.remembered(make, package) == [{"unit": "one", "in": "x:2"}]
     assert make.calls == 2
+
+
+def test_what_is_no_file_is_no_source(package: Path) -> None:
+    (package / "units/.#one.py").symlink_to("nowhere")
+    make = Maker()
+
+    assert unit_rows.remembered(make, package) == unit_rows.remembered(make, package)
+
+
+def test_a_package_without_files_is_not_remembered(package: Path) -> None:
+    make = Maker()
+
+    assert unit_rows.remembered(make, package / "archive") != unit_rows.remembered(make, package / "archive")
 
 
 def test_sources_of_this_moment_are_not_remembered(package: Path) -> None:

@@ -63,7 +63,7 @@ def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Pa
     assert line.rows_per_second > 0
 
 
-SLOW_BUG = "neighbouring slots in neighbouring accumulators"  #: seen by the wide configurations alone
+SLOW_BUG = "neighbouring slots in neighbouring accumulators"  #: takes more than a minute
 BUGS = [  #: those of attention take seconds each
     pytest.param(
         bug,

@@ -47,9 +47,9 @@ def test_every_pair_runs(linear: str, attention: str) -> None:
 @pytest.mark.parametrize("linear", [_seconds(each, "kllm") for each in FAMILIES])
 def test_backends_agree(linear: str, attention: str) -> None:
     text = f"{part(linear)}+{part(attention)}"
-    of = few_logits if "kllm-a4" in (linear, attention) else logits
+    logits_of = few_logits if "kllm-a4" in (linear, attention) else logits
 
-    assert of(prepared(text)) == of(prepared(text, "numpy"))
+    assert logits_of(prepared(text)) == logits_of(prepared(text, "numpy"))
 
 
 def test_the_pairs_are_all_that_there_are() -> None:
