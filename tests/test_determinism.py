@@ -35,10 +35,7 @@ EXCEPTIONS = {
     ("models/schemes/harmonia/search.py", "library function log2"): "where a search begins; what it finds is data",
     ("formats/kllm/twins/kmeans.py", "ternary in a kernel loop"): "registers chosen by comparisons, of integers",
     ("models/weights/digests.py", "module time"): "whether a file changed too lately to be remembered, never a vector",
-    (
-        "cli/unit_rows.py",
-        "module time",
-    ): "whether a source changed too lately for its rows to be remembered, never a vector",
+    ("cli/unit_rows.py", "module time"): "whether a source changed too lately for that, never a vector",
     ("models/machine/runner.py", "module time"): "seconds of preparation in a report, never a vector",
     ("cli/grade.py", "module time"): "seconds of a report, never a vector",
     ("golden/grade/executed.py", "module time"): "how long a mutant may take before it counts as one that does not end",
