@@ -63,7 +63,7 @@ LONGEST = (
     "models/schemes/harmonia/test_gemms.py",
     "models/schemes/kllm/test_layers.py",
     "models/schemes/harmonia/test_layers.py",
-    "arith/test_jit.py",
+    "arith/jit/test_jit.py",
 )
 
 

@@ -10,7 +10,6 @@ MODULE = re.compile(r"refemu(\.[a-z_0-9]+)+(:[A-Za-z_0-9]+)?")
 #: `name: ...`, `name (shape): ...` or `a, b: ...` where a sentence or a line begins
 NAME, AND = "[a-z_][a-z0-9_]*", "(?:, and |, | and )"
 DESCRIBED = re.compile(rf"(?:^|(?<=[.;)] ))({NAME}(?:{AND}{NAME})*)(?: \([^()]*\))?: ", re.MULTILINE)
-COMPILERS = {"kernel", "helper"}
 #: participles and pronouns, which say nothing of what a value is
 VAGUE = {"found", "given", "made", "told", "one", "own", "led"}
 #: words that may stand so beside parameters
@@ -35,15 +34,6 @@ def imports(source: str) -> set[str]:
 def layers(source: str) -> set[str]:
     """The folders of refemu that a source imports from."""
     return {name.split(".")[1] for name in imports(source) if name.startswith("refemu.")}
-
-
-def defines_a_kernel(source: str) -> bool:
-    """Whether a source takes from `arith.jit` what compiles a function."""
-    taken = {f"refemu.arith.jit.{name}" for name in COMPILERS} & imports(source)
-    return bool(taken) or any(
-        isinstance(node, ast.Attribute) and node.attr in COMPILERS and getattr(node.value, "id", "") == "jit"
-        for node in nodes(source)
-    )
 
 
 def undescribed(source: str) -> Iterator[str]:

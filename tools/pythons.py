@@ -22,7 +22,7 @@ TESTS = [
     for name in (
         "arith/test_fp16",
         "arith/float_jit/test_float_jit",
-        "arith/test_jit",
+        "arith/jit/test_jit",
         "formats/olive/test_ovp",
         "formats/harmonia/test_bfp_tensor",
         "units/olive/test_ovp_decoder",

@@ -3,7 +3,7 @@
 
 Read the readable forms first. Kernels vectorise over outputs, never over the terms of a sum. Every operation is typed,
 so that jitted and interpreted runs agree; unsigned subtractions wrap on purpose. A module a topic; `scalars` is what
-all share. An edit in any of them is a new folder of compiled code (`jit.cache_key`).
+all share.
 """
 
 from refemu.arith.float_jit import attention, elementwise, groups, layout, matmul, orders, rows, scalars

@@ -13,19 +13,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import llvmlite
 import llvmlite.binding
 import numba
+import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from refemu.arith.checks import Refused, require_choice
+from refemu.arith.jit.digest import Unknown, digest
 from refemu.home import cache_folder, exposed, make_private
 
 __all__ = ["helper", "kernel"]
-PACKAGE = Path(__file__).resolve().parent.parent
 
 _kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
 _folder: Path | None = None  # where compiled code is kept
@@ -64,8 +66,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     Parameters
     ----------
     function : callable
-        Function of arrays and scalars. It may use names of refemu and of its own package: the key of the cache of
-        compiled code holds their sources, and of no others.
+        Function of arrays and scalars.
 
     Returns
     -------
@@ -132,8 +133,8 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
     """Keep compiled code below REFEMU_CACHE, or `default_folder` without it. Returns the folder in use.
 
     Called by the command line; the library keeps nothing unless REFEMU_CACHE names a folder. None, and no cache, where
-    REFEMU_CACHE is 0, JIT is off, the folder cannot be written, or others own or can write it or anything below: then
-    one line on stderr says so, for what lies there is run.
+    REFEMU_CACHE is 0 or JIT is off. Also where the folder cannot be written, or others own or can write it or anything
+    below, for what is there is run: one line on stderr says so.
     """
     global _folder
     root = os.environ.get("REFEMU_CACHE") or os.fspath(default_folder)
@@ -144,26 +145,10 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
     return _folder
 
 
-@functools.cache
-def cache_key() -> str:
-    """Name of the folder that fits this code: sha256 of all kernel sources, compiler versions and rounding path.
-
-    numba itself looks at the time stamp of the one file that defines a kernel, so it would miss an edit elsewhere.
-    """
-    digest = hashlib.sha256(f"numba {numba.__version__} llvmlite {llvmlite.__version__} {ROUND16}\n".encode())
-    for path in kernel_files():
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:32]
-
-
-def kernel_files() -> list[Path]:
-    """Sources that decide what compiled code does: the layers that have kernels, whose constants they may take in.
-
-    Cases and alternatives are not among them: no kernel may use their names.
-    """
-    layers = ("arith", "formats", "units")
-    files = (path for layer in layers for path in (PACKAGE / layer).rglob("*.py"))
-    return sorted(path for path in files if path.parent.name not in ("cases", "alternatives"))
+def cache_folder_name() -> str:
+    """Of the folder that fits this machine's compilers, which the digest of a kernel leaves out."""
+    versions = f"{sys.version} numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
+    return hashlib.sha256(versions.encode()).hexdigest()[:32]
 
 
 class _PrivateFiles(IndexDataCacheFile):
@@ -176,97 +161,80 @@ class _PrivateFiles(IndexDataCacheFile):
             yield file
 
 
-class _Cache(FunctionCache):
-    """numba's cache, but a damaged file or a full disk costs a compilation and nothing else, and files are private."""
+class _Compiled(FunctionCache._impl_class):
+    """How numba writes compiled code. Where and under which name is `_Cache`'s."""
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = _PrivateFiles(self.cache_path, self._impl.filename_base, stamp)
+        code = function.__code__
+        self._locator = SimpleNamespace(_py_file=code.co_filename, ensure_cache_path=lambda: None)
+        self._lineno = code.co_firstlineno
+
+
+class _Cache(FunctionCache):
+    """numba's cache, but a file is named after what a kernel reaches; numba would look at its source's time stamp.
+
+    A damaged file or a full disk costs a compilation and nothing else, and files are private.
+    """
+
+    def __init__(self, dispatcher: Any, folder: Path) -> None:
+        self._name, self._py_func = repr(dispatcher.py_func), dispatcher.py_func
+        self._dispatcher, self._cache_path = dispatcher, os.fspath(folder)
+        self._impl = _Compiled(self._py_func)
+        self.enable()
+
+    @functools.cached_property
+    def _cache_file(self) -> _PrivateFiles:
+        """At the first use: a kernel may reach names that are defined after it."""
+        key = digest(self._dispatcher)
+        name = f"{self._py_func.__module__}.{self._py_func.__qualname__}".translate({60: None, 62: None})
+        return _PrivateFiles(self._cache_path, f"{name}-{key[:32]}", key)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """What the digest leaves out. numba adds bytecode, which differs where a docstring appears."""
+        return sig, codegen.magic_tuple()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever a truncated pickle raises
-            with contextlib.suppress(OSError):
+        except Exception as error:  # whatever a truncated pickle raises
+            if not isinstance(error, Unknown):
+                _warn_of_damage(self._cache_path)
+            with contextlib.suppress(OSError, Unknown):
                 self.flush()  # else the damaged index would be in the way of saving
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, Unknown):
             super().save_overload(sig, data)
 
 
-def _use_cache(dispatcher: Any) -> None:
-    """Point `dispatcher` at the folder in use; numba.config is as before afterwards."""
-    if _folder is None:
-        dispatcher._cache = NullCache()
-        return
-    folder = _folder_of(Path(dispatcher.py_func.__code__.co_filename))
-    if folder is None:
-        dispatcher._cache = NullCache()
-        return
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = os.fspath(folder)
-    try:
-        cache = _Cache(dispatcher.py_func)
-    finally:
-        numba.config.CACHE_DIR = before
-    # numba falls back on other folders, without the key, where it cannot write
-    inside = Path(cache.cache_path).is_relative_to(folder)
-    if inside:
-        os.chmod(cache.cache_path, 0o700)  # numba made it under the umask
-    dispatcher._cache = cache if inside else NullCache()
-
-
-def _folder_of(source: Path) -> Path | None:
-    """The folder for kernels of one source: that in use; of a plug-in's sources one below it, by what they hold.
-
-    A kernel of a plug-in may use names of refemu and of its own package. None: that folder cannot be made.
-    """
-    if _folder is None or source.is_relative_to(PACKAGE):
-        return _folder
-    try:
-        folder = _folder / f"plug-in-{_foreign_key(_top(source))}"
-        make_private(folder)
-    except OSError:  # or there is no such source: code of a notebook, or made by `exec`
-        return None
-    return folder
-
-
-def _top(source: Path) -> Path:
-    """The highest package with an `__init__` that a source is in; the file itself where it is in none."""
-    packages = [folder for folder in source.parents if (folder / "__init__.py").is_file()]
-    return packages[-1] if packages else source
-
-
 @functools.cache
-def _foreign_key(top: Path) -> str:
-    """sha256 of the place and all sources of a package that is not refemu, or of one file."""
-    digest = hashlib.sha256(os.fspath(top).encode())
-    for path in sorted(top.rglob("*.py")) if top.is_dir() else [top]:
-        digest.update(path.relative_to(top).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:32]
+def _warn_of_damage(folder: str) -> None:
+    print(f"refemu: kernel cache {folder}: damaged entries are compiled again and replaced", file=sys.stderr)
+
+
+def _use_cache(dispatcher: Any) -> None:
+    """Point `dispatcher` at the folder in use."""
+    dispatcher._cache = NullCache() if _folder is None else _Cache(dispatcher, _folder)
 
 
 def _usable(root: Path) -> Path | None:
-    """The folder of this code below `root`, made if need be; None where it cannot be written or trusted."""
-    folder = root / cache_key()
+    """The folder for these compilers below `root`, made if need be; None where it cannot be written or trusted."""
+    folder = root / cache_folder_name()
     try:
         make_private(folder)
         others = exposed(root, folder)
-    except OSError:
-        return None
-    if others:
-        print(
-            f"refemu: the kernel cache {root} is not used, for others own or can write {others}; kernels are "
-            "compiled afresh. Delete it, and it is made anew",
-            file=sys.stderr,
-        )
-        if "REFEMU_CACHE" in os.environ:
-            os.environ["REFEMU_CACHE"] = "0"  # processes that this one starts need not say it again
-        return None
-    return folder if os.access(folder, os.W_OK | os.X_OK) else None
+        reason = f"others own or can write {others}; delete it" if others else ""
+        if not os.access(folder, os.W_OK | os.X_OK):
+            reason = "it is read-only; set REFEMU_CACHE to a folder that you can write"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if not reason:
+        return folder
+    print(f"refemu: kernel cache {root} not used, kernels are compiled again: {reason}", file=sys.stderr)
+    if "REFEMU_CACHE" in os.environ:
+        os.environ["REFEMU_CACHE"] = "0"  # processes that this one starts need not print it again
+    return None
 
 
 if os.environ.get("REFEMU_CACHE", "0") not in ("", "0"):
