@@ -1,11 +1,16 @@
-"""Compile every kernel in one process: `python -m benchmarks.every_kernel` prints seconds per kernel as JSON.
+"""Compile every kernel: `python -m benchmarks.every_kernel` prints seconds per kernel as JSON.
 
 Cases of every unit by its twin, a few tokens of the tiny model under a scheme of each paper, and the kernels that
-neither of them reaches.
+neither of them reaches. With `--processes N`, N processes share the work and fill the cache that REFEMU_CACHE names:
+`make test` begins with it, so that no test waits for the compiler and no measured time includes it.
 """
 
+import argparse
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,9 +49,9 @@ class Compiler(event.Listener):
             self._open[-1][1] += taken
 
 
-def use_units() -> None:
-    """The cases of the papers, all configurations."""
-    for unit in map(units.find, units.names()):
+def use_units(share: int, processes: int) -> None:
+    """The cases of the papers, all configurations of every `processes`-th unit."""
+    for unit in map(units.find, units.names()[share::processes]):
         for config in unit.configs:
             blocks, made = generate.collect(unit, config, ("paper",), 0, ())
             if blocks:
@@ -75,15 +80,28 @@ def use_arithmetic() -> None:
     bfp_jit.decode(tensor), bfp_jit.encode(BFP8, np.zeros((2, 32), np.float16))
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Use everything and print what it cost."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks.every_kernel")
+    options.add_argument("--processes", type=int, default=1, help="processes that share the work")
+    options.add_argument("--share", type=int, help=argparse.SUPPRESS)
+    arguments = options.parse_args(words)
+    if arguments.processes > 1 and arguments.share is None:
+        command = [sys.executable, "-m", "benchmarks.every_kernel", *words, "--share"]
+        each = [
+            subprocess.Popen([*command, str(share)], stdout=subprocess.DEVNULL) for share in range(arguments.processes)
+        ]
+        sys.exit(max(process.wait() for process in each))
+    share = arguments.share or 0
     compiler = Compiler()
     event.register("numba:compile", compiler)
-    for use in (use_units, use_models, use_arithmetic):
-        use()
+    use_units(share, arguments.processes)
+    if share == arguments.processes - 1:
+        use_models()
+        use_arithmetic()
     unused = [kernel.py_func.__name__ for kernel in jit._kernels if not kernel.signatures]
     print(json.dumps({"seconds": compiler.seconds, "kernels": len(jit._kernels), "unused": unused}))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -2,11 +2,12 @@
 
 import os
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tools import budget
 
 LIBRARIES = ("numpy", "numba", "llvmlite", "scipy", "gguf", "safetensors", "tokenizers", "hypothesis")
 LEVELS = ("REFEMU_", "NUMBA_", "NPY_", "OPENBLAS_")  #: of variables that choose between ways to the same bits
@@ -55,20 +56,15 @@ def _version(name: str) -> str:
         return "absent"
 
 
-#: files that take long: begun last, one worker would wait for the other. Files that run the twins of all units are not
-#: among them but the first: two workers would compile the same
-LONGEST = (
-    "units/protocol/test_twins.py",
-    "golden/campaign/test_cluster.py",
-    "models/schemes/harmonia/test_gemms.py",
-    "models/schemes/kllm/test_layers.py",
-    "models/schemes/harmonia/test_layers.py",
-    "arith/jit/test_jit.py",
-)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    budget.add_options(parser)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files; workers get files in the order of collection (`--no-loadscope-reorder`)."""
-    place = {name: number for number, name in enumerate(LONGEST)}
-    tests = Path(__file__).parent
-    items.sort(key=lambda item: place.get(item.path.relative_to(tests).as_posix(), len(place)))
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(budget.Clock(config))
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(budget.Table(config.getoption("--times")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    budget.keep_skipped(config, items)

@@ -251,36 +251,31 @@ def test_no_folder_is_too_large_to_read() -> None:
     assert {folder: count for folder, count in counts.items() if count > 30} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_numba_and_hypothesis_stay_in_their_files(path: Path) -> None:
-    roots = {name.split(".")[0] for name in imports(path)}
+def test_numba_and_hypothesis_stay_in_their_files() -> None:
+    users = {
+        root: {path for path in MODULES if root in {name.split(".")[0] for name in imports(path)}}
+        for root in ("numba", "llvmlite", "hypothesis")
+    }
 
-    assert not {"numba", "llvmlite"} & roots or path.as_posix() in NUMBA_FILES
-    assert "hypothesis" not in roots or path.parts[0] == "testing"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        p
-        for p in MODULES
-        if p.parts[0] in ("formats", "units") and p.name != "__init__.py" and "alternatives" not in p.parts
-    ],
-    ids=str,
-)
-def test_formats_and_units_cite_their_paper(path: Path) -> None:
-    assert path.as_posix() in UNCITED or CITATION.search((PACKAGE / path).read_text())
+    assert {path.as_posix() for path in users["numba"] | users["llvmlite"]} == NUMBA_FILES
+    assert {path.parts[0] for path in users["hypothesis"]} == {"testing"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_module_has_a_docstring(path: Path) -> None:
-    assert ast.get_docstring(tree((PACKAGE / path).read_text()))
+def test_formats_and_units_cite_their_paper() -> None:
+    blocks = [
+        path.as_posix()
+        for path in MODULES
+        if path.parts[0] in ("formats", "units") and path.name != "__init__.py" and "alternatives" not in path.parts
+    ]
+
+    assert [path for path in blocks if path not in UNCITED and not CITATION.search((PACKAGE / path).read_text())] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_docstrings_name_real_parameters(path: Path) -> None:
+def test_modules_have_docstrings_that_name_real_parameters() -> None:
     """Wherever a sentence of a docstring begins with `name: ...`, `name (shape): ...` or `a, b: ...`."""
-    assert list(house_rules.undescribed((PACKAGE / path).read_text())) == []
+    assert [name for name, text in SOURCES.items() if not ast.get_docstring(tree(text))] == []
+    wrong = {name: list(house_rules.undescribed(text)) for name, text in SOURCES.items()}
+    assert {name: lines for name, lines in wrong.items() if lines} == {}
 
 
 @pytest.mark.parametrize(
@@ -347,12 +342,11 @@ def test_import_of_refemu_brings_neither_numba_nor_scipy() -> None:
     )
 
 
-@pytest.mark.parametrize("name", units.names())
-def test_unit_has_a_twin_with_the_same_arguments(name: str) -> None:
-    unit = units.find(name)
-
-    assert unit.name == name and unit.paper.startswith(units.PAPERS[name])
-    assert arguments(unit.run) == arguments(unit.run_jit)
+def test_units_have_twins_with_the_same_arguments() -> None:
+    for name in units.names():
+        unit = units.find(name)
+        assert unit.name == name and unit.paper.startswith(units.PAPERS[name])
+        assert arguments(unit.run) == arguments(unit.run_jit), name
 
 
 def test_the_table_of_units_names_every_block() -> None:

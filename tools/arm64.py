@@ -1,9 +1,9 @@
 """Compare what refemu computes on aarch64, emulated by QEMU, with what it computes here: equal digests.
 
-    python tools/arm64.py FOLDER
+    python tools/arm64.py FOLDER [--tests]
 
 Debian's packages of Python for arm64, and QEMU where the machine has none, are unpacked below FOLDER and kept there.
-Says so and ends with 0 where they cannot be had; 1 if a digest differs.
+Says so and ends with 0 where they cannot be had; 1 if a digest differs. --tests: run the tests of tools/pythons.py too.
 """
 
 import platform
@@ -15,7 +15,7 @@ from pathlib import Path
 import debian
 from bootstrap import NEWEST, OLDEST
 from interpreters import Interpreter, native, unpacked, wheels, wrapped
-from pythons import differences, digests
+from pythons import differences, digests, tests
 
 PYTHONS = [f"python3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
 QEMU = ("qemu-aarch64-static", "qemu-aarch64")
@@ -33,7 +33,7 @@ def main() -> None:
         return
     here = native(f"{sys.version_info[0]}.{sys.version_info[1]}", folder)
     wanted, found = digests(here, folder / "digests-here"), digests(emulated, folder / "digests-arm64")
-    problems = differences(wanted, found)
+    problems = differences(wanted, found) + (tests(emulated) if "--tests" in sys.argv else [])
     print(
         f"aarch64 ({emulated.origin}): "
         + ("; ".join(problems) or f"{len(found)} digests equal those of {platform.machine()}")

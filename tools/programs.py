@@ -11,15 +11,18 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-#: program, which is its package's name too -> name for people, and where others get it
+#: program, which is its package's name too unless PACKAGES says another -> name for people, and where others get it
 KNOWN = {
     "ccache": ("ccache", "macOS: brew install ccache   others: https://ccache.dev"),
+    "chromedriver": ("ChromeDriver", "others: https://googlechromelabs.github.io/chrome-for-testing"),
+    "chromium": ("Chromium", "macOS: brew install chromium   others: https://www.chromium.org"),
     "iverilog": (
         "Icarus Verilog",
         "macOS: brew install icarus-verilog   others: https://steveicarus.github.io/iverilog",
     ),
     "yosys": ("yosys", "macOS: brew install yosys   others: https://yosyshq.net/yosys"),
 }
+PACKAGES = {"chromedriver": "chromium-driver"}
 
 
 def main(programs: Sequence[str]) -> None:
@@ -30,18 +33,19 @@ def main(programs: Sequence[str]) -> None:
     if missing:
         lines = [
             f"refemu: no {KNOWN[name][0]}, and apt-get could not install it\n"
-            f"        Debian, Ubuntu: apt-get install {name}   {KNOWN[name][1]}"
+            f"        Debian, Ubuntu: apt-get install {PACKAGES.get(name, name)}   {KNOWN[name][1]}"
             for name in missing
         ]
         sys.exit("\n".join(lines))
 
 
-def install(packages: list[str]) -> None:
-    """Install packages where there is an apt-get and the right to call it."""
+def install(programs: list[str]) -> None:
+    """Install programs where there is an apt-get and the right to call it."""
     root = [] if hasattr(os, "geteuid") and os.geteuid() == 0 else ["sudo", "-n"]
     if not shutil.which("apt-get") or (root and not shutil.which("sudo")):
         return
-    print(f"installing {' and '.join(KNOWN[name][0] for name in packages)} (apt-get)", flush=True)
+    print(f"installing {' and '.join(KNOWN[name][0] for name in programs)} (apt-get)", flush=True)
+    packages = [PACKAGES.get(name, name) for name in programs]
     words = [
         *root,
         "env",

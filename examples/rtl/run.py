@@ -136,6 +136,7 @@ def main(words: Sequence[str]) -> int:
     if arguments.mutants:
         say(f"\n{'golden set':36}{'simulator':18}{'held':9}what no bench may pass, or a device without a fault")
         present = [simulator for simulator in simulators if not absent(simulator)]
+        present = present if arguments.bugs is None else present[:1]
         for some in side_by_side(lambda design: _planted(design, folders[design.set], present), chosen):
             held += some
             for one in some:
@@ -148,7 +149,7 @@ def main(words: Sequence[str]) -> int:
     plain = next((name for name in ("icarus", "verilator") if name in arguments.simulators and not absent(name)), "")
     if arguments.mutants and plain:
         say(f"\n{'golden set':36}{'injected bug':52}{'first row':16}rows that differ, by kind of case; in {plain}")
-        own = {design: [mutant for mutant in MUTANTS if mutant.design == design.set] for design in chosen}
+        own = {design: [bug for bug in MUTANTS if bug.design == design.set][: arguments.bugs] for design in chosen}
         for bugs_seen in side_by_side(lambda one: list(all_caught(one, own[one], folders[one.set], plain)), chosen):
             found += bugs_seen
             for one_bug in bugs_seen:
@@ -209,6 +210,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--simulators", default=",".join(SIMULATORS), help="default: all of %(default)s")
     parser.add_argument("--designs", default="", help="golden sets, by default all")
     parser.add_argument("--no-mutants", dest="mutants", action="store_false", help="only the benches")
+    parser.add_argument(
+        "--bugs", type=int, metavar="N", help="N bugs of each design, and what no bench may pass in one simulator only"
+    )
     parser.add_argument("--out", default=str(ROOT / "out" / "rtl"), help="where sets, benches and builds go")
     return parser.parse_args(words)
 

@@ -1,4 +1,4 @@
-"""What compiled code depends on: a kernel's instructions, and the functions and values that it reaches.
+"""Digest of what compiled code depends on: a kernel's instructions, and the functions and values that it reaches.
 
 Comments, docstrings and line numbers are not part of it, so editing them compiles nothing.
 """

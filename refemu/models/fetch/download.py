@@ -89,6 +89,7 @@ def _wait(
         **_backend(package, folder / "backend"),
         "TMPDIR": str(folder / "tmp"),
         "PYTHONIOENCODING": "utf-8",
+        "PYTHONUNBUFFERED": "1",  # lines of both streams in the order of writing
     }
     with subprocess.Popen(
         command,

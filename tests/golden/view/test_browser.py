@@ -31,7 +31,7 @@ def missing() -> str:
     except ImportError:
         return "selenium: pip install '.[browser]'"
     lacking = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
-    return f"{' and '.join(lacking)}: python tools/chromium.py" if lacking else ""
+    return f"{' and '.join(lacking)}: make programs" if lacking else ""
 
 
 @pytest.fixture(scope="module")

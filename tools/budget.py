@@ -1,0 +1,128 @@
+"""Processor time of each test, with its budget; what was skipped and why; tests that an earlier run skipped.
+
+A test that hangs is ended and named. Options of pytest, which tests/conftest.py registers:
+--times FILE        write every test's seconds, result and reason there, as JSON
+--rerun-skipped FILE  run only the tests that the run which wrote FILE skipped
+"""
+
+import faulthandler
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BUDGET = 1.0  #: seconds of processor time, children included; a test above it is marked `long`
+#: how far a test may go above its budget before it fails: processors and their neighbours differ
+TOLERANCE = 3.0
+LARGEST = 10
+MARKS = ("long", "slow")
+SECONDS = "processor_seconds"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """The two options."""
+    parser.addoption("--times", metavar="FILE", type=Path, help="write each test's processor time and result as JSON")
+    parser.addoption(
+        "--rerun-skipped", metavar="FILE", type=Path, help="run only the tests that the run with --times FILE skipped"
+    )
+
+
+class Clock:
+    """Measures each test in the process that runs it. A test above its budget fails where CI is set."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.start = 0.0
+        self.limit = (config.getoption("timeout", None) or 0) * 1.2  #: seconds; --timeout cannot end compiled code
+        self.stderr = os.fdopen(os.dup(2), "w")  # pytest replaces descriptor 2
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        self.start = processor_seconds()
+        if self.limit:
+            faulthandler.dump_traceback_later(self.limit, exit=True, file=self.stderr)
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        report: Any = yield
+        if report.when == "teardown":
+            seconds = processor_seconds() - self.start
+            report.user_properties.append((SECONDS, round(seconds, 3)))
+            if report.passed and over_budget(item, seconds):
+                report.outcome = "failed"
+                report.longrepr = (
+                    f"{item.nodeid}: {seconds:.1f} s of processor time, the budget is {BUDGET:.0f} s; "
+                    "make it faster or mark it `long`"
+                )
+        return report
+
+
+def over_budget(item: pytest.Item, seconds: float) -> bool:
+    """Whether a test without the mark takes too long. Only CI asks: elsewhere kernels may be compiled in between."""
+    marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    return not marked and seconds > BUDGET * TOLERANCE and os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def processor_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+class Table:
+    """Collects what was measured in the process that prints the summary."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self.tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        test = self.tests.setdefault(report.nodeid, {"seconds": 0.0, "result": "passed"})
+        if report.skipped:
+            test["result"], test["reason"] = "skipped", reason(report)
+        elif report.failed:
+            test["result"] = "failed"
+        if report.when == "teardown":
+            test["seconds"] = dict(report.user_properties).get(SECONDS, 0.0)
+            test["marks"] = [mark for mark in MARKS if mark in report.keywords]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        skipped = Counter(test["reason"] for test in self.tests.values() if test["result"] == "skipped")
+        if skipped:
+            terminalreporter.section("skipped")
+            for text, count in sorted(skipped.items()):
+                terminalreporter.write_line(f"{count:6}  {text}")
+        largest = sorted(self.tests.items(), key=lambda pair: -pair[1]["seconds"])[:LARGEST]
+        if largest:
+            total = sum(test["seconds"] for test in self.tests.values())
+            terminalreporter.section(f"largest of {len(self.tests)} tests, {total:.0f} s of processor time")
+            for name, test in largest:
+                terminalreporter.write_line(f"{test['seconds']:6.1f} s  {name}")
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.file.with_name(f"{self.file.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(self.tests, indent=0) + "\n")
+            temporary.replace(self.file)
+
+
+def reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, paths and numbers of lines left out."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return re.sub(r"\s+", " ", text.removeprefix("Skipped: "))
+
+
+def keep_skipped(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what the run of --rerun-skipped did not skip."""
+    file = config.getoption("--rerun-skipped")
+    if file is None:
+        return
+    wanted = {name for name, test in json.loads(file.read_text()).items() if test["result"] == "skipped"}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
+    items[:] = [item for item in items if item.nodeid in wanted]
