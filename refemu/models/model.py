@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refemu.arith.checks import lookup
+from refemu.arith import fp16, panels
+from refemu.arith.checks import Refused, at, first_index, lookup
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.tokenizer import ByteTokenizer, Tokenizer
@@ -45,9 +46,11 @@ class Model:
         Raises
         ------
         Refused
-            An unknown name.
+            An unknown name; a value that FP16 rounds to infinity.
         """
-        return self.weights.tensor(self.stored_name(name))
+        values = self.weights.tensor(self.stored_name(name))
+        self._require_finite(name, values, np.abs(values) < fp16.OVERFLOW)
+        return values
 
     def half(self, name: str) -> np.ndarray:
         """Read a weight rounded once to fp16.
@@ -65,11 +68,20 @@ class Model:
         Raises
         ------
         Refused
-            An unknown name.
+            An unknown name; a value that FP16 rounds to infinity.
         """
         from refemu.models.weights import files
 
-        return files.half(self.weights, self.stored_name(name))
+        rounded = files.half(self.weights, self.stored_name(name))
+        if not panels.peak(rounded) <= fp16.MAX:
+            self._require_finite(name, self.tensor(name), np.isfinite(rounded))
+        return rounded
+
+    def _require_finite(self, name: str, values: np.ndarray, finite: np.ndarray) -> None:
+        if not finite.all():
+            index = first_index(~finite)
+            value = f"{values[index]}{at(index)}"
+            raise Refused(f"{self.name}: tensor {name} must round to a finite FP16 value, got {value}; scale it down")
 
     def stored_name(self, name: str) -> str:
         """Find the name under which a weight is stored.

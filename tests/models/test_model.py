@@ -31,6 +31,18 @@ def test_repr_shows_sizes_and_hash() -> None:
     assert repr(load("tiny")) == f"Model('tiny', {tiny.CONFIG!r}, sha256={tiny.sha256()!r})"
 
 
+@pytest.mark.parametrize("kind", ["F32", "BF16"])
+@pytest.mark.parametrize("value", [65_520.0, -1e6])
+def test_weight_that_fp16_rounds_to_infinity_is_refused(tmp_path: Path, kind: str, value: float) -> None:
+    values = toy_files.values(toy_files.CONFIG)
+    values["blk.0.q"][3, 5] = value
+    model = load(toy_files.write_gguf(tmp_path / "toy.gguf", values, {"blk.0.q": kind}))
+    rule = r"toy: tensor blk\.0\.q must round to a finite FP16 value, got -?\d+\.0 at index \(3, 5\)"
+    for read in (model.tensor, model.half):
+        with pytest.raises(Refused, match=rule):
+            read("blk.0.q")
+
+
 def test_an_unknown_tensor_is_refused() -> None:
     with pytest.raises(Refused, match=r"unknown tensor 'blk\.0\.w'"):
         load("tiny").tensor("blk.0.w")

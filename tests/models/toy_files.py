@@ -64,9 +64,10 @@ def write_gguf(
     types: dict[str, str] | None = None,
     settings: dict[str, Any] | None = None,
     extra: dict[str, np.ndarray] | None = None,
+    order: gguf.GGUFEndian = gguf.GGUFEndian.LITTLE,
 ) -> Path:
     """A GGUF file of `tensors` (canonical names) with sizes of `CONFIG`; `types` by canonical name, F32 else."""
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, "llama", endianess=order)
     for key, value in {**_settings(), **(settings or {})}.items():
         if value is not None:
             {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)](key, value)

@@ -147,8 +147,8 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
 
 def cache_folder_name() -> str:
     """Of the folder that fits this machine's compilers, which the digest of a kernel leaves out."""
-    versions = f"{sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
-    return hashlib.sha256(versions.encode()).hexdigest()[:32]
+    versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__
+    return hashlib.sha256(repr(versions).encode()).hexdigest()[:32]
 
 
 class _PrivateFiles(IndexDataCacheFile):

@@ -105,6 +105,10 @@ class GgufFile:
             self._fields: dict[str, Any] = dict(reader.fields)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
             _require_padding(reader)
+        if reader.byte_order == "S":  # the library swaps metadata, and decodes tensors in this machine's order
+            raise Refused(
+                f"{path}: the file has another byte order than this machine; convert it with gguf-convert-endian"
+            )
 
     def __repr__(self) -> str:
         return f"GgufFile({str(self.path)!r}, {len(self._tensors)} tensors)"

@@ -57,6 +57,15 @@ def test_float_types_decode_exactly(toy: GgufFile) -> None:
     assert not (toy.tensor("blk.0.attn_v.weight").view(np.uint32) & 0xFFFF).any()
 
 
+@pytest.mark.parametrize("kind", ["F32", "BF16", "Q8_0"])
+def test_file_in_another_byte_order_is_refused(tmp_path: Path, kind: str) -> None:
+    """The library would decode its tensors in this machine's order: another model, and no error."""
+    values, types = toy_files.values(toy_files.CONFIG), dict.fromkeys(["embed", "blk.0.q"], kind)
+    path = toy_files.write_gguf(tmp_path / "big.gguf", values, types, order=toy_files.gguf.GGUFEndian.BIG)
+    with pytest.raises(Refused, match=r"big\.gguf: the file has another byte order than this machine; convert it"):
+        GgufFile(path)
+
+
 def test_a_linear_layer_is_out_by_in(toy: GgufFile) -> None:
     assert toy.shape("blk.0.ffn_down.weight") == (64, 96) == toy.tensor("blk.0.ffn_down.weight").shape
 

@@ -9,7 +9,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.testing import protocol
 from refemu.units.unit import AnyUnit, Unit
-from tests.units.protocol.blocks import CONFIGS, UNITS
+from tests.units.protocol.blocks import CONFIGS, STRUCTURES, UNITS
 
 
 def test_names_are_the_modules() -> None:
@@ -28,15 +28,16 @@ def test_descriptor_is_complete(unit: Unit) -> None:
     assert re.match(r"(olive|kllm|harmonia|leankv) §", unit.paper)
 
 
-RULES = (
-    protocol.descriptor_follows_its_rules,
-    protocol.port_names_are_no_keywords,
-    protocol.state_and_result_are_named_as_the_ports,
-    protocol.device_and_config_evaluate_back,
-)
+@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+def test_configuration(unit: AnyUnit, name: str) -> None:
+    protocol.descriptor_follows_its_rules(unit, name)
+    protocol.device_and_config_evaluate_back(unit, name)
+
+
+RULES = (protocol.port_names_are_no_keywords, protocol.state_and_result_are_named_as_the_ports)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), STRUCTURES)
 def test_descriptor(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, name: str) -> None:
     rule(unit, name)

@@ -6,7 +6,7 @@ import pytest
 
 from refemu.testing import protocol
 from refemu.units.unit import AnyUnit
-from tests.units.protocol.blocks import CONFIGS
+from tests.units.protocol.blocks import STRUCTURES
 
 RULES = (
     protocol.refused_step_leaves_the_state,
@@ -18,6 +18,6 @@ RULES = (
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), STRUCTURES)
 def test_refusals(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, name: str) -> None:
     rule(unit, name)

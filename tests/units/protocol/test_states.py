@@ -6,7 +6,7 @@ import pytest
 
 from refemu.testing import protocol
 from refemu.units.unit import AnyUnit
-from tests.units.protocol.blocks import CONFIGS, FIRST_CONFIGS
+from tests.units.protocol.blocks import FIRST_CONFIGS, STRUCTURES
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,6 @@ def test_states_of_a_trace(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, 
     ],
     ids=lambda rule: rule.__name__,
 )
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), STRUCTURES)
 def test_states(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, name: str) -> None:
     rule(unit, name)
