@@ -32,9 +32,16 @@ def at(index: tuple[int, ...]) -> str:
     return f" at index {index}" if index else ""
 
 
+def as_array(values: Any, thing: str = "values") -> np.ndarray:
+    """`values` as an array; refuses a masked one, for what its mask hides would decide codes and sums."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise RefusedType(f"{thing}: must not be a masked array, which hides values; fill it first: x.filled(value)")
+    return np.asarray(values)
+
+
 def require_integers(values: Any, thing: str) -> np.ndarray:
     """`values` as an array; refuses every dtype that is not an integer one (bool included)."""
-    array = np.asarray(values)
+    array = as_array(values, thing)
     if array.dtype.kind not in "iu":
         raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}")
     return array

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import integers, selftest
 from refemu.arith.casts import narrow as narrow
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_choice, require_range
 
 __all__ = [
     "IEEE",
@@ -104,7 +104,7 @@ def bits(x: ArrayLike) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype != np.float16:
         raise RefusedType(f"bits: float16 is needed, got dtype {array.dtype}")
     return array.view(np.uint16)
@@ -154,7 +154,7 @@ def canonical(x: ArrayLike) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype.kind != "f" or array.itemsize not in _WORD:
         raise RefusedType(f"canonical: float16, float32 or float64 is needed, got dtype {array.dtype}")
     word = _WORD[array.itemsize]
@@ -183,7 +183,7 @@ def to_f16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype == np.float16:
         return canonical(array)
     if array.dtype.kind in "iu":
@@ -211,7 +211,7 @@ def to_f32(x: ArrayLike) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype != np.float16:
         raise RefusedType(f"to_f32: float16 is needed, got dtype {array.dtype}")
     return canonical(array.astype(np.float32))
@@ -237,7 +237,7 @@ def round16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype not in (np.float32, np.float16):
         raise RefusedType(f"round16: float32 is needed, got dtype {array.dtype}")
     return _round(array.astype(np.float32, copy=False), mode)
@@ -263,7 +263,7 @@ def round16_of_f64(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype != np.float64:
         raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
     return _round(array, mode)
@@ -368,7 +368,7 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype == np.float16:
         return array.astype(np.float32)
     if array.dtype != np.float32:
@@ -382,7 +382,7 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
 
 def require_fp16_values(x: ArrayLike, thing: str, name: str) -> np.ndarray:
     """As `require_fp16`, of float64 too, which is what Python's own numbers become."""
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype != np.float64:
         return require_fp16(array, thing, name)
     with np.errstate(over="ignore"):
@@ -613,7 +613,7 @@ def order_key(u: ArrayLike, total: bool = False) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(u)
+    array = as_array(u)
     word = bits(array) if array.dtype == np.float16 else require_range(array, 0, 1 << 16, "order_key", "word")
     key = word.astype(np.int64)
     return np.where(key < 0x8000, key, (key ^ 0x7FFF) - 0x1_0000 if total else 0x8000 - key)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import selftest
-from refemu.arith.checks import Refused, RefusedType, at, first_index
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index
 from refemu.arith.fp16 import canonical, round_to_odd
 from refemu.arith.orders import Order
 from refemu.arith.sums import total32
@@ -30,7 +30,7 @@ C3, C4, C5 = (float.fromhex(c) for c in ("0x1.5555555555555p-3", "0x1.5555555555
 
 def require_f32(x: ArrayLike, thing: str, name: str = "x") -> np.ndarray:
     """`x` as a float32 array, float16 widened; RefusedType for another dtype."""
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype not in (np.float32, np.float16):
         raise RefusedType(f"{thing}: {name} must be float32, got dtype {array.dtype}")
     selftest.require_round_to_nearest()

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_integers
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_choice, require_integers
 
 __all__ = [
     "Overflow",
@@ -256,7 +256,7 @@ def total(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> np.ndarray
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     array = require_integers(array.view(np.uint8) if array.dtype == np.bool_ else array, "total")
     terms = array.size if axis is None else _length(array.shape, axis)
     bound = peak(array) * terms
@@ -311,7 +311,7 @@ def from_float(x: ArrayLike) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype.kind != "f":
         raise RefusedType(f"from_float: floats are needed, got dtype {array.dtype}")
     if array.dtype == np.float16:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers, selftest
-from refemu.arith.checks import Refused, RefusedType, require_choice, require_integers
+from refemu.arith.checks import Refused, RefusedType, as_array, require_choice, require_integers
 from refemu.arith.integers import Overflow
 from refemu.arith.orders import Order, require_order
 
@@ -67,7 +67,7 @@ class Request:
         if self.is_int:
             return require_integers(x, self.thing).astype(np.int64)
         selftest.require_round_to_nearest()
-        array = np.asarray(x)
+        array = as_array(x)
         if self.needs_fp16:
             return self.require_fp16(array, self.thing, name)
         if array.dtype not in (np.float32, np.float16):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import bits, fp16, integers
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_int, require_integers
 from refemu.arith.records import parameters, plain_fields
 from refemu.formats import groups
 from refemu.formats.field import Field
@@ -360,7 +360,7 @@ class GroupInt:
             zeros = require_integers(zero, "GroupIntTensor.zero")
             self._require(zeros, low, high, "zero")
             zeros = zeros.astype(np.uint8)
-        factors = np.asarray(scale)
+        factors = as_array(scale)
         if factors.dtype != np.float16:
             raise RefusedType(f"GroupIntTensor: scale must be float16, got dtype {factors.dtype}")
         return GroupIntTensor(self, codes.astype(narrow), factors.copy(), zeros)
@@ -374,7 +374,7 @@ class GroupInt:
 
 def require_weights(w: ArrayLike) -> np.ndarray:
     """float16 or float32 weights as float64; refuses NaN and infinity with the first index."""
-    array = np.asarray(w)
+    array = as_array(w)
     if array.dtype not in (np.float16, np.float32):
         raise RefusedType(f"GroupInt.encode: w must be float16 or float32, got dtype {array.dtype}")
     groups.require_axis(-1, array.shape, "GroupInt.encode")

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, first_index
+from refemu.arith.checks import Refused, RefusedType, as_array, first_index
 
 #: of `Rounding`, the rules for a value midway between two magnitudes
 Ties: TypeAlias = Literal[
@@ -34,7 +34,7 @@ def exact(values: ArrayLike, thing: str) -> np.ndarray:
 
 def require_real(values: ArrayLike, thing: str) -> np.ndarray:
     """`values` as an array of integers, float16, float32 or float64; refuses every other dtype."""
-    array = np.asarray(values)
+    array = as_array(values)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise RefusedType(f"{thing}: values must be integers, float16, float32 or float64, got dtype {array.dtype}")
     return array

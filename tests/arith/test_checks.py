@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from refemu.arith import checks
+from refemu import units
+from refemu.arith import checks, fp16, fp32
 from refemu.arith.checks import Refused, RefusedType
 
 
@@ -108,3 +109,12 @@ def test_a_readable_form_that_takes_what_its_twin_refuses_is_no_silent_fallback(
         checks.refuse_as(readable, 4, least=5)
     with pytest.raises(AssertionError, match="readable takes what its compiled twin refuses"):
         checks.refuse_as(readable, 4)
+
+
+def test_masked_arrays_are_refused_by_operations_and_units() -> None:
+    masked = np.ma.masked_equal(np.ones(4, np.float16), 1)
+    calls = [lambda: fp16.add16(masked, masked), lambda: fp16.to_f16(masked), lambda: fp32.exp32(masked.astype("f4"))]
+    calls += [lambda: units.find("flint_decoder").run(masked.astype(np.uint8))]
+    for call in calls:
+        with pytest.raises(RefusedType, match="masked array"):
+            call()

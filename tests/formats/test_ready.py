@@ -2,10 +2,11 @@
 
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from refemu import formats
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import ready
 from refemu.formats.leankv.hetero_kv import PAIRS, PairName
 from tests.formats.names import PUBLIC
@@ -79,3 +80,12 @@ def test_names_whose_type_is_known_are_the_names_of_the_tables() -> None:
 
     assert sorted(name for names in typed.values() for name in names) == sorted(tables)
     assert all(type(tables[name]) is kind for kind, names in typed.items() for name in names)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
+def test_masked_arrays_are_refused_by_every_format(dtype: type) -> None:
+    """A masked value would decide its neighbours' codes."""
+    ready = [getattr(formats, name) for name in formats.__all__]
+    for fmt in (each for each in ready if hasattr(each, "encode") and not isinstance(each, type)):
+        with pytest.raises(RefusedType, match="must not be a masked array, which hides values; fill it first"):
+            fmt.encode(np.ma.masked_equal(np.ones((4, 64), dtype), 1))

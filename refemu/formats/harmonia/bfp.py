@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import (
     Refused,
     RefusedType,
+    as_array,
     at,
     first_index,
     require_int,
@@ -403,7 +404,7 @@ class Bfp:
         RefusedType
             Another dtype.
         """
-        array = np.asarray(x)
+        array = as_array(x)
         if array.dtype != (np.uint16 if bits else np.float16):
             wanted = "uint16 words" if bits else "float16 (or uint16 words with bits=True)"
             raise RefusedType(f"{who}: x must be {wanted}, got dtype {array.dtype}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_range
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_int, require_range
 from refemu.arith.records import parameters, plain_fields
 
 CLUSTER_BITS = 4  #: widest index that a Concat port takes [kllm §IV-A]
@@ -102,7 +102,7 @@ class Codebook:
 
 def _words(values: ArrayLike, entry_bits: int) -> np.ndarray:
     """A new array of patterns; floats are refused where the entries do not hold them."""
-    array = values.centroids if isinstance(values, Codebook) else np.asarray(values)
+    array = values.centroids if isinstance(values, Codebook) else as_array(values)
     word: type[np.unsignedinteger] = np.uint16 if entry_bits == 16 else np.uint32
     if array.dtype.kind != "f":
         return require_range(array, 0, 1 << entry_bits, "Codebook", "pattern").astype(word)

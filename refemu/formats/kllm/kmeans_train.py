@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_int
 from refemu.arith.exact import steps
 from refemu.formats.kllm.codebook import CLUSTER_BITS, Codebook
 
@@ -150,7 +150,7 @@ def require_samples(values: ArrayLike) -> np.ndarray:
 
 def require_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray:
     """Real weights of `shape` as float64; the first negative or infinite one is refused with its index."""
-    array = np.asarray(weights)
+    array = as_array(weights)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise RefusedType(f"train: weights must be real numbers, got dtype {array.dtype}")
     if array.shape != shape:

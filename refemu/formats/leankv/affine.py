@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import bits, fp16, rounding, selftest
-from refemu.arith.checks import Refused, RefusedType, first_index, lookup, require_int
+from refemu.arith.checks import Refused, RefusedType, as_array, first_index, lookup, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
@@ -493,7 +493,7 @@ def _later_where(stays: np.ufunc, x: np.ndarray) -> np.ndarray:
 
 def require_values(x: ArrayLike) -> np.ndarray:
     """`x` as float32 with at least one axis, exact; refuses other dtypes, NaN and infinity (D-leankv-9)."""
-    array = np.asarray(x)
+    array = as_array(x)
     if array.dtype not in (np.float16, np.float32) and array.dtype.name != "bfloat16":
         raise RefusedType(f"Affine.encode: fp16, bf16 or fp32 is needed, got dtype {array.dtype}")
     if array.ndim < 1:
@@ -510,7 +510,7 @@ def require_values(x: ArrayLike) -> np.ndarray:
 
 def require_codes(codes: ArrayLike, width: int) -> np.ndarray:
     """`codes` as unsigned integers of `width` bits; the first that does not fit is refused with its index."""
-    array = np.asarray(codes)
+    array = as_array(codes)
     if array.dtype.kind not in "iu" or 8 * array.dtype.itemsize < width:
         raise RefusedType(f"Affine.decode: integers of at least {width} bits are needed, got dtype {array.dtype}")
     bad = (array < 0) | (array >= 1 << width)

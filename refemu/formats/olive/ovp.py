@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import bits
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_range
+from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_choice, require_range
 from refemu.arith.records import parameters, plain_fields
 from refemu.formats.field import Field
 from refemu.formats.html import Shown
@@ -264,7 +264,7 @@ class Ovp:
         RefusedType
             Another dtype.
         """
-        x = np.asarray(x)
+        x = as_array(x)
         paired = self.paired(x.shape, axis)
         scale = None if scale is None else require_scale(scale, x.shape, axis)
         values = exact(x, "Ovp.encode") if scale is None else quotient(x, scale, axis).astype(np.float64)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
+from refemu.arith.checks import as_array
 from refemu.arith.fp16_jit import holds_fp16, plain
 from refemu.arith.jit import kernel
 from refemu.formats.kllm.codebook import Codebook
@@ -28,7 +29,7 @@ BLOCK = 4096  # elements compared with all places before the next: they stay in 
 
 def encode(fmt: KMeans, x: ArrayLike, axis: int = -1) -> KMeansTensor:
     """`fmt.encode(x, axis)`."""
-    array = np.asarray(x)
+    array = as_array(x)
     if fmt.zero_point or fmt.arith.normalize == "reciprocal" or not _is_plain(array, axis):
         return fmt.encode(x, axis)
     moved = np.moveaxis(array, axis, -1)

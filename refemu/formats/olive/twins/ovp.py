@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from refemu.arith.bits import code_dtype
-from refemu.arith.checks import Refused, refuse_as, require_range
+from refemu.arith.checks import Refused, as_array, refuse_as, require_range
 from refemu.arith.fp16_jit import plain
 from refemu.formats.integer import IntFormat
 from refemu.formats.nearest import require_real
@@ -135,7 +135,7 @@ def dequantize_pairs(fmt: Ovp, words: ArrayLike, scale: ArrayLike) -> np.ndarray
 
 def _require_words(fmt: Ovp, words: ArrayLike) -> np.ndarray:
     """Pair words, contiguous, with at least one axis, each in [0, 2**(2 * width)): the dtype alone may say so."""
-    array = np.asarray(words)
+    array = as_array(words)
     if array.ndim == 0:
         raise Refused(f"{fmt.name}: pair words need at least one axis, got a scalar")
     if array.dtype != code_dtype(2 * fmt.width) or 8 * array.itemsize != 2 * fmt.width:
