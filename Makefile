@@ -16,11 +16,12 @@ HF     := $(foreach name,transformers families gguf_models gguf_tokenizers,tests
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins vectors grades alternatives clean
+.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins vectors grades alternatives clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests, five minutes the first time"
 	@echo "make test-long   tests of more than a second each   (make test-slow: exhaustive sweeps, minutes each)"
+	@echo "make test-committed   what only a change of a unit, a case or vectors/ can change"
 	@echo "make test-skipped   what make test skipped, with the programs that it needs   (make programs: install these)"
 	@echo "make nightly  every stage of CI, all sweeps, all Pythons, all mutants   (.ci/run: those that a change starts)"
 	@echo "make mutation   planted changes of refemu, and whether a test still fails with each"
@@ -52,11 +53,15 @@ test:
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@echo "compiling every kernel (a minute the first time)"
 	@$(BIN)/python -m benchmarks.every_kernel --processes 2
-	@$(TEST) -m "not slow and not long" --times $(OUT)/times/test.json $(PYTEST)
+	@$(TEST) -m "not slow and not long and not committed" --times $(OUT)/times/test.json $(PYTEST)
 
 test-long:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(TEST) -m "long and not slow" --times $(OUT)/times/test-long.json $(PYTEST)
+	@$(TEST) -m "long and not slow and not committed" --times $(OUT)/times/test-long.json $(PYTEST)
+
+test-committed:
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@$(TEST) -m "committed and not slow" --times $(OUT)/times/test-committed.json $(PYTEST)
 
 test-slow: LIMIT = 3600
 test-slow:
@@ -65,7 +70,7 @@ test-slow:
 
 # the tests that `make test` skipped, with the programs that they need
 test-skipped: programs
-	@$(TEST) -m "not slow and not long" --rerun-skipped $(OUT)/times/test.json
+	@$(TEST) -m "not slow and not long and not committed" --rerun-skipped $(OUT)/times/test.json
 
 # what everything but `make test` and `make golden` uses: apt-get where that is allowed, else how to get it
 programs:

@@ -66,5 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(budget.Table(config.getoption("--times")))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    budget.mark_listed(items)  # before -m looks at marks
     budget.keep_skipped(config, items)

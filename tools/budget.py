@@ -1,6 +1,9 @@
 """Processor time of each test, with its budget; what was skipped and why; tests that an earlier run skipped.
 
-A test that hangs is ended and named. Options of pytest, which tests/conftest.py registers:
+A test that hangs is ended and named. tests/marks.txt lists the tests that measured
+time marks `long` or `slow`; `python -m tools.budget RECORD ...` writes it anew from records of --times.
+
+Options of pytest, which tests/conftest.py registers:
 --times FILE        write every test's seconds, result and reason there, as JSON
 --rerun-skipped FILE  run only the tests that the run which wrote FILE skipped
 """
@@ -9,14 +12,31 @@ import faulthandler
 import json
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-BUDGET = 1.0  #: seconds of processor time, children included; a test above it is marked `long`
+ROOT = Path(__file__).resolve().parent.parent
+LIST = ROOT / "tests" / "marks.txt"
+BUDGET = 1.0  #: seconds of processor time, children included, of a test without a mark
+#: seconds from which on the list marks a test. Below BUDGET: all tests without a mark fit into five minutes
+LISTED = {"slow": 8.0, "long": 0.35}
+#: tests of many seconds that stay `long`: nothing quicker asks what they ask
+KEPT_LONG = (
+    "tests/test_vectors.py::test_every_byte_is_regenerated",
+    "tests/test_wheel.py",
+    "tests/test_environment.py",
+    "tests/golden/campaign/test_cluster.py",
+    "tests/golden/test_golden.py",
+    "tests/golden/start/test_your_paper.py",
+    "tests/tools/test_tutorials.py::test_a_run_prints_what_is_committed[kernel]",
+    "tests/tools/test_tutorials.py::test_a_run_prints_what_is_committed[verification]",
+    "tests/arith/float_jit/test_float_jit.py",
+)
 #: how far a test may go above its budget before it fails: processors and their neighbours differ
 TOLERANCE = 3.0
 LARGEST = 10
@@ -118,6 +138,36 @@ def reason(report: pytest.TestReport) -> str:
     return re.sub(r"\s+", " ", text.removeprefix("Skipped: "))
 
 
+def mark_listed(items: list[pytest.Item]) -> None:
+    """Mark what the list names: a test, or every test of a function."""
+    marks = dict(line.split("  ", 1)[::-1] for line in LIST.read_text().splitlines() if not line.startswith("#"))
+    for item in items:
+        mark = marks.get(item.nodeid) or marks.get(item.nodeid.split("[")[0])
+        if mark and not any(item.get_closest_marker(other) for other in MARKS):
+            item.add_marker(mark)
+
+
+def listed(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Lines of the list: `mark  test`; one for a function most of whose tests have the same mark."""
+    functions: dict[str, dict[str, str]] = {}
+    for name, test in times.items():
+        mark = next((mark for mark, least in LISTED.items() if test["seconds"] >= least), "")
+        if mark == "slow" and name.startswith(KEPT_LONG):
+            mark = "long"
+        functions.setdefault(name.split("[")[0], {})[name] = mark
+    lines = []
+    for function, tests in functions.items():
+        counts = Counter(tests.values())
+        for mark in LISTED:
+            if mark == "long" and counts[mark] >= 0.6 * len(tests) and len(tests) > 1:
+                lines.append(f"{mark}  {function}")
+                lines += [f"slow  {name}" for name, other in tests.items() if other == "slow"]
+                break
+        else:
+            lines += [f"{mark}  {name}" for name, mark in tests.items() if mark]
+    return sorted(lines, key=lambda line: line.split("  ", 1)[1])
+
+
 def keep_skipped(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what the run of --rerun-skipped did not skip."""
     file = config.getoption("--rerun-skipped")
@@ -126,3 +176,16 @@ def keep_skipped(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = {name for name, test in json.loads(file.read_text()).items() if test["result"] == "skipped"}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
     items[:] = [item for item in items if item.nodeid in wanted]
+
+
+def main(words: Sequence[str]) -> None:
+    """Write the list from records."""
+    times: dict[str, dict[str, Any]] = {}
+    for record in words:
+        times.update(json.loads(Path(record).read_text()))
+    head = "# Tests that `make test` leaves out for their time: python -m tools.budget RECORD ... writes this list."
+    LIST.write_text("\n".join([head, *listed(times)]) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

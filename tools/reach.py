@@ -41,7 +41,7 @@ class Reach:
         self.monitoring.set_events(TOOL, self.monitoring.events.PY_START)
 
     def enter(self, code: CodeType, offset: int) -> Any:
-        if code.co_filename.startswith(f"{ROOT}/refemu/"):
+        if str(code.co_filename).startswith(f"{ROOT}/refemu/"):
             self.entered.add(f"{code.co_filename[len(str(ROOT)) + 1 :]}:{code.co_firstlineno}")
         return self.monitoring.DISABLE
 

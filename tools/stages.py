@@ -67,6 +67,7 @@ STAGES = (
     Stage("arm64", "make arm64", 170, needs=ENVIRONMENT),
     Stage("pythons", "make test-pythons PYTHONS=--digests", 110, needs=ENVIRONMENT),
     Stage("lint", "make lint", 70, needs=ENVIRONMENT),
+    Stage("committed", "make test-committed", 150, True, (*BITS, "refemu/golden", "vectors"), ENVIRONMENT),
     Stage("grades", "make grades GRADES=--check", 600, folders=(*BITS, "refemu/golden", "vectors"), needs=ENVIRONMENT),
     Stage("rtl-bugs", "make rtl", 900, folders=("examples/rtl", "refemu/golden/rtl", *BITS), needs=("rtl",)),
     Stage("pythons-tests", "make test-pythons", 600, folders=("refemu/arith", "refemu/formats"), needs=("pythons",)),

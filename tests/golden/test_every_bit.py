@@ -9,6 +9,8 @@ from refemu.golden.compare.dut import Answer
 from refemu.golden.files import fields, hexfile, sets
 from tests.golden import committed
 
+pytestmark = pytest.mark.committed
+
 WITH_MASKS = [name for name in committed.NAMES if units.find(name.partition("-")[0]).care]
 
 

@@ -11,6 +11,8 @@ import pytest
 from refemu import golden
 from refemu.golden.make import model_cases, regenerate
 
+pytestmark = pytest.mark.committed
+
 VECTORS = Path(__file__).parents[2] / "vectors"
 MODULE = re.compile(r"\b(?:refemu|tests)\.(?!vectors/)\w|\w:\w+$")  #: "refemu.units.orizuru", "a.module:function"
 

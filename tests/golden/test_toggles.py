@@ -7,6 +7,8 @@ from refemu import units
 from refemu.golden.grade.answers import Answers, of_set
 from tests.golden import committed, toggling
 
+pytestmark = pytest.mark.committed
+
 LISTED = [name for name in units.names() if toggling.lists(units.find(name))]
 
 

@@ -16,7 +16,7 @@ from refemu.units.derived import Arrays, result_type, twin
 from refemu.units.ports import Port, Ports, admit
 from refemu.units.stepped import Clocked, Result, Stepped
 from refemu.units.unit import Cases, Config, Unit
-from tests.units.protocol.blocks import CONFIGS, blocks
+from tests.units.protocol.blocks import STRUCTURES, blocks
 
 
 def no_cases(config: Config, kind: str, seed: int | range) -> Iterator[Cases]:
@@ -374,7 +374,7 @@ def test_a_unit_of_the_package_is_derived() -> None:
     assert list(inspect.signature(unit.run).parameters)[-2:] == ["split", "overflow"]
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), STRUCTURES)
 def test_inputs_by_position_stand_where_the_signature_says(unit: AnyUnit, name: str) -> None:
     """None where a configuration has no such port."""
     config, inputs = unit.configs[name], blocks(unit, name)[0].inputs

@@ -9,7 +9,7 @@ import pytest
 
 from refemu import units
 from refemu.units.unit import Unit
-from tests.units.protocol.blocks import CONFIGS, blocks, one_case
+from tests.units.protocol.blocks import CONFIGS, STRUCTURES, blocks, one_case
 
 ONE16 = 0x3C00  #: 1.0 in fp16
 ONE32 = 0x3F80_0000  #: 1.0 in float32
@@ -181,7 +181,7 @@ def test_every_register_inside_a_register_has_its_reset_value(unit: Unit, name: 
     assert set(special) <= set(held)
 
 
-@pytest.mark.parametrize(("unit", "name"), CONFIGS)
+@pytest.mark.parametrize(("unit", "name"), STRUCTURES)
 def test_index_is_the_number_of_the_operation_or_of_the_event(unit: Unit, name: str) -> None:
     """-1 after reset, then one more with each operation; in the units of BY_EVENT, with each event of it."""
     if "index" in {port.name for port in unit.ports(unit.configs[name]).outputs}:

@@ -67,7 +67,7 @@ def telling(unit: Unit, alternative: Alternative) -> int:
     return best
 
 
-@pytest.mark.long
+@pytest.mark.committed
 @pytest.mark.parametrize(("unit", "alternative"), ALTERNATIVES)
 def test_every_alternative_changes_three_rows_of_a_committed_set(unit: Unit, alternative: Alternative) -> None:
     assert (telling(unit, alternative) >= ROWS) != ((unit.name, alternative.decision) in UNTOLD)

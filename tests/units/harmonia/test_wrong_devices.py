@@ -13,6 +13,8 @@ from refemu.golden.grade import device, use
 from refemu.units.unit import Config
 from tests.golden import convicting
 
+pytestmark = pytest.mark.committed
+
 ALIGNERS = [f"bfp_aligner-{config}" for config in units.find("bfp_aligner").configs]
 CLOCKED = [
     f"{name}-{config}"

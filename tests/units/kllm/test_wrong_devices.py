@@ -26,6 +26,8 @@ from refemu.units.ports import fields, lanes
 from refemu.units.stepped import Stepped
 from tests.golden import convicting
 
+pytestmark = pytest.mark.committed
+
 COUNTERS = [f"index_counter-{config}" for config in units.find("index_counter").configs]
 MATMULS = [
     f"index_matmul-{name}" for name, config in units.find("index_matmul").configs.items() if config["preset"] == "paper"

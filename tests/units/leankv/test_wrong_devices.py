@@ -16,6 +16,8 @@ from refemu.units.alternative import Device, right
 from refemu.units.unit import Config
 from tests.golden import committed as sets
 
+pytestmark = pytest.mark.committed
+
 #: other answers that change an order of a sum: the wrong kernels of the table below, and more
 ORDERS = (
     *(f"sum_threads is {count}" for count in (32, 64, 128)),

@@ -16,6 +16,8 @@ from refemu.units.olive.olive_edp import State as EdpState
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_systolic import OliveSystolic, State
 
+pytestmark = pytest.mark.committed
+
 KINDS: tuple[Any, ...] = ("paper", "edge", "random")
 
 

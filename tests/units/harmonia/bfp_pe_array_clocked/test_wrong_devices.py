@@ -13,6 +13,8 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, 
 from refemu.units.ports import fields
 from tests.golden import convicting
 
+pytestmark = pytest.mark.committed
+
 SETS = [f"bfp_pe_array_clocked-{name}" for name in ("by_slot", "parallel", "overlap", "columns", "long")]
 PLAIN = SETS[0]
 
