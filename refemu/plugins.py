@@ -276,11 +276,23 @@ class Registry(Generic[T]):
                 self._loaded[plug.key] = self._admit(plug.point.load(), plug.name, plug.origin)
             except (Refused, RefusedType) as error:
                 raise Unloadable(f"{about} is refused: {error}") from error
-            except (Exception, SystemExit) as error:  # whatever the code of others raises at its import
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whatever the code of others raises at its import
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{last.filename}:{last.lineno}"
-                raise Unloadable(f"{about} does not load: {type(error).__name__}: {error} ({place})") from error
+                raise Unloadable(
+                    f"{about} does not load: {type(error).__name__}: {_message(error)} ({place})"
+                ) from error
         return self._loaded[plug.key]
+
+
+def _message(error: BaseException) -> str:
+    """What an exception says, which may itself fail."""
+    try:
+        return str(error)
+    except Exception:
+        return "its message cannot be shown"
 
 
 def refresh() -> None:

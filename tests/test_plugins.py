@@ -125,6 +125,29 @@ def test_a_module_that_ends_the_process_ends_only_itself(acme: Path, capsys: pyt
     assert main(["step", "rude"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("class Panic(BaseException): pass\nraise Panic('x')", "Panic: x"),
+        ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
+        ("import pytest\npytest.skip('x', allow_module_level=True)", "Skipped"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute", "message cannot be shown"),
+    ],
+    ids=["panic", "cancelled", "skipped", "exit of a generator", "no message"],
+)
+def test_whatever_a_plug_in_raises_ends_only_itself(
+    source: str, shown: str, acme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 would mean that something differs."""
+    write(acme, "rude", {"units rude": "rude:UNIT"}, {"rude.py": source})
+    plugins.refresh()
+
+    assert main(["list", "units"]) == 0
+    assert shown in capsys.readouterr().err
+    assert main(["step", "rude"]) == 2
+
+
 @pytest.mark.parametrize(("group", "named"), [("refemu.units", 1), ("console_scripts", 0)])
 def test_a_list_that_cannot_be_read_takes_no_other_down(
     group: str, named: int, acme: Path, capsys: pytest.CaptureFixture[str]

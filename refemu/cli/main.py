@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return PIPE_CLOSED
-    except Exception as error:
+    except BaseException as error:  # also the panic of a library in Rust, a cancelled task, a test's Skipped
         return _failed(error)
 
 
@@ -100,7 +100,7 @@ def _set_threads(threads: int | None) -> None:
     of_process.set_threads(of_process.from_environment() if threads is None else threads)
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: BaseException) -> int:
     from refemu.arith.checks import Refused, RefusedType
 
     if isinstance(error, Refused | RefusedType):

@@ -3,11 +3,12 @@
 import io
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TextIO
 
 GAP = 2  #: spaces between the columns of a table
 LEAST = 8  #: a column is not folded below this
@@ -21,11 +22,37 @@ def print_lines(lines: Iterable[str]) -> None:
         sys.stdout.writelines(lines)
 
 
+class Escaping(io.TextIOWrapper):
+    """A stream on which text from files cannot command a terminal: control characters appear as `\\x1b`."""
+
+    def write(self, text: str) -> int:
+        """Write with control characters escaped, and bold as it is."""
+        super().write(_CONTROL.sub(_escaped, text))
+        return len(text)
+
+
+_CONTROL = re.compile(r"\x1b\[[01]m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if len(character) > 1:
+        return character
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+
+
 def escape_unprintable() -> None:
-    """Let standard output and error escape what their encoding lacks, as `\\xa7`, instead of ending the command."""
-    for stream in (sys.stdout, sys.stderr):
+    """Escape on standard output and error what commands a terminal, and what their encoding lacks, as `\\xa7`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            buffered = stream.line_buffering
+            setattr(sys, name, Escaping(stream.detach(), stream.encoding, "backslashreplace", line_buffering=buffered))
+
+
+def unescaped(stream: TextIO) -> TextIO:
+    """The stream below one that escapes, for bars."""
+    return open(stream.fileno(), "w", closefd=False) if isinstance(stream, Escaping) else stream
 
 
 def print_json(form: str, value: Mapping[str, Any]) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from refemu.cli.output import is_terminal
+from refemu.cli.output import is_terminal, unescaped
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 PERIOD = 10.0  #: seconds between lines
+KNOWN, LEAST = 0.05, 3  #: the part of a task, and the number of its items, from which on a rate means something
 
 
 @contextmanager
@@ -27,13 +28,15 @@ def progress() -> Iterator[Progress]:
 class Lines:
     """A line for every period that passes: what is under way, its rate, and the time that is left at this rate.
 
-    A task that ends within the first period is not mentioned.
+    A task that ends within the first period is not mentioned. The first item is left out of the rate, for it may
+    compile kernels; a rate appears when KNOWN of the others are done.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
         self._start = self._last = clock()
-        self._tasks: dict[str, tuple[float, int, int]] = {}  #: name -> when it began, what was done then, and last
+        #: name -> what was done at first, since when the rate counts, what was done then, what was done last
+        self._tasks: dict[str, tuple[int, float, int, int]] = {}
 
     def __repr__(self) -> str:
         return f"Lines({', '.join(self._tasks)})"
@@ -41,14 +44,17 @@ class Lines:
     def __call__(self, what: str, done: int, total: int) -> None:
         """Take note of a task; print a line if one is due."""
         now = self._clock()
-        began, before, latest = self._tasks.get(what, (now, done, done))
+        first, began, before, latest = self._tasks.get(what, (done, now, done, done))
         if done < latest:
+            first = before = done
+        if before == first:  # no item has ended yet, or this is the first one
             began, before = now, done
-        self._tasks[what] = (began, before, done)
+        self._tasks[what] = (first, began, before, done)
         if now - self._last < PERIOD:
             return
         self._last = now
-        left = remaining(now - began, done - before, total - done)
+        known = done - before >= max(LEAST, KNOWN * total)
+        left = remaining(now - began, done - before, total - done) if known else ""
         print(f"refemu: {now - self._start:.0f} s, {what} {done} of {total}{left}", file=self._stream, flush=True)
 
 
@@ -82,12 +88,22 @@ def _bars() -> Iterator[Progress]:
     )
     from rich.text import Text
 
+    def is_known(task: Any) -> bool:
+        return bool(task.completed >= max(LEAST, KNOWN * (task.total or 0)) and task.speed)
+
     class Rate(ProgressColumn):
         """Steps a second."""
 
         def render(self, task: Any) -> Text:
-            """The rate of a task; nothing before its first step."""
-            return Text(f"{task.speed:.3g}/s" if task.speed else "", style="progress.data.speed")
+            """The rate of a task; nothing before it means something."""
+            return Text(f"{task.speed:.3g}/s" if is_known(task) else "", style="progress.data.speed")
+
+    class Left(TimeRemainingColumn):
+        """What is left at that rate."""
+
+        def render(self, task: Any) -> Text:
+            """The time; nothing before it means something."""
+            return super().render(task) if is_known(task) else Text("")
 
     columns = (
         TextColumn("{task.description}"),
@@ -96,9 +112,9 @@ def _bars() -> Iterator[Progress]:
         Rate(),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        Left(),
     )
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+    with Progress(*columns, console=Console(file=unescaped(sys.stderr), highlight=False), transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def update(what: str, done: int, total: int) -> None:

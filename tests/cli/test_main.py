@@ -29,6 +29,7 @@ def refuse(error: BaseException) -> Callable[..., int]:
         pytest.param(OSError(28, "No space left on device", "y"), 2, "y: No space left", id="full disk"),
         pytest.param(KeyboardInterrupt(), 130, "interrupted", id="interrupt"),
         pytest.param(IndexError("bug"), 3, "error inside refemu", id="bug"),
+        pytest.param(type("Panic", (BaseException,), {})("bug"), 3, "error inside refemu", id="no Exception"),
         pytest.param(ValueError("bug"), 3, "error inside refemu", id="a plain ValueError is a bug"),
     ],
 )

@@ -1,6 +1,8 @@
 """Tables, JSON, sizes, and silence in a pipe."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -48,3 +50,17 @@ def test_table_on_a_terminal_is_as_wide_as_it(
     assert ("\x1b[1ma table\x1b[0m" in text) == bold
     assert max(len(line) for line in text.splitlines() if "\x1b" not in line) <= 40
     assert text.endswith("words\n\n")
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;title\x07", "a\rb", "\x9b5m", "\x00", "\u202eabc"])
+def test_control_characters_of_files_appear_escaped(text: str) -> None:
+    code = "import sys; from refemu.cli.output import escape_unprintable as e; e(); print(sys.argv[1] + chr(9) + '.')"
+    code = code.replace("sys.argv[1]", repr(text)) + f"; print({text!r}, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    escaped = "".join(each if each.isprintable() else ascii(each)[1:-1].replace(r"\r", r"\x0d") for each in text)
+
+    assert (done.stdout.decode(), done.stderr.decode()) == (f"{escaped}\t.\n", f"{escaped}\n")
+
+
+def test_bold_of_our_own_stays() -> None:
+    assert output._CONTROL.sub(output._escaped, "\x1b[1mtitle\x1b[0m\x1b[31m") == "\x1b[1mtitle\x1b[0m\\x1b[31m"

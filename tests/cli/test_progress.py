@@ -34,11 +34,26 @@ def test_a_line_every_ten_seconds_with_rate_and_rest() -> None:
 def test_a_task_that_begins_again_counts_from_there() -> None:
     clock, stream = Clock(), io.StringIO()
     lines = Lines(stream, clock)
-    for second, done in ((0, 0), (5, 90), (6, 10), (16, 20)):
+    for second, done in ((0, 0), (5, 90), (6, 10), (7, 11), (16, 20)):
         clock.now = float(second)
         lines("steps", done, 100)
 
     assert stream.getvalue() == "refemu: 16 s, steps 20 of 100, 1 a second, about 80 s left\n"
+
+
+def test_no_estimate_before_it_means_something() -> None:
+    """The first of 120 items takes 30 s, for it compiles; the others take 3 s each."""
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock)
+    for item in range(10):
+        clock.now = 27.0 + 3 * item if item else 0.0
+        lines("inputs", item, 120)
+
+    assert stream.getvalue().splitlines() == [
+        "refemu: 30 s, inputs 1 of 120",
+        "refemu: 42 s, inputs 5 of 120",
+        "refemu: 54 s, inputs 9 of 120, 0.333 a second, about 6 minutes left",
+    ]
 
 
 def test_a_short_run_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
