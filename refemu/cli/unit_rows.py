@@ -6,7 +6,6 @@ changed within the last moments are read but not remembered: their next change c
 
 import contextlib
 import hashlib
-import json
 import os
 import sys
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from refemu import __version__, scratch
+from refemu import __version__, scratch, sealed
 from refemu.home import cache_folder, make_private
 
 FOLDER = "lists"  #: below the cache folder
@@ -55,17 +54,13 @@ def _sources(package: Path) -> Iterator[tuple[str, int, int]]:
 
 def _recall(memory: Path, state: str) -> Rows | None:
     """Rows remembered for a state of the sources; None: there are none, or the file is damaged."""
-    try:
-        head, _, body = memory.read_text("utf-8").partition("\n")
-        return list(json.loads(body)) if head == _sha256(state + body) else None
-    except (OSError, ValueError):
-        return None
+    known = sealed.load(memory)
+    return known["rows"] if known and known["state"] == state else None
 
 
 def _remember(memory: Path, state: str, rows: Rows) -> None:
-    body = json.dumps(rows)
     make_private(memory.parent)
-    scratch.write_file(memory, f"{_sha256(state + body)}\n{body}".encode(), shared=True)
+    scratch.write_file(memory, sealed.dump({"state": state, "rows": rows}), shared=True)
 
 
 def _sha256(text: str) -> str:

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import hashlib
 import io
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu import scratch
+from refemu import scratch, sealed
 from refemu.arith.checks import Refused
 from refemu.models.weights import digests
 
@@ -46,8 +45,7 @@ def write(place: Path, arrays: Arrays) -> None:
             item = stage / "item"
             item.mkdir()
             files = {name: _write_array(item / f"{name}.npy", array) for name, array in arrays.items()}
-            text = json.dumps({"version": VERSION, "arrays": files}, sort_keys=True)
-            (item / DESCRIPTION).write_text(text + "\n", "utf-8")
+            (item / DESCRIPTION).write_bytes(sealed.dump({"version": VERSION, "arrays": files}))
             _rename(item, place)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -74,37 +72,17 @@ def read(place: Path) -> dict[str, np.ndarray] | None:
 
 def describe(place: Path) -> dict[str, Any] | None:
     """The description of an item; None where there is no such item. Refuses what `read` refuses of it."""
-    text = _description(place)
-    if text is None:
-        return None
-    try:
-        description = json.loads(text)
-        version, files = description["version"], description["arrays"]
-        names = [str(name) for name in files]
-    except (ValueError, KeyError, TypeError):
-        raise Refused(_unreadable(place)) from None
-    if version != VERSION:
-        raise Refused(f"{place}: prepared in version {version!r}, {VERSION} is needed; {REPAIR}")
-    if not all(name.isidentifier() for name in names):
-        raise Refused(f"{place}: damaged: {DESCRIPTION} names a file elsewhere; {REPAIR}")
-    return dict(description)
-
-
-def _description(place: Path) -> str | None:
-    """The text that describes an item; None where there is no such item. Refuses an item without it."""
     for _ in range(2):  # an item that another process puts there between two looks is whole at the second
-        try:
-            return (place / DESCRIPTION).read_text("utf-8")
-        except FileNotFoundError:
-            if not place.exists():
-                return None
-        except (OSError, ValueError):
-            raise Refused(_unreadable(place)) from None
-    raise Refused(f"{place}: damaged: {DESCRIPTION} is missing; {REPAIR}")
-
-
-def _unreadable(place: Path) -> str:
-    return f"{place}: damaged: {DESCRIPTION} cannot be read; {REPAIR}"
+        description = sealed.load(place / DESCRIPTION)
+        if description is not None:
+            break
+        if not place.exists():
+            return None
+    else:
+        raise Refused(f"{place}: damaged: {DESCRIPTION} is missing or not what was written; {REPAIR}")
+    if description["version"] != VERSION:
+        raise Refused(f"{place}: prepared in version {description['version']!r}, {VERSION} is needed; {REPAIR}")
+    return description
 
 
 def check(place: Path) -> None:

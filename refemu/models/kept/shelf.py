@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from refemu import scratch
+from refemu import scratch, sealed
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder, make_private
 from refemu.models.backend import Backend
@@ -157,8 +157,7 @@ def _open(folder: Path, description: Mapping[str, Any], needed: int) -> None:
         make_private(folder.parent)
         items.require_room(folder.parent, needed)
         make_private(folder)
-        text = json.dumps(description, sort_keys=True) + "\n"
-        scratch.write_file(folder / DESCRIPTION, text.encode(), shared=True)
+        scratch.write_file(folder / DESCRIPTION, sealed.dump(description), shared=True)
     except OSError as error:
         raise Refused(
             f"{error.filename or folder}: {error.strerror or error}; if the cache cannot be written, set REFEMU_HOME "

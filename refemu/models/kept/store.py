@@ -1,13 +1,12 @@
 """All prepared models on this machine: list, check, prune. Nothing outside `REFEMU_HOME/prepared` is touched."""
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from refemu import scratch
+from refemu import scratch, sealed
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder
 from refemu.models.kept import items, shelf
@@ -31,7 +30,8 @@ class Kept(NamedTuple):
 
     def items(self) -> list[Path]:
         """The folders of its items, ascending by name."""
-        return sorted(path for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        others = (shelf.DESCRIPTION,)
+        return sorted(path for path in self.folder.iterdir() if path.name not in others and path.name[0] != ".")
 
     def row(self) -> dict[str, Any]:
         """What a table shows of it."""
@@ -101,20 +101,17 @@ def _root() -> Path:
 
 
 def _kept(folder: Path) -> Kept:
-    try:
-        description = json.loads((folder / shelf.DESCRIPTION).read_text("utf-8"))
-        patterns = tuple(str(pattern) for pattern in description["patterns"])
-        version, sources = description["version"], description["sources"]
-    except (OSError, ValueError, KeyError, TypeError):
+    description = sealed.load(folder / shelf.DESCRIPTION)
+    if description is None:
         return Kept(folder, "damaged", {})
-    usable = version == items.VERSION and sources == _sources(patterns)
+    usable = description["version"] == items.VERSION and description["sources"] == _sources(description["patterns"])
     return Kept(folder, "usable" if usable else "outdated", description)
 
 
-def _sources(patterns: tuple[str, ...]) -> str | None:
+def _sources(patterns: list[str]) -> str | None:
     """Digest of the present sources; None where some are gone."""
     try:
-        return shelf.sources_digest(patterns)
+        return shelf.sources_digest(tuple(patterns))
     except (ValueError, NotImplementedError):  # no source matches, or no pattern at all
         return None
 

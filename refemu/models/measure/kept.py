@@ -2,7 +2,7 @@
 
 A result is a JSON file of $REFEMU_HOME/measured, named by the sha256 of what it depends on: the step's description, the
 model's weights, and the sources of refemu that compute. It appears whole or not at all. A file that cannot be read, or
-that says something else, is measured again.
+that is not what was written, is measured again.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from refemu import sealed
 from refemu.home import cache_folder
 from refemu.models import schemes
 from refemu.models.schemes import offline
@@ -51,16 +52,12 @@ class Kept:
 
     def get(self, depends: Mapping[str, Any]) -> Any | None:
         """The result that depends on that; None if there is none."""
-        try:
-            entry = json.loads(self.path(depends).read_bytes())
-            return entry["value"] if entry["depends"] == json.loads(json.dumps(depends)) else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        entry = sealed.load(self.path(depends))
+        return entry["value"] if entry and entry["depends"] == json.loads(json.dumps(depends)) else None
 
     def put(self, depends: Mapping[str, Any], value: Any) -> None:
         """Keep a result, a JSON value, whole or not at all."""
-        text = json.dumps({"depends": depends, "value": value}, sort_keys=True)
-        self.write(self.path(depends), text.encode())
+        self.write(self.path(depends), sealed.dump({"depends": depends, "value": value}))
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file of the folder; where that cannot be done, say so once and go on."""

@@ -6,13 +6,12 @@ digested but not remembered: its next change could bear the same date.
 
 import contextlib
 import hashlib
-import json
 import os
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-from refemu import scratch
+from refemu import scratch, sealed
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder, make_private
 
@@ -76,14 +75,11 @@ def _memory(file: Path) -> Path:
 
 
 def _recall(memory: Path, file: Path, now: Stamp) -> str | None:
-    try:
-        known = json.loads(memory.read_text("utf-8"))
-        same = known["path"] == str(file.absolute()) and known["stamp"] == list(now)
-        return str(known["sha256"]) if same and len(known["sha256"]) == 64 else None
-    except (OSError, ValueError, KeyError, TypeError):  # none, or not ours: the file is read
-        return None
+    known = sealed.load(memory)  # None: the file is read
+    same = known and known["path"] == str(file.absolute()) and known["stamp"] == list(now)
+    return str(known["sha256"]) if known and same else None
 
 
 def _remember(memory: Path, known: dict[str, object]) -> None:
     make_private(memory.parent)
-    scratch.write_file(memory, json.dumps(known, sort_keys=True).encode(), shared=True)
+    scratch.write_file(memory, sealed.dump(known), shared=True)

@@ -1,7 +1,6 @@
 """Items appear whole or not at all, and what is damaged is refused with what to do."""
 
 import errno
-import json
 import os
 import shutil
 from collections import namedtuple
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refemu import sealed
 from refemu.arith.checks import Refused
 from refemu.models.kept import items
 from refemu.models.weights import digests
@@ -97,7 +97,8 @@ def test_a_copied_item_is_digested_and_taken(place: Path, tmp_path: Path) -> Non
 
 def spoil(place: Path, how: str) -> None:
     description = place / items.DESCRIPTION
-    known = json.loads(description.read_text())
+    known = sealed.load(description)
+    assert known is not None
     if how == "cut":
         os.truncate(place / "values.npy", 1000)
     elif how == "missing array":
@@ -106,18 +107,20 @@ def spoil(place: Path, how: str) -> None:
         description.unlink()
     elif how == "description cut":
         description.write_text(description.read_text()[:20])
-    elif how == "a list":
-        description.write_text("[]")
-    elif how == "a path":
-        known["arrays"]["../../x"] = known["arrays"].pop("values")
-        description.write_text(json.dumps(known))
+    elif how == "edited":
+        description.write_text(description.read_text().replace("values", "../../x"))
+    elif how == "nested":
+        description.write_text("[" * 200_000)
     elif how == "version":
-        description.write_text(json.dumps(known | {"version": items.VERSION + 1}))
+        description.write_bytes(sealed.dump(known | {"version": items.VERSION + 1}))
+    elif how == "a file":
+        shutil.rmtree(place)
+        place.touch()
     elif how == "pickled":
         np.save(place / "peak.npy", np.array([{"a": 1}], object), allow_pickle=True)
         sha256 = digests.read(place / "peak.npy")
         known["arrays"]["peak"] = {"sha256": sha256, "stamp": list(digests.stamp(place / "peak.npy"))}
-        description.write_text(json.dumps(known))
+        description.write_bytes(sealed.dump(known))
 
 
 @pytest.mark.parametrize(
@@ -126,9 +129,10 @@ def spoil(place: Path, how: str) -> None:
         ("cut", "values.npy: damaged: sha256 is"),
         ("missing array", "values.npy: .*(No such file|missing)"),
         ("missing description", "damaged: item.json is missing"),
-        ("description cut", "damaged: item.json cannot be read"),
-        ("a list", "damaged: item.json cannot be read"),
-        ("a path", "names a file elsewhere"),
+        ("description cut", "damaged: item.json is missing or not what was written"),
+        ("edited", "damaged: item.json is missing or not what was written"),
+        ("nested", "damaged: item.json is missing or not what was written"),
+        ("a file", "damaged: item.json is missing or not what was written"),
         ("version", f"prepared in version {items.VERSION + 1}, {items.VERSION} is needed"),
         ("pickled", "peak.npy: damaged: Object arrays cannot be loaded when allow_pickle=False"),
     ],

@@ -1,6 +1,5 @@
 """Each of the inputs and accidents that must end with a sentence: nothing half-written, and no bits of two files."""
 
-import json
 import os
 import resource
 import signal
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from refemu import models
+from refemu import models, sealed
 from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.models.kept import items
@@ -150,8 +149,9 @@ def test_what_another_version_prepared_is_refused_and_says_what_to_do(tmp_path: 
     first = logits(toy(tmp_path))
     (folder,) = (home / shelves.FOLDER).iterdir()
     description = folder / "embed.matrix" / items.DESCRIPTION
-    known = json.loads(description.read_text())
-    description.write_text(json.dumps(known | {"version": items.VERSION + 1}))
+    known = sealed.load(description)
+    assert known is not None
+    description.write_bytes(sealed.dump(known | {"version": items.VERSION + 1}))
 
     with pytest.raises(Refused, match=rf"prepared in version {items.VERSION + 1}, .*run: refemu models prune --damag"):
         logits(toy(tmp_path))

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from refemu import models
+from refemu import models, sealed
 from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.models.kept import items, store
@@ -24,10 +26,16 @@ def kept(tmp_path: Path, home: Path) -> store.Kept:
     return only
 
 
+def reseal(file: Path, change: dict[str, object]) -> None:
+    """As another version of refemu would have written it."""
+    known = sealed.load(file)
+    assert known is not None
+    file.write_bytes(sealed.dump(known | change))
+
+
 def outdate(kept: store.Kept) -> None:
     """As another version of refemu would have written it."""
-    file = kept.folder / shelves.DESCRIPTION
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"sources": "0" * 64}))
+    reseal(kept.folder / shelves.DESCRIPTION, {"sources": "0" * 64})
 
 
 def test_a_prepared_model_is_listed_with_its_size(kept: store.Kept) -> None:
@@ -41,7 +49,7 @@ def test_a_prepared_model_is_listed_with_its_size(kept: store.Kept) -> None:
 def test_what_another_version_prepared_is_outdated_and_pruned(how: str, kept: store.Kept, tmp_path: Path) -> None:
     file = kept.folder / shelves.DESCRIPTION
     change = {"sources": {"sources": "0" * 64}, "version": {"version": 0}}.get(how, {"patterns": ["gone/*.py"]})
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    reseal(file, change)
     (outdated,) = store.listing()
 
     assert outdated.state == "outdated"
@@ -70,6 +78,28 @@ def test_damage_is_found_and_pruned_alone_and_the_next_start_mends_it(kept: stor
     assert [place for place, _ in wrong] == [head] and "damaged: sha256 is" in wrong[0][1]
     assert store.prune(damaged=True) == [head] and len(kept.items()) == 9
     assert logits(toy(tmp_path)) == before and not any(message for _, message in store.check([kept]))
+
+
+@pytest.mark.parametrize("content", [None, b"[" * 200_000, b"{}", b"a folder"])
+@pytest.mark.parametrize("place", ["embed.matrix/item.json", "embed.matrix", "prepared.json"])
+def test_remedy_of_the_message_repairs_whatever_is_damaged(
+    place: str, content: bytes | None, kept: store.Kept, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that the message names is run, and the next start prepares what is gone."""
+    before, file = logits(toy(tmp_path)), kept.folder / place
+    shutil.rmtree(file) if file.is_dir() else file.unlink()
+    if content == b"a folder":
+        file.mkdir()
+    elif content is not None:
+        file.write_bytes(content)
+    elif place != "embed.matrix":
+        os.mkfifo(file)
+
+    assert main(["models", "check"]) == (0 if content is None and place == "embed.matrix" else 1)
+    printed = capsys.readouterr()
+    remedies = re.findall(r"run: refemu (models prune(?: --damaged)?)", printed.out + printed.err)
+    assert all(main(words.split()) == 0 for words in set(remedies))
+    assert logits(toy(tmp_path)) == before and main(["models", "check"]) == 0
 
 
 def test_a_folder_without_a_description_is_damaged(kept: store.Kept) -> None:
