@@ -27,9 +27,9 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -96,6 +96,7 @@ class Outcome:
     seconds: float = 0.0
     ran: int = 0  #: tests started, of `reached`
     reached: int = 0
+    reason: str = ""  #: by hand: why no test can see it
 
 
 def all_mutations(source: str) -> list[Mutation]:
@@ -180,7 +181,7 @@ class Reach:
         for first in around:
             if lines.get(first):
                 return self.nearest(mutant.file, set(lines[first]))
-        if not around and lines:  # a constant: whoever enters a function of the file may read it
+        if lines:  # a constant, or compiled code: whoever enters a function of the file may reach it
             return self.nearest(mutant.file, {test for tests in lines.values() for test in tests})
         return self.nearest(mutant.file, self.of_users(mutant.file, {mutant.file}))
 
@@ -338,7 +339,7 @@ def outcomes(
 def totals(results: Sequence[Outcome]) -> str:
     """By area: killed by `make test` alone, with `make test-long`, and not."""
     counts = Counter((result.mutant.file.split("/")[1], _kind(result)) for result in results)
-    columns = ("test", "long", "survived", "unreached")
+    columns = ("test", "long", "equivalent", "survived", "unreached")
     lines = [f"{'':8}" + "".join(f"{name:>11}" for name in columns)]
     for area in (*sorted({area for area, _ in counts}), "all"):
         sums = [sum(n for (at, kind), n in counts.items() if kind == name and area in (at, "all")) for name in columns]
@@ -348,7 +349,7 @@ def totals(results: Sequence[Outcome]) -> str:
 
 def _kind(result: Outcome) -> str:
     if result.verdict != "killed":
-        return result.verdict
+        return "equivalent" if result.reason else result.verdict
     return "long" if result.mark else "test"
 
 
@@ -387,6 +388,7 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--named", action="store_true", help="the mutants of mutation.toml")
     options.add_argument("--again", type=Path, metavar="RECORD", help="the mutants of a record")
     options.add_argument("--compare", type=Path, nargs=2, metavar="RECORD", help="two records of the same mutants")
+    options.add_argument("--survivors", action="store_true", help="with --again: only those that nothing killed")
     options.add_argument("--changed", action="store_true", help="with --again: only those whose file or test changed")
     options.add_argument("--tree", type=Path, default=ROOT, help="another checkout to copy")
     options.add_argument("--reach", type=Path, default=REACH, help="folder that says which test enters what")
@@ -398,28 +400,38 @@ def main(words: Sequence[str]) -> int:
     if arguments.compare:
         print(compare(*map(read, arguments.compare)))
         return 0
-    tree, killers = arguments.tree.resolve(), dict[Mutant, str]()
+    tree = arguments.tree.resolve()
+    known = {result.mutant: result for result in read(arguments.again)} if arguments.again else {}
     if arguments.again:
-        killers = {result.mutant: result.by for result in read(arguments.again)}
-        paths = stages.changes(None) if arguments.changed else None
-        if paths is not None:
-            killers = {key: by for key, by in killers.items() if {key.file, by.split("::")[0]} & set(paths)}
-        mutants = list(killers)
+        mutants = _again(known, arguments)
     else:
         mutants = named(tree) if arguments.named else sample(tree, arguments.area, arguments.count, arguments.seed)
     if arguments.list:
         print(*mutants, sep="\n")
         return 0
-    results, reach = [], Reach(tree, arguments.reach)
+    reach = Reach(tree, arguments.reach)
     if not arguments.again:
         reach.require()
+    killers, after = {mutant: known[mutant].by for mutant in mutants if mutant in known}, dict(known)
     for result in outcomes(reach, mutants, arguments.jobs, arguments.seconds, killers):
-        results.append(result)
+        old = known.get(result.mutant)
+        if old and old.reason and result.verdict != "killed":
+            result = replace(result, reason=old.reason)
+        after[result.mutant] = result
         print(f"{_kind(result):9} {result.seconds:5.0f} s  {result.mutant}  {result.by}", flush=True)
         if arguments.record:
-            write(arguments.record, results)
-    print(totals(results))
-    return int(any(result.verdict != "killed" and (killers.get(result.mutant, "new")) for result in results))
+            write(arguments.record, list(after.values()))
+    print(totals(list(after.values())))
+    return int(any(after[mutant].verdict != "killed" and killers.get(mutant, "new") for mutant in mutants))
+
+
+def _again(known: Mapping[Mutant, Outcome], arguments: argparse.Namespace) -> list[Mutant]:
+    """The mutants of a record that the command line asks for."""
+    mutants = [mutant for mutant, result in known.items() if not arguments.survivors or result.verdict != "killed"]
+    paths = stages.changes(None) if arguments.changed else None
+    if paths is None:
+        return mutants
+    return [mutant for mutant in mutants if {mutant.file, known[mutant].by.split("::")[0]} & set(paths)]
 
 
 if __name__ == "__main__":

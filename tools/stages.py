@@ -56,8 +56,9 @@ def _mirrored(name: str) -> tuple[str, str]:
 
 ENVIRONMENT = ("programs",)
 STAGES = (
-    Stage("bare", "bash .ci/bare", 560, alone=True),
-    Stage("programs", "make programs", 90, alone=True, needs=("bare",)),
+    Stage("test", "bash .ci/bare test", 320, alone=True),
+    Stage("programs", "make programs", 90, alone=True, needs=("test",)),
+    Stage("golden", "bash .ci/bare golden", 260, needs=("test",)),
     Stage("test-skipped", "make test-skipped", 60, alone=True, needs=ENVIRONMENT),
     Stage("test-long", "make test-long", 720, alone=True, needs=ENVIRONMENT),
     Stage("rtl", "make rtl RTL='--bugs 1'", 400, needs=ENVIRONMENT),

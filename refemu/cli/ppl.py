@@ -10,10 +10,12 @@ from refemu.cli.progress import progress
 def run(arguments: argparse.Namespace) -> int:
     """Print the perplexity of a text under a scheme, with its spread over the windows; returns 0."""
     from refemu import models
+    from refemu.models import schemes
     from refemu.models.measure import perplexity
     from refemu.models.measure import spread as spreads
     from refemu.models.measure.setting import label, seeded
 
+    perplexity.require_decoding(schemes.parse(arguments.scheme), arguments.prefill)
     model = models.load(arguments.model)
     ids = source.ids(model, arguments)[: arguments.tokens]
     calibration = source.calibration_ids(model, arguments)

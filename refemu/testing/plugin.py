@@ -3,6 +3,7 @@
 Every pytest run of an environment imports this file, so it loads nothing until it is used.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -45,10 +46,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") 
         return report
     from refemu.testing import explain, save
 
-    lines = explain.lines(compare.last, compare.tried)
-    if lines:
-        report.sections.append(("refemu: what the design did", "\n".join(lines)))
+    with _reported(report, "what the design did is not explained"):
+        lines = explain.lines(compare.last, compare.tried)
+        if lines:
+            report.sections.append(("refemu: what the design did", "\n".join(lines)))
     folder = item.config.getoption("refemu_save")
     if folder:
-        report.sections.append(("refemu", save.save(compare.last, Path(folder), item.nodeid)))
+        with _reported(report, "the counterexample is not saved"):
+            report.sections.append(("refemu", save.save(compare.last, Path(folder), item.nodeid)))
     return report
+
+
+@contextlib.contextmanager
+def _reported(report: pytest.TestReport, what: str) -> Generator[None]:
+    """An error here belongs to this test's report: raised in a hook, it would end the session."""
+    try:
+        yield
+    except Exception as error:
+        report.sections.append(("refemu", f"{what}: {error}"))

@@ -1,6 +1,8 @@
 """A counterexample as a golden set of one case, with the design's answer beside it."""
 
+import hashlib
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +14,15 @@ from refemu.testing.compare import Failure
 from refemu.units import parameters
 from refemu.units.unit import Cases
 
+READABLE = 120  #: characters of an id that its folder's name shows; a name has at most 255 bytes
+
 
 def save(failure: Failure, folder: Path, test: str) -> str:
     """Write `folder`/<test>/<unit>-<config>/ and `folder`/<test>/dut.npz; returns how to look at them.
 
-    test: its id; characters that are no letters or digits become `_`. Outputs that were not given stay
-    out of both.
+    test: its id, which `folder_name` makes a name of. Outputs that were not given stay out of both.
     """
-    place = folder / re.sub(r"[^A-Za-z0-9]+", "_", test).strip("_")
+    place = folder / folder_name(test)
     unit, config = failure.unit, failure.config
     held = unit.timing == "event"
     inputs = {name: np.asarray(array)[None] if held else np.asarray(array) for name, array in failure.inputs.items()}
@@ -32,8 +35,14 @@ def save(failure: Failure, folder: Path, test: str) -> str:
         answers[f"out.{port}"][first : first + len(codes)] = codes
     store.write_files({place / "dut.npz": npz.to_bytes(answers)})
     target = place / parameters.set_name(unit, config)
-    return (
-        f"counterexample saved; replay it with:\n  refemu diff {target} {place / 'dut.npz'} --explain --ports "
-        f"{','.join(failure.answers)}{' --any-nan' * failure.any_nan}\n"
-        f"  refemu step {unit.key} --case {target}:{first}"
+    diff = ["refemu", "diff", str(target), str(place / "dut.npz"), "--explain", "--ports", ",".join(failure.answers)]
+    diff += ["--any-nan"] * failure.any_nan
+    return f"counterexample saved; replay it with:\n  {shlex.join(diff)}\n  " + shlex.join(
+        ["refemu", "step", unit.key, "--case", f"{target}:{first}"]
     )
+
+
+def folder_name(test: str) -> str:
+    """A name for an id: what is readable of it, and a digest, so that no two ids share a folder and every one fits."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "_", test).strip("_")[-READABLE:]
+    return f"{readable}-{hashlib.sha256(test.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

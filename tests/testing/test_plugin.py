@@ -39,8 +39,8 @@ def test_a_wrong_rule_is_found_shrunk_saved_and_explained(tmp_path: Path, capsys
 
     assert "1 failed" in ran.stdout, ran.stdout + ran.stderr
     assert "refemu: what the design did" in ran.stdout and "D-olive-5" in ran.stdout
-    assert "refemu diff found/test_mine_py_test_my_encoder/ovp_encoder-int4" in ran.stdout
-    saved = tmp_path / "found" / "test_mine_py_test_my_encoder"
+    assert "refemu diff found/test_mine_py_test_my_encoder-c892b71a/ovp_encoder-int4" in ran.stdout
+    saved = tmp_path / "found" / "test_mine_py_test_my_encoder-c892b71a"
     made = golden.load(saved / "ovp_encoder-int4")
     entry = made.manifest["cases"][-1]
     assert (entry["cases"], entry["why"]) == (1, "counterexample of test_mine.py::test_my_encoder")
@@ -48,6 +48,30 @@ def test_a_wrong_rule_is_found_shrunk_saved_and_explained(tmp_path: Path, capsys
     assert "D-olive-5: of two outliers the left one wins" in capsys.readouterr().out
     assert main(["check", str(saved)]) == 0
     assert "hashes" in capsys.readouterr().out
+
+
+IDS = """
+import numpy as np, pytest
+from refemu.testing import hold
+
+@pytest.mark.parametrize("k", ["1", "-1", "a b", "a-b", "x" * 300, "é/" * 90])
+def test_k(k):
+    hold("flint_decoder", None, {"code": np.arange(4)}, base_int=np.full(4, 7))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("folder", ["found", "/proc/found"])
+def test_every_counterexample_has_a_folder_and_none_ends_the_session(folder: str, tmp_path: Path) -> None:
+    """Ids that differ in signs and spaces only, ids longer than a name may be, a folder that cannot be written."""
+    (tmp_path / "test_ids.py").write_text(IDS)
+    ran = pytest_on(tmp_path, "--refemu-save", folder)
+
+    assert "6 failed" in ran.stdout and "INTERNALERROR" not in ran.stdout + ran.stderr
+    if folder == "found":
+        assert len(list((tmp_path / folder).iterdir())) == ran.stdout.count("counterexample saved") == 6
+    else:
+        assert ran.stdout.count("the counterexample is not saved: /proc/found") == 6
 
 
 def test_the_fixture_checks_what_it_loads(tmp_path: Path) -> None:

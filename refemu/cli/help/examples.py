@@ -137,7 +137,10 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "refemu ppl": (
         Example("refemu ppl --model tiny --win 32 --windows 2", "the built-in model in fp16"),
-        Example("refemu ppl --model tiny --scheme olive-4+leankv --text book.txt --win 64", "a mix, on your text"),
+        Example(
+            "refemu ppl --model tiny --scheme olive-4+leankv --text book.txt --win 64 --prefill 32",
+            "a mix, on your text; the second half of each window token by token",
+        ),
         Example(
             "refemu ppl --scheme olive-4 --win 32 --windows 1",
             "a real model; refemu models fetch smollm2-135m first",

@@ -64,7 +64,7 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
             _write(fresh, files)
             _swap(fresh, folder)
     except OSError as error:
-        kept = "the old set is unchanged" if folder.exists() else "nothing was written"
+        kept = "the old set is unchanged" if os.path.exists(folder) else "nothing was written"
         raise Refused(
             f"{folder}: cannot be written: {error.strerror or error}; {kept}. "
             "Free some space or permissions there, or choose another folder"

@@ -6,6 +6,7 @@ report, computed in float64 with the C library's exp and log; the logits below i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,15 @@ def perplexity(
     return summary(losses)
 
 
+def require_decoding(config: Any, prefill: int) -> None:
+    """Refuse a window read as one prompt under a scheme that a prompt does not show, as its cache is read by steps."""
+    if prefill == 0 and getattr(config, "two_phases", False):
+        raise Refused(
+            f"perplexity: {type(config).__name__} reads its KV cache in steps only, so a window read as one prompt has "
+            "the perplexity of fp16; read a part of it by steps: --prefill N, with N below --win"
+        )
+
+
 def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: int) -> list[np.ndarray]:
     """The windows that `perplexity` scores; context: of the model. Refuses what leaves none."""
     if not 2 <= win <= context:
@@ -71,6 +81,7 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
 
 def window_losses(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> np.ndarray:
     """Negative log-likelihood of every scored token of one window, float64; ids, prefill: as for `perplexity`."""
+    require_decoding(prepared.config, prefill)
     tokens = require_tokens(ids, prepared)
     session = Session(prepared)
     if prefill == 0:

@@ -9,6 +9,7 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
+from refemu.cli import main
 from refemu.models.measure.perplexity import perplexity, surprise
 
 IDS = list(b"Vanity was the beginning and the end of Sir Walter Elliot's character")
@@ -49,6 +50,16 @@ def test_a_window_of_one_token_is_dropped() -> None:
 def test_a_prompt_of_one_token_scores_what_none_does() -> None:
     """The first token of a window is never scored; token by token the logits are the same bits."""
     assert perplexity(prepared(), IDS, win=20, prefill=1) == perplexity(prepared(), IDS, win=20)
+
+
+@pytest.mark.parametrize("scheme", ["leankv", "leankv-k8v4", "fp16+leankv"])
+def test_scheme_that_only_steps_show_needs_a_prefill(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A window read as one prompt has fp16's perplexity, to the last digit."""
+    with pytest.raises(Refused, match=r"reads its KV cache in steps only.* --prefill N, with N below --win"):
+        perplexity(models.prepare("tiny", scheme), list(range(40)), 32)
+    assert main(["ppl", "--model", "tiny", "--scheme", scheme, "--win", "32"]) == 2
+    assert "--prefill N" in capsys.readouterr().err
+    assert perplexity(models.prepare("tiny", scheme), list(range(40)), 32, 16).scored == 16
 
 
 def test_tells_its_progress() -> None:
