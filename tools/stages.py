@@ -111,7 +111,7 @@ class Run:
     """Stages that run, at most two at a time, and what became of them."""
 
     def __init__(self, stages: Sequence[Stage], limit: float, execute: Callable[[Stage], int]) -> None:
-        self.waiting = sorted(stages, key=lambda stage: (not stage.alone, bool(stage.folders), -stage.seconds))
+        self.waiting = sorted(stages, key=lambda stage: (bool(stage.folders), not stage.alone, -stage.seconds))
         self.names = {stage.name for stage in stages}
         self.limit, self.execute = limit, execute
         self.start = time.monotonic()

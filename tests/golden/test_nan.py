@@ -188,7 +188,7 @@ def test_a_counterexample_is_replayed_with_the_same_nan(mac: sets.Golden, tmp_pa
         hold("fp16_mac", "paper", stimulus, y=y, any_nan=True)
     assert testing.last is not None
     told = save.save(testing.last, tmp_path, "a test")
-    folder = tmp_path / "a_test"
+    folder = tmp_path / save.folder_name("a test")
 
     assert "--explain --ports y --any-nan\n" in told
     found = golden.diff(folder / "fp16_mac-paper", folder / "dut.npz", ports=["y"], any_nan=True)

@@ -151,7 +151,8 @@ def test_only_the_first_token_type_is_read() -> None:
 
 def test_an_overflow_of_fp16_is_a_result() -> None:
     """Infinity becomes NaN in the norm; an embedding of it is refused."""
-    model = small(embed=np.full(CONFIG.shapes["embed"], 1e6, np.float32))
+    largest = {name: np.full(CONFIG.shapes[name], 65_504, np.float32) for name in ("embed", "position")}
+    model = small(**largest)
 
     assert np.isnan(models.encode(model, IDS)).all()
 
