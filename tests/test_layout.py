@@ -17,6 +17,9 @@ from refemu import units
 from tests import house_graph, house_rules
 from tests.syntax_rules import tree
 
+#: the first of them reads what every module imports
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refemu"
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))

@@ -9,10 +9,12 @@ Options of pytest, which tests/conftest.py registers:
 """
 
 import faulthandler
+import gc
 import json
 import os
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,7 +43,7 @@ KEPT_LONG = (
 TOLERANCE = 3.0
 LARGEST = 10
 MARKS = ("long", "slow")
-SECONDS = "processor_seconds"
+SECONDS, COMPILED = "processor_seconds", "compiler_seconds"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -56,13 +58,22 @@ class Clock:
     """Measures each test in the process that runs it. A test above its budget fails where CI is set."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.start = 0.0
+        self.start = self.compiled = 0.0
+        self.compiler: Any = None
         self.limit = (config.getoption("timeout", None) or 0) * 1.2  #: seconds; --timeout cannot end compiled code
         self.stderr = os.fdopen(os.dup(2), "w")  # pytest replaces descriptor 2
+        gc.disable()
+
+    def pytest_collection_finish(self) -> None:
+        """Take tests and modules out of garbage collection: each would look at millions of objects that stay."""
+        gc.freeze()
+        gc.enable()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Iterator[None]:
-        self.start = processor_seconds()
+        if self.compiler is None and "numba" in sys.modules:
+            self.compiler = compiler()
+        self.start, self.compiled = self.seconds(), self.compiler_seconds()
         if self.limit:
             faulthandler.dump_traceback_later(self.limit, exit=True, file=self.stderr)
         try:
@@ -74,8 +85,9 @@ class Clock:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         report: Any = yield
         if report.when == "teardown":
-            seconds = processor_seconds() - self.start
+            seconds = self.seconds() - self.start
             report.user_properties.append((SECONDS, round(seconds, 3)))
+            report.user_properties.append((COMPILED, round(self.compiler_seconds() - self.compiled, 3)))
             if report.passed and over_budget(item, seconds):
                 report.outcome = "failed"
                 report.longrepr = (
@@ -84,16 +96,40 @@ class Clock:
                 )
         return report
 
+    def seconds(self) -> float:
+        """Of this process without numba's compiler, whose work the next run finds, and of its children that ended."""
+        return sum(os.times()[:4]) - self.compiler_seconds()
+
+    def compiler_seconds(self) -> float:
+        return self.compiler.seconds if self.compiler else 0.0
+
+
+def compiler() -> Any:
+    """A listener that adds up the seconds in which numba compiles, those of inner functions once."""
+    from numba.core import event
+
+    class Compiler(event.Listener):
+        seconds, depth, start = 0.0, 0, 0.0
+
+        def on_start(self, event: Any) -> None:
+            if not self.depth:
+                self.start = time.process_time()
+            self.depth += 1
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if not self.depth:
+                self.seconds += time.process_time() - self.start
+
+    listener = Compiler()
+    event.register("numba:compile", listener)
+    return listener
+
 
 def over_budget(item: pytest.Item, seconds: float) -> bool:
     """Whether a test without the mark takes too long. Only CI asks: elsewhere kernels may be compiled in between."""
     marked = any(item.get_closest_marker(mark) for mark in MARKS)
     return not marked and seconds > BUDGET * TOLERANCE and os.environ.get("CI", "").lower() not in ("", "0", "false")
-
-
-def processor_seconds() -> float:
-    """Of this process and of its children that have ended."""
-    return sum(os.times()[:4])
 
 
 class Table:
@@ -110,7 +146,8 @@ class Table:
         elif report.failed:
             test["result"] = "failed"
         if report.when == "teardown":
-            test["seconds"] = dict(report.user_properties).get(SECONDS, 0.0)
+            properties = dict(report.user_properties)
+            test["seconds"], test["compiled"] = properties.get(SECONDS, 0.0), properties.get(COMPILED, 0.0)
             test["marks"] = [mark for mark in MARKS if mark in report.keywords]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -121,8 +158,13 @@ class Table:
                 terminalreporter.write_line(f"{count:6}  {text}")
         largest = sorted(self.tests.items(), key=lambda pair: -pair[1]["seconds"])[:LARGEST]
         if largest:
-            total = sum(test["seconds"] for test in self.tests.values())
-            terminalreporter.section(f"largest of {len(self.tests)} tests, {total:.0f} s of processor time")
+            total, compiled = (
+                sum(test.get(key, 0.0) for test in self.tests.values()) for key in ("seconds", "compiled")
+            )
+            text = (
+                f"largest of {len(self.tests)} tests, {total:.0f} s of processor time and {compiled:.0f} s of numba's"
+            )
+            terminalreporter.section(text)
             for name, test in largest:
                 terminalreporter.write_line(f"{test['seconds']:6.1f} s  {name}")
         if self.file is not None:

@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from refemu.arith.checks import Refused, RefusedType
 
@@ -41,6 +42,15 @@ def reading(thing: str, what: str, *more: type[Exception]) -> Iterator[None]:
         if type(error).__name__ == _PANIC:
             raise Refused(f"{thing}: not {what}: {_said(error)}") from None
         raise
+
+
+def contents(path: Path, longest: int, thing: str) -> bytes:
+    """The bytes of a file of the user's. Refused: more than `longest`, of which no more are read."""
+    with path.open("rb") as file:
+        data = file.read(longest + 1)
+    if len(data) > longest:
+        raise Refused(f"{thing}: must have at most {longest} bytes, got {path.stat().st_size}; use a part of it")
+    return data
 
 
 def _said(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -60,11 +61,20 @@ def print_json(form: str, value: Mapping[str, Any]) -> None:
 
     form: name of its schema, of `refemu schema`, whose version is written into the document.
     """
-    print(_text({"schema": f"refemu.{form}/1", **value}))
+    print(json_text({"schema": f"refemu.{form}/1", **value}))
 
 
-def _text(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True, default=_plain)
+def json_text(document: Mapping[str, Any]) -> str:
+    """A document for programs: ASCII, sorted, null for NaN and infinity, which JSON has no numbers for."""
+    return json.dumps(_with_nulls(document), indent=1, sort_keys=True, default=_plain, allow_nan=False)
+
+
+def _with_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _with_nulls(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_nulls(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.cli import source
-from refemu.cli.output import counted, print_json, print_table, table_lines
+from refemu.cli.output import counted, json_text, print_json, print_table, table_lines
 from refemu.cli.progress import duration, progress
 
 PAPERS = {
@@ -228,9 +228,7 @@ def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Seque
 
 
 def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
-    import json
-
-    _write(folder / "study.json", (json.dumps(whole, indent=1, sort_keys=True) + "\n").encode())
+    _write(folder / "study.json", (json_text(whole) + "\n").encode())
     lines = [whole["command"], ""]
     for table in tables:
         lines += [table.title, *table_lines(table.headings, table.cells(), table.numeric, WIDTH), ""]

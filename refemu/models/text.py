@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import reading
+from refemu.arith.reading import contents, reading
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,14 @@ def shipped(name: str) -> str:
     return raw.decode("utf-8")
 
 
+LONGEST = 1 << 24  #: bytes of a text: the tokens of one take 14 times as much memory
+
+
 def read(path: str | Path) -> str:
     """A text file of the user's, UTF-8, line ends as they are. Refuses other bytes with their place, and none."""
     try:
         with reading(f"text {path}", "a text"):
-            raw = Path(path).read_bytes()
+            raw = contents(Path(path), LONGEST, f"text {path}")
     except OSError as error:
         raise Refused(f"text {path}: {error.strerror or error}") from None
     try:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import integer, reading
+from refemu.arith.reading import contents, integer, reading
 
-LONGEST = 1 << 28  #: bytes of a file
+LONGEST = 1 << 24  #: bytes of a file: two million ids
 
 
 def read(path: str | Path, vocab: int) -> list[int]:
@@ -21,11 +21,9 @@ def read(path: str | Path, vocab: int) -> list[int]:
     thing = f"ids {path}"
     try:
         with reading(thing, "token ids"):
-            raw = Path(path).read_bytes()
+            raw = contents(Path(path), LONGEST, thing)
     except OSError as error:
         raise Refused(f"{thing}: {error.strerror or error}") from None
-    if len(raw) > LONGEST:
-        raise Refused(f"{thing}: must be at most {LONGEST} bytes, got {len(raw)}")
     ids = _from_array(raw, thing) if Path(path).suffix == ".npy" else _from_text(raw, thing)
     if not ids:
         raise Refused(f"{thing}: at least one token id is needed, got none")
@@ -39,6 +37,8 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
     ids = []
     for index, word in enumerate(raw.split()):
         try:
+            if b"_" in word:  # which Python takes between digits
+                raise ValueError
             ids.append(integer(word.decode("ascii"), 10))
         except ValueError:
             shown = repr(word[:40]).removeprefix("b")

@@ -18,7 +18,7 @@ def validator(form: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def valid_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = output._text
+    plain = output.json_text
 
     def text(document: Mapping[str, Any]) -> str:
         printed = plain(document)
@@ -26,4 +26,4 @@ def valid_documents(monkeypatch: pytest.MonkeyPatch) -> None:
         validator(form)(json.loads(printed))
         return printed
 
-    monkeypatch.setattr(output, "_text", text)
+    monkeypatch.setattr(output, "json_text", text)

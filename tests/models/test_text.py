@@ -64,3 +64,10 @@ def test_refuses(content: bytes | None, message: str, tmp_path: Path) -> None:
 def test_an_unknown_text_is_refused() -> None:
     with pytest.raises(Refused, match="unknown text 'emma'"):
         text.shipped("emma")
+
+
+def test_text_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "a.txt").open("wb") as file:
+        file.truncate(1 << 32)
+    with pytest.raises(Refused, match=r"text .*a.txt: must have at most 16777216 bytes, got 4294967296; use a part"):
+        text.read(tmp_path / "a.txt")

@@ -66,3 +66,20 @@ def test_objects_are_not_unpickled_and_a_cut_array_is_refused(tmp_path: Path) ->
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"No such file"):
         token_ids.read(tmp_path / "nowhere", 4)
+
+
+def test_file_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A sparse file of 4 GB."""
+    for name in ("ids.npy", "ids.txt"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 32)
+        with pytest.raises(
+            Refused, match=r"ids .*: must have at most 16777216 bytes, got 4294967296; use a part of it"
+        ):
+            token_ids.read(tmp_path / name, 4)
+
+
+def test_underscores_between_digits_are_no_number(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("1 1_0")
+    with pytest.raises(Refused, match="1_0"):
+        token_ids.read(tmp_path / "ids.txt", 100)

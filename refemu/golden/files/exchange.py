@@ -87,7 +87,7 @@ def _jsonl(golden: Golden) -> Iterator[str]:
         for (group, port), value in zip(names, row, strict=True):
             record.setdefault(group, {})[port] = value
         record["flags"] = [flag for flag, bit in bits.items() if flags[number] >> bit & 1]
-        yield json.dumps(record, separators=(",", ":")) + "\n"
+        yield json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def _cases(golden: Golden) -> list[int]:

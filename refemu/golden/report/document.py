@@ -34,7 +34,7 @@ def document(regression: Regression) -> dict[str, Any]:
 
 def text(regression: Regression) -> str:
     """The file: ASCII, with a newline at its end."""
-    return json.dumps(document(regression), indent=1, sort_keys=True, ensure_ascii=True, default=str) + "\n"
+    return json.dumps(document(regression), indent=1, sort_keys=True, default=str, allow_nan=False) + "\n"
 
 
 @cache

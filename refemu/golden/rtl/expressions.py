@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from refemu.arith.checks import Refused
+from refemu.golden.rtl.keywords import SYSTEMVERILOG
 
 _TOKEN = re.compile(
     r"""(?P<skip>`\w+ | \$\w+ | \d*'[sS]?[bodhBODH][\da-fA-FxXzZ?_]+ | '[01xXzZ](?!\w) | \w+\s*::\s*\w+ | \.\s*\w+ |
@@ -18,8 +19,8 @@ _OPEN_ENDED = re.compile(r"'[01xXzZ]|\d+|'\s*\{.*\}", re.DOTALL)
 
 
 def is_plain(text: str) -> bool:
-    """Whether an expression is the name of a port and nothing else."""
-    return _PLAIN.fullmatch(text) is not None
+    """Whether an expression is the name of a port and nothing else: no keyword either."""
+    return _PLAIN.fullmatch(text) is not None and text not in SYSTEMVERILOG
 
 
 def has_width(text: str) -> bool:
@@ -36,9 +37,22 @@ def require_expression(text: object, thing: str) -> str:
     bad = next((part for part in ('"', "\\", ";", "//", "/*", "\n") if part in text), "")
     if bad or not text.isascii():
         raise Refused(f"{thing}: one expression in ASCII is needed, without {bad!r}, got {text!r}")
+    if not _is_balanced(text):
+        raise Refused(f"{thing}: brackets must close in order, got {text!r}")
     if re.fullmatch(r"\d+", text.strip()):
         raise Refused(f"{thing}: a constant needs its width, such as 3'd{text.strip()}, or '0 and '1, got {text!r}")
     return text.strip()
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether every bracket closes, the last one opened first: else an expression would end what surrounds it."""
+    open_ = list[str]()
+    for character in text:
+        if character in "([{":
+            open_.append(")]}"["([{".index(character)])
+        elif character in ")]}" and (not open_ or open_.pop() != character):
+            return False
+    return not open_
 
 
 def names(text: str) -> Iterator[str]:

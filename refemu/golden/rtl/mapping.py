@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import reading
+from refemu.arith.reading import contents, reading
 from refemu.golden.rtl import expressions
 from refemu.units.ports import Port, Ports
 
@@ -51,13 +51,16 @@ class Map:
     registers: Mapping[str, str] = field(default_factory=dict)  #: ours -> expression of names in the core
 
 
+LONGEST = 1 << 20  #: bytes of a port map
+
+
 def read(path: str | Path, unit: str, ports: Ports) -> Map:
     """The map in a file. Refused: no such file, what is no map, and one that does not fit the ports of `unit`."""
     place = Path(path)
     if not place.is_file():
         raise Refused(f"{place}: no such file; docs/rtl.md shows a port map")
     with reading(str(place), "a port map in JSON"):
-        document = json.loads(place.read_text(encoding="utf-8"), object_pairs_hook=_once)
+        document = json.loads(contents(place, LONGEST, str(place)).decode("utf-8"), object_pairs_hook=_once)
     return parse(document, unit, ports, str(place))
 
 
@@ -85,12 +88,7 @@ def parse(document: Any, unit: str, ports: Ports, thing: str = "map.json") -> Ma
     flipped, theirs = _outputs(document, unit, outputs, unused, thing)
     map_ = Map(
         _word(document, "top", thing) or "",
-        {
-            name: expressions.require_expression(str(value), f"{thing}: parameters.{name}")
-            if not str(value).isdecimal()
-            else str(value)
-            for name, value in _object(document, "parameters", thing).items()
-        },
+        _parameters(document, thing),
         _word(document, "clock", thing),
         reset,
         low,
@@ -111,6 +109,19 @@ def _object(document: Mapping[str, Any], key: str, thing: str) -> Mapping[str, A
     if not isinstance(value, dict):
         raise Refused(f"{thing}: {key} must be an object of names and expressions, got {value!r}")
     return value
+
+
+def _parameters(document: Mapping[str, Any], thing: str) -> Mapping[str, str]:
+    """Verilog of each parameter of the core."""
+    values = {}
+    for name, value in _object(document, "parameters", thing).items():
+        place = f"{thing}: parameters.{name}"
+        if not expressions.is_plain(name):
+            raise Refused(f"{thing}: parameters: {name!r} must be the name of a parameter of yours")
+        plain = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        number = plain or (isinstance(value, str) and value.isdecimal())
+        values[name] = str(value) if number else expressions.require_expression(value, place)
+    return values
 
 
 def _names(document: Mapping[str, Any], key: str, thing: str) -> list[str]:

@@ -24,6 +24,8 @@ from refemu.units.stepped import Stepped
 from refemu.units.unit import AnyUnit, Kind
 
 TRIES = 3  #: calls of each form that are timed at the start
+#: fields that are worked on at once: as Python's integers they take a hundred times the bytes of a frame
+FIELDS = 1 << 16
 SLOW_S = 5e-3  #: a readable form that takes this long is not tried again
 SAMPLES: tuple[Kind, ...] = ("random", "edge", "paper")  #: kinds of cases in which an input for that is looked for
 
@@ -87,23 +89,38 @@ class Predictor:
                 f"{self.unit.name}: rows have {self.layout_in.bytes} bytes each, {self.layout_in.words} words, "
                 f"got {len(data)} bytes"
             )
-        if not data:
-            return b""
-        values = self.layout_in.values(data)
-        return self._stepped(values.tolist()) if self.stateful else self._by_twin(values, True)
+        before = self._state() if self.stateful else None
+        rows, size = len(data) // self.layout_in.bytes, self.layout_in.bytes
+        part = max(1, FIELDS // max(len(self.layout_in.lsb), len(self.layout_out.lsb)))
+        answers = bytearray()
+        for first in range(0, rows, part):
+            values = self.layout_in.values(data[first * size : (first + part) * size])
+            try:
+                answers += self._stepped(values.tolist(), first, rows) if self.stateful else self._by_twin(values, True)
+            except (Refused, RefusedType) as error:
+                if self.stateful:
+                    self._restore(before)
+                elif first:
+                    raise Refused(f"{error}, counted from row {first} of {rows} on") from None
+                raise
+        return bytes(answers)
+
+    def _state(self) -> Any:
+        return self._stream.snapshot() if self._stream else self.device.state
 
     def _device(self) -> Any:
         return self.unit.unit_class(**self._config)
 
-    def _stepped(self, rows: list[list[int]]) -> bytes:
-        before = self._stream.snapshot() if self._stream else self.device.state
+    def _stepped(self, rows: list[list[int]], first: int = 0, total: int = 1) -> bytes:
+        """Rows from `first` on, of `total`. Refused: the state is as before the first of these."""
+        before = self._state()
         answers = []
-        for number, row in enumerate(rows):
+        for number, row in enumerate(rows, first):
             try:
                 answers.append(self._row(row))
             except (Refused, RefusedType) as error:
                 self._restore(before)
-                raise Refused(f"{error}, in row {number} of {len(rows)}" if len(rows) > 1 else f"{error}") from None
+                raise Refused(f"{error}, in row {number} of {total}" if total > 1 else f"{error}") from None
         return self.layout_out.packed(np.array(answers, np.int64))
 
     def _row(self, row: list[int]) -> list[int]:

@@ -60,6 +60,8 @@ def answer(predictor: Predictor, kind: int, size: int, payload: bytes | bytearra
             raise Refused(f"serve: {'reset' if kind == RESET else 'close'} takes no bytes, got {size}")
     except (Refused, RefusedType) as error:
         return ERROR, str(error).encode()
+    except MemoryError:
+        return ERROR, f"serve: no memory for {size} bytes of rows: send fewer rows at once".encode()
     predictor.reset()
     return OK, b""
 

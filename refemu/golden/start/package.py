@@ -1,13 +1,15 @@
 """A package with one unit, written for somebody to put a block of his own in its place."""
 
 import ast
+import contextlib
 import keyword
+import os
 import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from refemu import units
+from refemu import scratch, units
 from refemu.arith.checks import Refused
 from refemu.golden.rtl import keywords
 
@@ -81,14 +83,25 @@ def _names_beside_the_class() -> Iterator[str]:
 
 
 def write(name: str, folder: Path) -> list[Path]:
-    """Write the package into `folder`, which must not be there or be empty; returns its files."""
+    """Write the package into `folder`, which must not be there or be empty; returns its files.
+
+    They are written in a folder next to it, then renamed: a command that is killed leaves nothing in `folder`.
+    """
     contents = files(name)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder}: must be a new or an empty folder; nothing was written")
-    for path, data in contents.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with scratch.folder(folder.absolute().parent, f".{name}.new-") as fresh:
+            for path, data in contents.items():
+                (fresh / path).parent.mkdir(parents=True, exist_ok=True)
+                (fresh / path).write_bytes(data)
+            for path in sorted(fresh.iterdir()):
+                path.rename(folder / path.name)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise Refused(f"{error.filename or folder}: {error.strerror or error}; nothing was written") from None
     return [folder / path for path in contents]
 
 

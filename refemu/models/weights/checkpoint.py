@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reading import contents, reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.weights.files import WeightFile, half
@@ -146,11 +146,14 @@ class Settings:
                 )
 
 
+LONGEST = 1 << 22  #: bytes of a JSON file; the index of a model in hundreds of files takes a tenth
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; refuses a missing file and anything else in it."""
     try:
         with reading(str(path), "JSON"):
-            content = json.loads(path.read_text("utf-8"))
+            content = json.loads(contents(path, LONGEST, str(path)).decode("utf-8"))
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}; the sizes of a safetensors model stand there") from None
     if not isinstance(content, dict):

@@ -5,6 +5,8 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
+from refemu.golden.serve import predictor as module
+from refemu.golden.serve import server
 from refemu.golden.serve.predictor import Predictor
 from tests.golden import committed
 from tests.golden.serve.pipes import cases, packed
@@ -166,3 +168,31 @@ def test_a_part_of_a_row_is_refused_and_no_rows_are_none() -> None:
 def test_a_slow_readable_form_gives_way_to_the_twin() -> None:
     assert predictor("orizuru-n16")._compiled
     assert not predictor("olive_mac-wrap")._compiled
+
+
+@pytest.mark.parametrize("name", ["ovp_decoder-int8", "olive_mac-wrap", "bfp_pe-paper", "kv_compressor-pages"])
+def test_rows_in_parts_are_the_rows_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts bound the memory that one frame takes. A refusal in a later part leaves the state before the first."""
+    whole, parts = predictor(name), predictor(name)
+    set_ = committed.read(name)
+    first, count = max(cases(set_), key=lambda case: case[1]) if whole.stateful else (0, 40)
+    rows = [row.tobytes() for row in packed(whole.layout_in, set_)[first : first + count]]
+    at_once = whole.run(b"".join(rows))
+    monkeypatch.setattr(module, "FIELDS", 1)
+
+    assert parts.run(b"".join(rows)) == at_once
+    if name == "bfp_pe-paper":
+        parts.reset()
+        with pytest.raises(Refused, match=r"mode.*, in row 2 of 3"):
+            parts.run(rows[0] + rows[1] + words(name, mode=3))
+        assert parts.run(b"".join(rows)) == at_once
+
+
+def test_frame_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bytes:
+        raise MemoryError
+
+    device = predictor("ovp_decoder-int8")
+    monkeypatch.setattr(device, "run", fails)
+    status, text = server.answer(device, server.RUN, 8, b"")
+    assert (status, text) == (server.ERROR, b"serve: no memory for 8 bytes of rows: send fewer rows at once")

@@ -1,6 +1,7 @@
 """A package as `refemu new-unit` writes it: its tests pass, see what is changed, and use public names only."""
 
 import ast
+import errno
 import importlib
 import os
 import re
@@ -180,3 +181,22 @@ def test_a_folder_that_holds_something_stays_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="must be a new or an empty folder"):
         package.write("my_block2", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_write_that_fails_leaves_nothing_and_the_next_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills at the third file."""
+    count, write_bytes = iter(range(99)), Path.write_bytes
+
+    def fills(path: Path, data: bytes) -> int:
+        if next(count) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write_bytes(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fills)
+        with pytest.raises(Refused, match="No space left on device; nothing was written"):
+            package.write("my_block", tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+    assert all(path.is_file() for path in package.write("my_block", tmp_path / "new"))

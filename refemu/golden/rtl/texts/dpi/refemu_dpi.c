@@ -1,5 +1,6 @@
 /* See refemu_dpi.h. C99 and POSIX. */
 #define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* pipe2 */
 
 #include "refemu_dpi.h"
 
@@ -24,6 +25,8 @@ enum { WORDS = 64, TEXT = 2048, TAIL = 1024, HEAD = 8 };
 /* Nanoseconds that this thread polls for a reply before it sleeps: waking it takes longer than most transactions. */
 #define AWAKE_NS 60000L
 #define ASLEEP 32 /* replies for which it sleeps at once, after it has polled in vain */
+#define PATIENCE 600 /* seconds that a server may say nothing; $REFEMU_TIMEOUT names another number */
+#define GRACE 1000   /* milliseconds that a server has to end after SIGTERM, or after its pipe was closed */
 
 /* A handle stays in a list for ever, so that one that was closed is known as such. */
 typedef struct refemu {
@@ -43,7 +46,7 @@ typedef struct refemu {
 
 static refemu *handles;
 static pthread_mutex_t listed = PTHREAD_MUTEX_INITIALIZER;
-static char last_error[TEXT];
+static __thread char last_error[TEXT]; /* of this thread's last refemu_open */
 
 static refemu *known(void *handle) {
   refemu *each;
@@ -115,9 +118,23 @@ static int send_all(int file, const unsigned char *data, size_t size) {
   return 1;
 }
 
+/* What a read gives; -1 where nothing came for as long as a server may say nothing. */
+static ssize_t read_in_time(int file, unsigned char *data, size_t size) {
+  const char *named = getenv("REFEMU_TIMEOUT");
+  long seconds = named != NULL ? strtol(named, NULL, 10) : PATIENCE;
+  struct pollfd watch;
+  int ready;
+  watch.fd = file;
+  watch.events = POLLIN;
+  if (seconds < 1 || seconds > 1000000) seconds = PATIENCE;
+  do ready = poll(&watch, 1, (int)seconds * 1000);
+  while (ready < 0 && errno == EINTR);
+  return ready > 0 ? read(file, data, size) : -1;
+}
+
 static int receive(int file, unsigned char *data, size_t size) {
   while (size > 0) {
-    ssize_t done = read(file, data, size);
+    ssize_t done = read_in_time(file, data, size);
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) return 0;
     data += done;
@@ -189,6 +206,23 @@ static void release(refemu *h) {
   h->open = 0;
 }
 
+/* Collects the process; kills it where it does not end by itself. */
+static pid_t collect(refemu *h, int *status) {
+  const struct timespec step = {0, 1000000L};
+  pid_t ended = 0;
+  int waited;
+  for (waited = 0; ended == 0 && waited <= GRACE; waited++) {
+    ended = waitpid(h->process, status, WNOHANG);
+    if (ended < 0 && errno == EINTR) ended = 0;
+    if (ended == 0) nanosleep(&step, NULL);
+  }
+  if (ended != 0) return ended;
+  kill(h->process, SIGKILL);
+  do ended = waitpid(h->process, status, 0);
+  while (ended < 0 && errno == EINTR);
+  return ended;
+}
+
 /* The process ended or speaks no frames: collects it, and says how it ended and what it said last. */
 static int dead(refemu *h, const char *what) {
   char words[TAIL], how[128];
@@ -198,8 +232,7 @@ static int dead(refemu *h, const char *what) {
   close(h->from);
   h->to = h->from = -1;
   kill(h->process, SIGTERM);
-  do ended = waitpid(h->process, &status, 0);
-  while (ended < 0 && errno == EINTR);
+  ended = collect(h, &status);
   if (ended < 0)
     snprintf(how, sizeof how, "was collected by another part of this program");
   else if (WIFSIGNALED(status))
@@ -228,11 +261,22 @@ static int split(char *text, char **words, int count) {
 static int beyond_standard(int file) {
   int moved = file;
   if (file >= 0 && file <= 2) {
-    moved = fcntl(file, F_DUPFD, 3);
+    moved = fcntl(file, F_DUPFD_CLOEXEC, 3);
     close(file);
   }
-  if (moved >= 0) fcntl(moved, F_SETFD, FD_CLOEXEC);
   return moved;
+}
+
+/* A pipe that no other thread's child inherits. */
+static int private_pipe(int ends[2]) {
+#ifdef __linux__
+  return pipe2(ends, O_CLOEXEC);
+#else
+  if (pipe(ends) != 0) return -1;
+  fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+  fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+  return 0;
+#endif
 }
 
 /* Starts the process; 0 and a sentence where that fails. */
@@ -256,7 +300,7 @@ static int start(refemu *h, const char *spec) {
   count = split(options, words, count);
   words[count] = NULL;
   h->words = tmpfile();
-  if (h->words == NULL || pipe(down) != 0 || pipe(up) != 0) {
+  if (h->words == NULL || private_pipe(down) != 0 || private_pipe(up) != 0) {
     snprintf(h->error, TEXT, "refemu_open: no pipe or temporary file: %s", strerror(errno));
     for (end = 0; end < 2; end++) {
       if (down[end] >= 0) close(down[end]);
@@ -295,18 +339,33 @@ static int start(refemu *h, const char *spec) {
   return 1;
 }
 
-/* A number or a word behind "key": at the top level of the hello, whose keys occur once there. */
-static const char *behind(const char *json, const char *key) {
+/* The value of "key" at the top level of the hello: objects in it may have the same key. NULL where there is none. */
+static const char *value_of(const char *json, const char *key) {
   char quoted[64];
-  const char *at;
+  int depth = 0;
   snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-  at = strstr(json, quoted);
-  return at == NULL ? NULL : at + strlen(quoted);
+  for (; *json != '\0'; json++) {
+    if (*json == '{' || *json == '[') depth++;
+    if (*json == '}' || *json == ']') depth--;
+    if (*json != '"') continue;
+    if (depth == 1 && strncmp(json, quoted, strlen(quoted)) == 0) return json + strlen(quoted);
+    for (json++; *json != '"'; json++) {
+      if (*json == '\\') json++;
+      if (*json == '\0') return NULL;
+    }
+  }
+  return NULL;
+}
+
+/* A number of words of a frame; 0 where it is none. */
+static size_t words_of(const char *text) {
+  unsigned long count = text != NULL && *text >= '1' && *text <= '9' ? strtoul(text, NULL, 10) : 0;
+  return count <= FRAME / 4 ? (size_t)count : 0;
 }
 
 static int greet(refemu *h) {
   unsigned char head[12];
-  const char *in, *out, *digest;
+  const char *digest;
   size_t size;
   if (!receive(h->from, head, sizeof head)) return dead(h, "no hello");
   if (get(head) != MAGIC) return dead(h, "what came first is no hello of refemu serve");
@@ -315,14 +374,15 @@ static int greet(refemu *h) {
   if (size > LONGEST_HELLO || (h->hello = (char *)malloc(size + 1)) == NULL) return dead(h, "the hello is too long");
   if (!receive(h->from, (unsigned char *)h->hello, size)) return dead(h, "the hello broke off");
   h->hello[size] = '\0';
-  in = behind(h->hello, "words_in");
-  out = behind(h->hello, "words_out");
-  digest = behind(h->hello, "digest");
-  if (in == NULL || out == NULL || digest == NULL || (h->digest = (char *)calloc(65, 1)) == NULL)
-    return dead(h, "the hello lacks words_in, words_out or digest");
-  h->words_in = strtoul(in, NULL, 10);
-  h->words_out = strtoul(out, NULL, 10);
-  strncpy(h->digest, digest + 1, 64);
+  h->words_in = words_of(value_of(h->hello, "words_in"));
+  h->words_out = words_of(value_of(h->hello, "words_out"));
+  digest = value_of(h->hello, "digest");
+  if (h->words_in == 0 || h->words_out == 0)
+    return dead(h, "the hello has no words_in or words_out that fit into a frame");
+  if (digest == NULL || *digest != '"' || strspn(digest + 1, "0123456789abcdef") < 64)
+    return dead(h, "the hello has no digest of 64 digits");
+  if ((h->digest = (char *)calloc(65, 1)) == NULL) return dead(h, "no memory for a digest");
+  memcpy(h->digest, digest + 1, 64);
   if (!enlarge(h, HEAD + 4 * (h->words_in > h->words_out ? h->words_in : h->words_out)))
     return dead(h, "no memory for a transaction");
   return REFEMU_OK;
@@ -347,8 +407,7 @@ void *refemu_open_as(const char *spec, size_t words_in, size_t words_out, const 
              h->spec, words_in, words_out, digest, h->words_in, h->words_out, h->digest);
     close(h->to); /* which ends the server */
     h->to = -1;
-    while (waitpid(h->process, NULL, 0) < 0 && errno == EINTR) {
-    }
+    collect(h, NULL);
   }
   if (h->error[0] != '\0') {
     memcpy(last_error, h->error, TEXT);
@@ -381,7 +440,7 @@ static int ask(refemu *h, uint32_t kind, const uint32_t *in, size_t size, uint32
   /* One read most often: no reply is longer than what is asked for, but one that refuses. */
   wait_awake(h);
   for (have = 0; have < HEAD;) {
-    ssize_t done = read(h->from, h->buffer + have, HEAD + want - have);
+    ssize_t done = read_in_time(h->from, h->buffer + have, HEAD + want - have);
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) return dead(h, "no reply");
     have += (size_t)done;
@@ -400,6 +459,7 @@ static int ask(refemu *h, uint32_t kind, const uint32_t *in, size_t size, uint32
   if (size >= TEXT) size = TEXT - 1;
   memcpy(h->error, h->buffer + HEAD, size);
   h->error[size] = '\0';
+  if (size == 0) snprintf(h->error, TEXT, "%s: refused without a reason", h->spec);
   return REFEMU_REFUSED;
 }
 
@@ -439,8 +499,7 @@ int refemu_close(void *handle) {
   if (h == NULL) return REFEMU_DEAD;
   status = ask(h, CLOSE, NULL, 0, NULL, 0);
   if (status != REFEMU_OK) return status;
-  while (waitpid(h->process, NULL, 0) < 0 && errno == EINTR) {
-  }
+  collect(h, NULL);
   h->process = 0;
   h->error[0] = '\0';
   release(h);

@@ -7,8 +7,9 @@
    $REFEMU names the command, one word or several ("python3 -m refemu"); default refemu.
 
    Functions answer REFEMU_OK, REFEMU_REFUSED where the unit does not take the transaction (its state is as it was, and
-   the next one is answered), or REFEMU_DEAD where no process answers any more; refemu_error has the sentence. One thread
-   at a time may use a handle. */
+   the next one is answered), or REFEMU_DEAD where no process answers any more; refemu_error has the sentence. Any thread
+   may open handles, and one at a time may use a handle. A server that says nothing for 600 seconds, or as many as
+   $REFEMU_TIMEOUT names, is ended. */
 #ifndef REFEMU_DPI_H
 #define REFEMU_DPI_H
 
@@ -52,7 +53,7 @@ int refemu_reset(void *handle);
 /* Ends the server. The handle may be used no more; what does so gets REFEMU_DEAD. */
 int refemu_close(void *handle);
 
-/* The error of the last call with a handle, or of the last refemu_open that gave none (NULL): "" if there was none. Behind
+/* The error of the last call with a handle, or of this thread's last refemu_open that gave none (NULL): "" if there was none. Behind
    a process that died stand its last words; they stay. */
 const char *refemu_error(void *handle);
 
