@@ -53,24 +53,24 @@ test:
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@echo "compiling every kernel (a minute the first time)"
 	@$(BIN)/python -m benchmarks.every_kernel --processes 2
-	@$(TEST) -m "not slow and not long and not committed" --times $(OUT)/times/test.json $(PYTEST)
+	@$(TEST) -m "not slow and not long and not committed" --times=$(OUT)/times/test.json $(PYTEST)
 
 test-long:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(TEST) -m "long and not slow and not committed" --times $(OUT)/times/test-long.json $(PYTEST)
+	@$(TEST) -m "long and not slow and not committed" --times=$(OUT)/times/test-long.json $(PYTEST)
 
 test-committed:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(TEST) -m "committed and not slow" --times $(OUT)/times/test-committed.json $(PYTEST)
+	@$(TEST) -m "committed and not slow" --times=$(OUT)/times/test-committed.json $(PYTEST)
 
 test-slow: LIMIT = 3600
 test-slow:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(TEST) -m slow --times $(OUT)/times/test-slow.json $(PYTEST)
+	@$(TEST) -m slow --times=$(OUT)/times/test-slow.json $(PYTEST)
 
 # the tests that `make test` skipped, with the programs that they need
 test-skipped: programs
-	@$(TEST) -m "not slow and not long and not committed" --rerun-skipped $(OUT)/times/test.json
+	@$(TEST) -m "not slow and not long and not committed" --rerun-skipped=$(OUT)/times/test.json
 
 # what everything but `make test` and `make golden` uses: apt-get where that is allowed, else how to get it
 programs:
@@ -86,7 +86,7 @@ mutation:
 # which test enters which function, for new mutants; Python 3.12 or newer
 mutation-reach:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(TEST) -m "not slow" -p tools.reach --reach $(OUT)/mutation/reach --times $(OUT)/mutation/times.json
+	@$(TEST) -m "not slow" -p tools.reach --reach=$(OUT)/mutation/reach --times=$(OUT)/mutation/times.json
 
 # all stages of CI, and exhaustive sweeps, all Pythons and aarch64 with tests, all mutants
 nightly:

@@ -4,8 +4,8 @@ A test that hangs is ended and named. tests/marks.txt lists the tests that measu
 time marks `long` or `slow`; `python -m tools.budget RECORD ...` writes it anew from records of --times.
 
 Options of pytest, which tests/conftest.py registers:
---times FILE        write every test's seconds, result and reason there, as JSON
---rerun-skipped FILE  run only the tests that the run which wrote FILE skipped
+--times=FILE        write every test's seconds, result and reason there, as JSON
+--rerun-skipped=FILE  run only the tests that the run which wrote FILE skipped
 """
 
 import faulthandler
@@ -50,7 +50,7 @@ def add_options(parser: pytest.Parser) -> None:
     """The two options."""
     parser.addoption("--times", metavar="FILE", type=Path, help="write each test's processor time and result as JSON")
     parser.addoption(
-        "--rerun-skipped", metavar="FILE", type=Path, help="run only the tests that the run with --times FILE skipped"
+        "--rerun-skipped", metavar="FILE", type=Path, help="run only the tests that the run with --times=FILE skipped"
     )
 
 
