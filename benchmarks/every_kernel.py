@@ -50,8 +50,9 @@ class Compiler(event.Listener):
 
 
 def use_units(share: int, processes: int) -> None:
-    """The cases of the papers, all configurations of every `processes`-th unit."""
-    for unit in map(units.find, units.names()[share::processes]):
+    """The cases of the papers, all configurations of the units of every `processes`-th paper, which share kernels."""
+    papers = sorted(set(units.PAPERS.values()))[share::processes]
+    for unit in (units.find(name) for name in units.names() if units.PAPERS[name] in papers):
         for config in unit.configs:
             blocks, made = generate.collect(unit, config, ("paper",), 0, ())
             if blocks:

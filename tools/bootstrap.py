@@ -90,6 +90,7 @@ def install(venv: Path, extras: set[str]) -> None:
         "pip",
         "install",
         "--disable-pip-version-check",
+        "--no-compile",  # most modules are never imported; Python compiles the others
         "-q",
         "-e",
         f"{ROOT}[{','.join(sorted(extras))}]",

@@ -58,7 +58,7 @@ class Clock:
     """Measures each test in the process that runs it. A test above its budget fails where CI is set."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.start = self.compiled = 0.0
+        self.start = self.compiled = self.call = 0.0
         self.compiler: Any = None
         self.limit = (config.getoption("timeout", None) or 0) * 1.2  #: seconds; --timeout cannot end compiled code
         self.stderr = os.fdopen(os.dup(2), "w")  # pytest replaces descriptor 2
@@ -73,7 +73,7 @@ class Clock:
     def pytest_runtest_protocol(self) -> Iterator[None]:
         if self.compiler is None and "numba" in sys.modules:
             self.compiler = compiler()
-        self.start, self.compiled = self.seconds(), self.compiler_seconds()
+        self.start, self.compiled, self.call = self.seconds(), self.compiler_seconds(), 0.0
         if self.limit:
             faulthandler.dump_traceback_later(self.limit, exit=True, file=self.stderr)
         try:
@@ -82,16 +82,24 @@ class Clock:
             faulthandler.cancel_dump_traceback_later()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        start = self.seconds()
+        try:
+            return (yield)
+        finally:
+            self.call = self.seconds() - start
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         report: Any = yield
         if report.when == "teardown":
             seconds = self.seconds() - self.start
             report.user_properties.append((SECONDS, round(seconds, 3)))
             report.user_properties.append((COMPILED, round(self.compiler_seconds() - self.compiled, 3)))
-            if report.passed and over_budget(item, seconds):
+            if report.passed and over_budget(item, self.call):  # fixtures that tests share belong to none of them
                 report.outcome = "failed"
                 report.longrepr = (
-                    f"{item.nodeid}: {seconds:.1f} s of processor time, the budget is {BUDGET:.0f} s; "
+                    f"{item.nodeid}: {self.call:.1f} s of processor time, the budget is {BUDGET:.0f} s; "
                     "make it faster or mark it `long`"
                 )
         return report

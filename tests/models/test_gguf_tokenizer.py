@@ -156,6 +156,8 @@ def test_word_pieces_have_berts_spelling_and_frame() -> None:
     assert found.encode("In the thes, athé [SEP] x") == [4, 5, 5, 6, 8, 7, 9, 3, 1]
     assert found.sentence("in the", 3) == [2, 4, 3]
     assert found.decode([4, 5, 6]) == "in thes"
+    longest = "the" + 97 * "s"  # of 100 characters
+    assert found.encode(longest) == [5, *[6] * 97] and found.encode(f"{longest}s") == [1]
 
 
 @pytest.mark.model

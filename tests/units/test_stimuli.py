@@ -5,7 +5,7 @@ import pytest
 
 from refemu import units
 from refemu.units.ports import Port
-from refemu.units.stimuli import columns, random, random_inputs, sequences
+from refemu.units.stimuli import columns, random, random_inputs, sequences, streamed
 from refemu.units.unit import Unit
 from tests.oracles import prng
 
@@ -73,3 +73,10 @@ def test_sequences_split_events_by_name() -> None:
     inputs = sequences(("a", "b"), [[(1, 2), (3, 4)], [(5, 6), (7, 8)]])
 
     assert {k: v.tolist() for k, v in inputs.items()} == {"a": [[1, 3], [5, 7]], "b": [[2, 4], [6, 8]]}
+
+
+@pytest.mark.parametrize(("rare", "share"), [(1, 1 / 2), (2, 1 / 4), (4, 1 / 16)])
+def test_streamed_operations_start_in_one_row_of_2_to_the_rare(rare: int, share: float) -> None:
+    start = streamed("unit", 0, {"a": np.arange(4096)}, 4096, rare)["start"]
+
+    assert start.shape == (1, 4096) and abs(start.mean() - share) < 0.02

@@ -73,6 +73,7 @@ BAD = {
     "v_scale=static,kv_outliers=false": "v_scale=static finds outliers beyond its limits",
     "quantizer=rtn,act_bits=1": "integers need act_bits of at least 2, got 1",
     "calibration_tokens=0": "calibration_tokens must be an integer",
+    "calibration_tokens=1048577": "calibration_tokens must be an integer",
     "sensitivity=3": "sensitivity must be the path of a file, got 3",
     "preset=repo": "preset must be",
 }
