@@ -71,6 +71,25 @@ def test_a_device_that_is_right_passes_every_row(exported: Path) -> None:
     )
 
 
+@needs_icarus
+@pytest.mark.parametrize("name", ["a b", "semi;colon", "q'uote", 'd"q', "do$lar", "st*r", "am&p", "back\\slash", "ünï"])
+def test_bench_builds_below_any_folder(name: str, tmp_path: Path, exported: Path) -> None:
+    folder = tmp_path / name
+    exported.rename(folder)
+    ran = icarus(folder, "CHECK=true")
+
+    assert ran.returncode == 0 and ran.stdout.startswith("PASS "), ran.stdout + ran.stderr
+
+
+@needs_icarus
+def test_stub_is_named_as_such(exported: Path) -> None:
+    (exported / "outlier_decoder.v").unlink()
+    assert main(["export", "rtl", "outlier_decoder", "-o", str(exported)]) == 0
+    ran = icarus(exported, "CHECK=true")
+
+    assert ran.returncode != 0 and "no output is driven: is DEVICE still the stub that refemu export" in ran.stdout
+
+
 def _mutant(folder: Path) -> None:
     (folder / "outlier_decoder.v").write_text(DEVICE.replace("code[2:1]}", "code[1:0]}"))
 

@@ -1,6 +1,6 @@
 # The SystemVerilog bench of $set: make -f sv.mk DEVICE="my_$unit.sv". VEC: the golden set. DEVICE: your sources, module
 # $unit on top. FLAGS: words for Verilator. ARGS: words for the simulation, as +ALL or +COVERAGE=coverage.json.
-VEC       ?= $$(CURDIR)/$set
+VEC       ?= $set
 DEVICE    ?= $unit.v
 FLAGS     ?=
 ARGS      ?=
@@ -14,6 +14,8 @@ verilator: build/sv/Vtb_${unit}_sv
 	  grep -q '^PASS [0-9]* transactions of $set, sha256 ' build/sv.log || { echo "FAIL no PASS of $set" >&2; exit 1; }
 
 build/sv/Vtb_${unit}_sv: $$(SOURCES)
+	@command -v $$(firstword $$(VERILATOR)) > /dev/null || { echo "no $$(firstword $$(VERILATOR)) on PATH: install Verilator 5 \
+	  (Debian, Ubuntu: apt-get install verilator), or name it: make -f sv.mk VERILATOR=..." >&2; exit 1; }
 	@mkdir -p build
 	$$(VERILATOR) --binary --timing -Wno-fatal -CFLAGS -std=c++20 $$(FLAGS) --Mdir build/sv --top-module tb_${unit}_sv \
 	  $$(SOURCES) > build/sv.build 2>&1 || { cat build/sv.build; exit 1; }

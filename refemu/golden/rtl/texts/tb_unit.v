@@ -108,6 +108,8 @@ $assigns
         if (failures == 1 || all) begin
           $$display("FAIL row %0d: in %h got %h want %h care %h", done, stim[done], got, want, mask);
 $ports
+          if (got === {GOLD_BITS{1'bz}})
+            $$display("  no output is driven: is DEVICE still the stub that refemu export rtl wrote?");
           for (row = done - 8; wrong && row < done + 9; row = row + 1)
             if (row >= 0 && row < N && row != done && ((got ^ gold[row]) & mask) === {GOLD_BITS{1'b0}})
               $$display("  these are the outputs of row %0d", row);
