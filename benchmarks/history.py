@@ -103,7 +103,7 @@ def plot(series: dict[str, list[tuple[dict[str, Any], Row]]], file: Path) -> Non
     try:
         import matplotlib
     except ImportError:
-        raise Unusable("matplotlib is not installed: pip install 'refemu[bench]'") from None
+        raise Unusable("matplotlib is not installed: pip install -e '.[bench]'") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

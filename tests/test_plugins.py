@@ -215,7 +215,7 @@ def test_grading_goes_on_without_a_library_that_fails(acme: Path, tmp_path: Path
         ("acme-clip/cliper", "unknown unit 'acme-clip/cliper'; did you mean 'acme-clip/clipper'"),
         ("refemu/orizuru", "refemu's own go by their name alone, orizuru"),
         ("/clipper", "a distribution must stand before '/', got nothing"),
-        ("acme/clipper", "distribution acme, which is not installed"),
+        ("acme/clipper", "no distribution named .acme. that brings a unit is installed here"),
     ],
 )
 def test_a_distribution_and_a_name_that_do_not_go_together(name: str, message: str, acme: Path) -> None:

@@ -84,7 +84,7 @@ def _numpy_encode(x: np.ndarray, book: Codebook, k: int) -> np.ndarray:
 def train() -> list[Row] | list[Absent]:
     """200,000 samples, 16 clusters, from the same start."""
     if importlib.util.find_spec("sklearn") is None:
-        return [Absent("KM-TRAIN", "beside scikit-learn", "not installed: pip install 'refemu[bench]'")]
+        return [Absent("KM-TRAIN", "beside scikit-learn", "not installed: pip install -e '.[bench]'")]
     rival = importlib.import_module("sklearn.cluster").KMeans
     x = _samples(200 * 1024).astype(np.float32)
     first = np.quantile(x, (np.arange(16) + 0.5) / 16)[:, None]

@@ -23,7 +23,7 @@ def optional(id: str, extra: str, *modules: str) -> tuple[list[Any], Rows]:
     """The modules, or without one of them a line that says how to get it."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        return [], [Absent(id, f"beside {', '.join(missing)}", f"not installed: pip install 'refemu[{extra}]'")]
+        return [], [Absent(id, f"beside {', '.join(missing)}", f"not installed: pip install -e '.[{extra}]'")]
     return [importlib.import_module(name) for name in modules], []
 
 

@@ -170,7 +170,7 @@ def steps() -> list[Row]:
 def strategies() -> Sequence[Row | Absent]:
     """Examples of arrays of codes, as a property test draws them."""
     if importlib.util.find_spec("hypothesis") is None:
-        return [Absent("PERF-34", "examples of strategies", "not installed: pip install 'refemu[bench]'")]
+        return [Absent("PERF-34", "examples of strategies", "not installed: pip install -e '.[bench]'")]
     from refemu.testing import codes, float16s
 
     return [

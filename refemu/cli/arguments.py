@@ -80,5 +80,5 @@ def _completion(commands: Commands) -> None:
     help = "Print what makes a shell complete commands, options and names at the Tab key."
     command = new_command(commands, "completion", help, json=False)
     command.set_defaults(module="help.completion")
-    command.epilog = "Needs the extra: pip install 'refemu[completion]'."
+    command.epilog = "Needs the library argcomplete: pip install argcomplete."
     command.add_argument("shell", choices=("bash", "zsh", "fish"), help="The shell.")

@@ -237,7 +237,7 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        _notice(f"{folder}: no plots, which need matplotlib; run: pip install 'refemu[plot]'")
+        _notice(f"{folder}: no plots, which need matplotlib; run: pip install matplotlib")
         return
     from refemu.models.measure.show import plot
 

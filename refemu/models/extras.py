@@ -12,4 +12,4 @@ def need(module: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         missing = module.partition(".")[0]
-        raise Refused(f"{purpose} needs the library {missing} ({error}); run: pip install 'refemu[models]'") from None
+        raise Refused(f"{purpose} needs the library {missing} ({error}); run: pip install {missing}") from None

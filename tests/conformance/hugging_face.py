@@ -52,7 +52,7 @@ def library(name: str) -> Any:
     try:
         module = importlib.import_module(name)
     except ImportError:
-        absent(f"{name} is not installed: pip install 'refemu[hf]'")
+        absent(f"{name} is not installed: pip install -e '.[hf]'")
     if name == "transformers":
         module.logging.set_verbosity_error()
         module.logging.disable_progress_bar()

@@ -35,7 +35,7 @@ def softfloat() -> Any:
     try:
         return importlib.import_module("softfloatpy")
     except ModuleNotFoundError:
-        absent("softfloatpy is not installed: pip install refemu[conformance]")
+        absent("softfloatpy is not installed: pip install -e '.[conformance]'")
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.cli.study import PAPERS
 
-ADVICE = "completion needs the library argcomplete; run: pip install 'refemu[completion]'"
+ADVICE = "completion needs the library argcomplete; run: pip install argcomplete"
 
 
 def run(arguments: argparse.Namespace) -> int:

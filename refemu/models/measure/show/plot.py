@@ -46,7 +46,7 @@ def require(path: str | Path) -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise Refused(
-            f"plot {path}: drawing needs the library matplotlib ({error}); run: pip install 'refemu[plot]'"
+            f"plot {path}: drawing needs the library matplotlib ({error}); run: pip install matplotlib"
         ) from None
 
 
