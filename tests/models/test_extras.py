@@ -15,5 +15,5 @@ def test_an_installed_library_is_returned() -> None:
 def test_a_missing_library_is_refused_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
 
-    with pytest.raises(Refused, match=r"reading a GGUF file needs the library gguf .*pip install 'refemu\[models\]'"):
+    with pytest.raises(Refused, match=r"reading a GGUF file needs the library gguf .*pip install gguf"):
         need("gguf", "reading a GGUF file")
