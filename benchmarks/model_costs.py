@@ -20,7 +20,7 @@ COLUMNS = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown: a line per scheme in the order of the rows; times as multiples of the rival's."""
+    """Markdown: a line per scheme in the order of the rows; speeds as multiples of the rival's."""
     found: dict[str, dict[str, str]] = {}
     for row in rows:
         found.setdefault(row.what.split()[1], {})[row.id] = cell(row)
@@ -31,13 +31,13 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def cell(row: Row) -> str:
-    """Times the rival's time, or gigabytes; what a row missed or got wrong is said."""
+    """The rival's speed times this, or gigabytes; what a row missed or got wrong is said."""
     if row.id == "MEM-2048":
         return f"{row.peak_mb / 1000:.1f} GB"
     tokens = row.what.split()[3]
     note = f" ({tokens} tokens)" if row.id == "PERF-M1" and tokens != "256" else ""
     told = "" if row.verdict in ("met", "") else f", {row.verdict}"
-    return f"{1 / row.ratio:.2f} x{note}{told}"
+    return f"{row.ratio:.2f} x{note}{told}"
 
 
 def main(arguments: Sequence[str]) -> int:

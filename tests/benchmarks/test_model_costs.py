@@ -1,4 +1,4 @@
-"""The README's table of costs: multiples of the rival's time, gigabytes, and what was missed."""
+"""The README's table of costs: multiples of the rival's speed, gigabytes, and what was missed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +25,8 @@ def test_a_line_per_scheme() -> None:
     lines = model_costs.table(ROWS).splitlines()
 
     assert lines[2:] == [
-        "| `fp16` | 2.00 x | 0.50 x |  | 1.4 GB |",
-        "| `kllm-a4` | 20.00 x (64 tokens), missed |  |  |  |",
+        "| `fp16` | 0.50 x | 2.00 x |  | 1.4 GB |",
+        "| `kllm-a4` | 0.05 x (64 tokens), missed |  |  |  |",
     ]
     assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|")
 
@@ -40,7 +40,7 @@ def test_the_last_measurement_goes_between_the_markers(tmp_path: Path, capsys: p
     assert model_costs.main([str(file), str(page)]) == model_costs.main([str(file)]) == 0
     printed = capsys.readouterr().out
     assert page.read_text("utf-8") == f"above\n{model_costs.BEGIN}\n{printed}{model_costs.END}\nbelow\n"
-    assert "| `fp16` | 2.00 x |" in printed and "10.00" not in printed
+    assert "| `fp16` | 0.50 x |" in printed and "0.10 x" not in printed
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
