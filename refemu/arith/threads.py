@@ -7,7 +7,7 @@ A twin cuts its outputs into units (tiles, rows, heads, requests) and hands them
 
     share_out(run, units, threads)
 
-Where `threads` is None, the default of a twin's keyword, the process-wide number counts, which is 1 until it is set:
+Where `threads` is None, the default of a twin's keyword, the number of the block counts, or that of the process:
 
     set_threads(4)  # from now on
     with using_threads(2):  # inside the block, then as before
@@ -35,6 +35,7 @@ __all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using
 
 MOST = 1024  #: threads that may be asked for
 _threads = 1  # of the process
+_block: contextvars.ContextVar[int | None] = contextvars.ContextVar("threads of a block", default=None)
 _here = threading.local()  # .inside: this thread runs a part
 
 
@@ -56,19 +57,20 @@ def set_threads(threads: int) -> None:
 
 
 def get_threads() -> int:
-    """Number of threads that the process uses where a call states none; 1 at first.
+    """Number of threads that are used where a call states none: the block's, or the process's, which is 1 at first.
 
     Returns
     -------
     int
         Threads.
     """
-    return _threads
+    of_block = _block.get()
+    return _threads if of_block is None else of_block
 
 
 @contextlib.contextmanager
 def using_threads(threads: int) -> Iterator[None]:
-    """Set the number of threads for a block; the number before is put back after it.
+    """Set the number of threads for a block, in the thread or task that runs it.
 
     Parameters
     ----------
@@ -85,12 +87,11 @@ def using_threads(threads: int) -> Iterator[None]:
     Refused
         The number is out of range.
     """
-    before = get_threads()
-    set_threads(threads)
+    token = _block.set(_checked(threads))
     try:
         yield
     finally:
-        set_threads(before)
+        _block.reset(token)
 
 
 def from_environment() -> int:

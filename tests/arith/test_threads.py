@@ -219,3 +219,21 @@ def test_little_work_is_not_shared_out(monkeypatch):
     with using_threads(4):
         WORK["one row"]()
         WORK["heads"]()
+
+
+def test_blocks_in_several_threads_leave_each_other_and_the_process_alone() -> None:
+    seen, before = set(), get_threads()
+    barrier = threading.Barrier(3)
+
+    def work(count: int) -> None:
+        for _ in range(50):
+            with using_threads(count):
+                barrier.wait()
+                seen.add((count, get_threads()))
+
+    workers = [threading.Thread(target=work, args=(count,)) for count in (1, 2, 3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert seen == {(1, 1), (2, 2), (3, 3)} and get_threads() == before
