@@ -104,7 +104,9 @@ def hold(
 ) -> None:
     """Assert that `answers` are those of a unit, in every bit that a device must give.
 
-    With `pytest --refemu-save DIR` the (shrunk) stimulus of a failed test is kept as a golden set.
+    With `pytest --refemu-save DIR` the (shrunk) stimulus of a failed test is kept as a golden set. Hypothesis fails a
+    test whose example takes more than 200 ms, the golden model's time included: large units need
+    `@settings(deadline=None)`.
 
     Parameters
     ----------

@@ -168,7 +168,8 @@ def inputs(
 ) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Strategy for the stimulus of a unit, as `Unit.evaluate` takes it.
 
-    Rows of a unit with registers are consecutive events from reset. Values that the unit refuses are replaced.
+    Rows of a unit with registers are consecutive events from reset. Values that the unit refuses are replaced. Under
+    hypothesis's default deadline of 200 ms a right device of a large unit may fail: `@settings(deadline=None)`.
 
     Parameters
     ----------
