@@ -8,6 +8,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from refemu.arith import rotary
 from refemu.arith.checks import Refused
 from refemu.models.config import Activation, ModelConfig
 from refemu.models.weights import decoder_checkpoint
@@ -16,6 +19,7 @@ from refemu.models.weights.files import WeightFile
 from refemu.models.weights.hf_settings import HfSettings, hf_settings, rotary_settings
 from refemu.models.weights.sources import Converted, Source, raw_name
 
+STORED_FREQUENCY = 1 / 256  #: relative difference of a frequency stored in bfloat16
 NAMES = {
     "embed": "embed_tokens",
     "norm": "norm",
@@ -169,8 +173,15 @@ def bloom_config(folder: Path) -> ModelConfig:
 
 
 def llama_weights(file: WeightFile, config: ModelConfig) -> Converted:
-    """The weights of a file named like Llama's."""
-    return Converted(file, config, lambda name: llama_source(name, config))
+    """The weights of a file named like Llama's; frequencies of rotary positions, which old files hold, are checked."""
+    names = (f"model.layers.{layer}.self_attn.rotary_emb.inv_freq" for layer in range(config.blocks))
+    stored = tuple(name for name in names if name in file.names)
+    wanted = np.array(rotary.inverse_powers(config.head_dim, config.rope_base) if stored else (), np.float64)
+    for name in stored:
+        values = file.tensor(name)
+        if values.shape != wanted.shape or np.any(abs(values - wanted) > wanted * STORED_FREQUENCY):
+            raise Refused(f"{file.path}: tensor {name} must hold the frequencies of rope_theta {config.rope_base:g}")
+    return Converted(file, config, lambda name: llama_source(name, config), stored)
 
 
 def phi3_weights(file: WeightFile, config: ModelConfig) -> Converted:

@@ -4,9 +4,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
 from refemu.arith.checks import Refused
+from refemu.models import load
 from refemu.models.config import ModelConfig
 from refemu.models.weights.hf_decoders import llama_config as hf_config
 from tests.models import toy_files
@@ -76,3 +79,21 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
 def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hf_config(toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_stored_frequencies_that_are_those_of_the_config_are_passed_over(tmp_path: Path, dtype: type) -> None:
+    """Checkpoints of the time of Llama 1 and 2 hold them as buffers."""
+    plain = toy_files.write_safetensors(tmp_path / "plain", toy_files.values(CONFIG))
+    with_buffers = toy_files.write_safetensors(tmp_path / "old", toy_files.values(CONFIG))
+    tensors = safetensors.numpy.load_file(plain / "model.safetensors")
+    frequencies = (CONFIG.rope_base ** (-np.arange(0, CONFIG.head_dim, 2) / CONFIG.head_dim)).astype(dtype)
+    names = [f"model.layers.{layer}.self_attn.rotary_emb.inv_freq" for layer in range(CONFIG.blocks)]
+
+    safetensors.numpy.save_file(tensors | dict.fromkeys(names, frequencies), with_buffers / "model.safetensors")
+    assert np.array_equal(load(plain).tensor("blk.0.q"), load(with_buffers).tensor("blk.0.q"))
+    safetensors.numpy.save_file(tensors | dict.fromkeys(names, frequencies * 2), with_buffers / "model.safetensors")
+    with pytest.raises(
+        Refused, match=r"0\.self_attn\.rotary_emb\.inv_freq must hold the frequencies of rope"
+    ):
+        load(with_buffers)
