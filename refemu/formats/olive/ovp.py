@@ -548,6 +548,8 @@ class Ovp:
         if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
             raise RefusedType(f"Ovp: axis must be an int, got {axis!r}")
         if not -len(shape) <= axis < len(shape):
+            if not shape:
+                raise RefusedType("Ovp: an array with an axis of pairs is needed, got a scalar")
             raise Refused(f"Ovp: axis must be in [{-len(shape)}, {len(shape)}), got {axis}")
         return None if self.pairing == "flat" else int(axis)
 

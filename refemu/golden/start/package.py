@@ -96,8 +96,8 @@ def write(name: str, folder: Path) -> list[Path]:
             for path, data in contents.items():
                 (fresh / path).parent.mkdir(parents=True, exist_ok=True)
                 (fresh / path).write_bytes(data)
-            for path in sorted(fresh.iterdir()):
-                path.rename(folder / path.name)
+            for entry in sorted(fresh.iterdir()):
+                entry.rename(folder / entry.name)
     except OSError as error:
         with contextlib.suppress(OSError):
             folder.rmdir()
