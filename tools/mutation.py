@@ -257,7 +257,9 @@ def groups(reach: Reach, tests: Sequence[str], limit: float) -> Iterator[list[st
 def outcome(tree: Path, mutant: Mutant, reach: Reach, limit: float, first: str = "") -> Outcome:
     """Run the tests of a mutant in a copy of the tree, which is as before afterwards."""
     tests = reach.tests(mutant)
-    chosen = [[*mutant.tests]] * bool(mutant.tests) + [[first]] * bool(first) + list(groups(reach, tests, limit))
+    known = [[first]] * bool(first)  # one that is `long` comes last: a quicker one may see the mutant too
+    chosen = [[*mutant.tests]] * bool(mutant.tests) + list(groups(reach, tests, limit))
+    chosen = chosen + known if reach.mark(first) else known + chosen
     if not chosen:
         return Outcome(mutant, "unreached")
     file, start, ran = tree / mutant.file, time.monotonic(), 0
