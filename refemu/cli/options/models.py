@@ -29,12 +29,12 @@ def _cost(commands: Commands) -> None:
     command = new_command(
         commands, "cost", "Count what a whole run costs on the machine of a paper, by layer and kind of work."
     )
-    _on_machine(command)
+    _on_machine(command, ", or a mix, LINEAR+ATTENTION")
 
 
-def _on_machine(command: Parser) -> None:
+def _on_machine(command: Parser, more: str = "") -> None:
     add_model(command, "tiny")
-    help = "A scheme with a machine: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION (default: olive-4)."
+    help = f"A scheme with a machine: NAME, NAME:parameter=value,...{more} (default: olive-4)."
     add_word(command, "--scheme", "SCHEME", help, "olive-4")
     add_word(command, "--ids", "FILE", IDS)
     add_calibration_ids(command)
