@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "marks.txt"
 BUDGET = 1.0  #: seconds of processor time, children included, of a test without a mark
 #: seconds from which on the list marks a test. Below BUDGET, so that all tests without a mark fit into five minutes
-LISTED = {"slow": 8.0, "long": 0.2}
+LISTED = {"slow": 5.0, "long": 0.2}
 #: tests of many seconds that stay `long`: nothing quicker asks what they ask
 KEPT_LONG = (
     "tests/test_vectors.py::test_every_byte_is_regenerated",
@@ -193,7 +193,7 @@ def mark_listed(items: list[pytest.Item]) -> None:
     marks = dict(line.split("  ", 1)[::-1] for line in LIST.read_text().splitlines() if not line.startswith("#"))
     for item in items:
         mark = marks.get(item.nodeid) or marks.get(item.nodeid.split("[")[0])
-        if mark and not any(item.get_closest_marker(other) for other in MARKS):
+        if mark == "slow" or (mark and not any(item.get_closest_marker(other) for other in MARKS)):
             item.add_marker(mark)
 
 

@@ -24,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections import Counter
@@ -45,6 +46,7 @@ AREAS = ("arith", "formats", "units", "models", "golden")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "out", "build", "dist", "__pycache__", "*.egg-info", ".*_cache")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: [^-]\S*)*)", re.MULTILINE)
 PASSED, NONE_COLLECTED, TIMED_OUT = 0, 5, 124  # exit codes of pytest, but for the last
+_kinds = threading.Lock()  # of `KINDS`
 NEAREST = 3.0  #: seconds of tests that run before the rest: most mutants die of them
 
 
@@ -53,6 +55,10 @@ def _swapped(node: ast.AST) -> Change:
     if isinstance(node, ast.Call) and len(node.args) > 1 and all(isinstance(arg, ast.Name) for arg in node.args[:2]):
         first, second, *rest = node.args
         yield node, ast.unparse(ast.Call(node.func, [second, first, *rest], node.keywords))
+
+
+class Gone(Exception):
+    """A mutant whose place in the sources is gone: the record is older than they are."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,9 @@ class Mutant:
         return f"{self.file}:{self.line} {self.kind}: {old} -> {new}"
 
     def source(self, tree: Path) -> str:
-        """The changed file. Exits where the place is gone."""
+        """The changed file. Gone: the source has no such place any more."""
+        if not (tree / self.file).is_file():
+            raise Gone
         text = (tree / self.file).read_text()
         if text.count(self.old) == 1:
             return text.replace(self.old, self.new)
@@ -81,7 +89,7 @@ class Mutant:
         ]
         sites = sorted(sites, key=lambda site: abs(site.line - self.line))
         if len(sites) <= self.place:
-            sys.exit(f"mutation: {self}: not in {tree / self.file}; update the record or the table")
+            raise Gone
         return sites[self.place].apply(text)
 
 
@@ -90,7 +98,7 @@ class Outcome:
     """What became of a mutant. by: the test that failed first, and the mark that leaves it out of `make test`."""
 
     mutant: Mutant
-    verdict: str  #: killed, survived, or unreached where no test enters it
+    verdict: str  #: killed, survived, unreached where no test enters it, gone where the source is another now
     by: str = ""
     mark: str = ""
     seconds: float = 0.0
@@ -100,8 +108,13 @@ class Outcome:
 
 
 def all_mutations(source: str) -> list[Mutation]:
-    """Those of `refemu grade` and exchanged arguments."""
-    return mutations(source, {**KINDS, "arguments": _swapped})
+    """Those of `refemu grade`, whose kinds decide committed grades, and exchanged arguments."""
+    with _kinds:
+        KINDS["arguments"] = _swapped
+        try:
+            return mutations(source)
+        finally:
+            del KINDS["arguments"]
 
 
 def sample(tree: Path, areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
@@ -256,6 +269,10 @@ def groups(reach: Reach, tests: Sequence[str], limit: float) -> Iterator[list[st
 
 def outcome(tree: Path, mutant: Mutant, reach: Reach, limit: float, first: str = "") -> Outcome:
     """Run the tests of a mutant in a copy of the tree, which is as before afterwards."""
+    try:
+        changed = mutant.source(tree)
+    except Gone:
+        return Outcome(mutant, "gone")
     tests = reach.tests(mutant)
     known = [[first]] * bool(first)  # one that is `long` comes last: a quicker one may see the mutant too
     chosen = [[*mutant.tests]] * bool(mutant.tests) + list(groups(reach, tests, limit))
@@ -265,7 +282,7 @@ def outcome(tree: Path, mutant: Mutant, reach: Reach, limit: float, first: str =
     file, start, ran = tree / mutant.file, time.monotonic(), 0
     before = file.read_bytes()
     try:
-        _write(file, mutant.source(tree).encode())
+        _write(file, changed.encode())
         for group in chosen:
             ran += len(group)
             code, output = run(tree, group, 60 + 4 * limit)
@@ -341,7 +358,7 @@ def outcomes(
 def totals(results: Sequence[Outcome]) -> str:
     """By area: killed by `make test` alone, with `make test-long`, and not."""
     counts = Counter((result.mutant.file.split("/")[1], _kind(result)) for result in results)
-    columns = ("test", "long", "equivalent", "survived", "unreached")
+    columns = ("test", "long", "equivalent", "survived", "unreached", "gone")
     lines = [f"{'':8}" + "".join(f"{name:>11}" for name in columns)]
     for area in (*sorted({area for area, _ in counts}), "all"):
         sums = [sum(n for (at, kind), n in counts.items() if kind == name and area in (at, "all")) for name in columns]
@@ -424,7 +441,8 @@ def main(words: Sequence[str]) -> int:
         if arguments.record:
             write(arguments.record, list(after.values()))
     print(totals(list(after.values())))
-    return int(any(after[mutant].verdict != "killed" and killers.get(mutant, "new") for mutant in mutants))
+    seen = ("killed", "gone")
+    return int(any(after[mutant].verdict not in seen and killers.get(mutant, "new") for mutant in mutants))
 
 
 def _again(known: Mapping[Mutant, Outcome], arguments: argparse.Namespace) -> list[Mutant]:

@@ -1,7 +1,7 @@
 """Small changes of a Python source, by its syntax tree: where a wrong operator, constant or branch could stand."""
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,17 +46,14 @@ class Mutation:
         return (text[: self.start] + self.new.encode() + text[self.end :]).decode()
 
 
-Change = Iterator[tuple[ast.expr | ast.stmt, str]]
-
-
-def mutations(source: str, kinds: Mapping[str, Callable[[ast.AST], Change]] | None = None) -> list[Mutation]:
-    """Every change of these kinds, KINDS by default, that a source has a place for, in order."""
+def mutations(source: str) -> list[Mutation]:
+    """Every change of this module that a source has a place for, in order."""
     text = source.encode()
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     sites: dict[tuple[int, int, str], Mutation] = {}
-    for kind, node, new in _sites(ast.parse(source), KINDS if kinds is None else kinds):
+    for kind, node, new in _sites(ast.parse(source)):
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
@@ -67,15 +64,18 @@ def mutations(source: str, kinds: Mapping[str, Callable[[ast.AST], Change]] | No
 Site = tuple[str, ast.expr | ast.stmt, str]
 
 
-def _sites(node: ast.AST, kinds: Mapping[str, Callable[[ast.AST], Change]]) -> Iterator[Site]:
+def _sites(node: ast.AST) -> Iterator[Site]:
     if isinstance(node, PASSED_OVER) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
         return
-    for kind, change in kinds.items():
+    for kind, change in KINDS.items():
         yield from ((kind, place, new) for place, new in change(node))
     annotations = {id(getattr(node, name, None)) for name in ("annotation", "returns")}
     for child in ast.iter_child_nodes(node):
         if id(child) not in annotations:
-            yield from _sites(child, kinds)
+            yield from _sites(child)
+
+
+Change = Iterator[tuple[ast.expr | ast.stmt, str]]
 
 
 def _comparison(node: ast.AST) -> Change:
