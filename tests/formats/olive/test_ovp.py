@@ -403,4 +403,3 @@ def test_decode_refuses(decode: Any, codes: Any, error: type, message: str) -> N
     """D-olive-18: an illegal pair is an error unless `strict=False`."""
     with pytest.raises(error, match=message):
         decode(OVP_INT4, codes)
-

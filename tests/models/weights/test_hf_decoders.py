@@ -93,7 +93,5 @@ def test_stored_frequencies_that_are_those_of_the_config_are_passed_over(tmp_pat
     safetensors.numpy.save_file(tensors | dict.fromkeys(names, frequencies), with_buffers / "model.safetensors")
     assert np.array_equal(load(plain).tensor("blk.0.q"), load(with_buffers).tensor("blk.0.q"))
     safetensors.numpy.save_file(tensors | dict.fromkeys(names, frequencies * 2), with_buffers / "model.safetensors")
-    with pytest.raises(
-        Refused, match=r"0\.self_attn\.rotary_emb\.inv_freq must hold the frequencies of rope"
-    ):
+    with pytest.raises(Refused, match=r"0\.self_attn\.rotary_emb\.inv_freq must hold the frequencies of rope"):
         load(with_buffers)
