@@ -144,7 +144,7 @@ def compiler() -> Any:
 
 def over_budget(item: pytest.Item, seconds: float) -> bool:
     """Whether a test without the mark takes too long. Only CI asks: elsewhere kernels may be compiled in between."""
-    marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    marked = any(item.get_closest_marker(mark) for mark in (*MARKS, "committed")) or "conformance" in item.path.parts
     return not marked and seconds > BUDGET * TOLERANCE and os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
