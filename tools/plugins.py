@@ -118,7 +118,23 @@ def use(binaries: Path, folder: Path) -> None:
     require("counterexample saved" in told, "the pytest plug-in saves a counterexample")
     run([binaries / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests"], folder)
     in_verilog(binaries, folder)
-    run([refemu, "ppl", "--model", "tiny", "--scheme", "mxfp4+leankv-k8v4", "--tokens", 32], folder)
+    run(
+        [
+            refemu,
+            "ppl",
+            "--model",
+            "tiny",
+            "--scheme",
+            "mxfp4+leankv-k8v4",
+            "--win",
+            32,
+            "--prefill",
+            16,
+            "--windows",
+            1,
+        ],
+        folder,
+    )
     started(binaries, folder)
     broken(binaries, folder)
 

@@ -60,8 +60,8 @@ def require_decoding(config: Any, prefill: int) -> None:
     """Refuse a window read as one prompt under a scheme that a prompt does not show, as its cache is read by steps."""
     if prefill == 0 and getattr(config, "two_phases", False):
         raise Refused(
-            f"perplexity: {type(config).__name__} reads its KV cache in steps only, so a window read as one prompt has "
-            "the perplexity of fp16; read a part of it by steps: --prefill N, with N below --win"
+            "perplexity: the attention of this scheme reads its KV cache in steps only, so a window read as one prompt "
+            "shows nothing of it; read the rest of a window by steps: --prefill N, with N below --win"
         )
 
 
