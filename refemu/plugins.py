@@ -242,8 +242,8 @@ class Registry(Generic[T]):
             raise Refused(f"unknown {self.kind} {name!r}: a distribution must stand before '/', got nothing")
         if not keys:
             raise Refused(
-                f"unknown {self.kind} {name!r}: no distribution named {distribution!r} that brings a {self.kind} is "
-                "installed here; refemu list units shows what is"
+                f"unknown {self.kind} {name!r}: it is of distribution {distribution}, which is not installed here or "
+                f"brings no {self.kind}; refemu list {self.kind}s shows what is here"
             )
         return dict.fromkeys(keys)
 

@@ -186,7 +186,7 @@ def broken(binaries: Path, folder: Path) -> None:
     run([refemu, "check", "vec"], folder)
     run([binaries / "python", "-m", "pip", "uninstall", "-q", "-y", "refemu-mx"], folder)
     told = run([refemu, "check", "vec"], folder, code=2)
-    require("pip install refemu-mx" in told, "a set of a plug-in that is not installed says what to install")
+    require("distribution refemu-mx" in told, "a set of a plug-in that is not installed names its distribution")
 
 
 def run(words: Sequence[object], folder: Path, code: int = 0, path: Path | None = None) -> str:

@@ -11,6 +11,8 @@ from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 from tests.models.machine import wrong
 from tests.models.schemes.kllm.machine.operations import operations
 
+pytestmark = pytest.mark.long
+
 KINDS = ["logits", "softmax", "scores", "context"]
 
 
