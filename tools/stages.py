@@ -75,7 +75,7 @@ STAGES = (
     Stage("arm64-tests", "make arm64 ARM64=--tests", 1200, folders=("refemu/arith",), needs=("arm64",)),
     *(
         Stage(f"slow-{name}", f"make test-slow PYTEST=tests/{name}", seconds, True, _mirrored(name), ("test-long",))
-        for name, seconds in (("arith", 600), ("formats", 600), ("units", 2400), ("models", 1800), ("golden", 900))
+        for name, seconds in (("arith", 1200), ("formats", 1200), ("units", 3600), ("models", 2400), ("golden", 1800))
     ),
     Stage("mutation", "make mutation MUTATION=--changed", 1800, True, PARTS, ("test-long",)),
 )
@@ -187,7 +187,7 @@ def table(rows: Sequence[tuple[str, float, str]], total: float) -> str:
 def main(words: Sequence[str]) -> int:
     """Run the stages. Returns 1 if one failed."""
     options = argparse.ArgumentParser(prog="python3 tools/stages.py")
-    options.add_argument("--minutes", type=float, default=60, help="a nightly part that would end later is not begun")
+    options.add_argument("--minutes", type=float, default=50, help="a nightly part that would end later is not begun")
     options.add_argument("--since", metavar="REV", help="what has changed since then decides which parts run")
     options.add_argument("--all", action="store_true", help="every part")
     options.add_argument("--only", nargs="+", metavar="NAME", help="these stages alone")
