@@ -117,4 +117,4 @@ def test_server_that_says_nothing_is_ended(words: tuple[str, ...], program: Path
 
     assert (
         "no hello" in line or "no reply" in line or "made for another unit" in line
-    ) and time.monotonic() - start < 9
+    ) and time.monotonic() - start < 40
