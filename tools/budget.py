@@ -1,7 +1,7 @@
 """Processor time of each test, with its budget; what was skipped and why; tests that an earlier run skipped.
 
 A test that hangs is ended and named. tests/marks.txt lists the tests that measured
-time marks `long` or `slow`; `python -m tools.budget RECORD ...` writes it anew from records of --times.
+time marks `long` or `slow`; `python -m tools.budget RECORD ...` regenerates it from records of --times.
 
 Options of pytest, which tests/conftest.py registers:
 --times=FILE        write every test's seconds, result and reason there, as JSON

@@ -4,7 +4,7 @@
 
 Stages without folders run always. Others are parts of `make nightly`: a change of one of their folders starts them, and
 so does a change of a path that no stage names, or of ALL. Changes count since REV; by default since the newest commit
-that is at least HOURS older than HEAD. `make nightly` runs everything, without a limit.
+that is at least HOURS older than HEAD. `make nightly` runs everything, for up to ten hours.
 
 Stages that keep both cores busy run alone, others two at a time, longest first. A nightly part that would not end in
 the limit is not begun, and the table says so. Ends with a table of stages, seconds and results; 1 if one failed.

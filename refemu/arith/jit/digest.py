@@ -48,7 +48,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
     elif isinstance(value, types.FunctionType) and not _is_versioned(value.__module__):
         yield from _function(value, seen)
     elif isinstance(value, np.ndarray | np.generic):
-        yield repr((value.dtype, value.shape))
+        yield repr((value.dtype, value.shape, value.flags.c_contiguous, value.flags.f_contiguous))
         yield value.tobytes()
     elif isinstance(value, tuple):
         for item in value:
@@ -57,9 +57,11 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
         yield repr(getattr(value, "_fields", ()))
     elif value is None or isinstance(value, bool | int | float | complex | str | bytes | np.dtype):
         yield repr(value)
-    elif _is_versioned(getattr(value, "__module__", None) or type(value).__module__):
+    elif isinstance(value, types.ModuleType) and _is_versioned(value.__name__):
+        yield value.__name__
+    elif callable(value) and _is_versioned(getattr(value, "__module__", None) or type(value).__module__):
         yield getattr(value, "__name__", None) or repr(value)
-    else:
+    else:  # also a module within a module, whose attributes are not followed
         raise Unknown(repr(value))
 
 

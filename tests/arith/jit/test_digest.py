@@ -109,6 +109,20 @@ def test_value_of_unknown_kind_is_not_cached():
 
 
 @needs_jit
+@pytest.mark.parametrize("constant", [[1, 2], {"a": 1}, jit], ids=["list", "dict", "module as a value"])
+def test_containers_and_inner_modules_are_not_cached(constant):
+    """Nothing says whether what they hold has changed."""
+
+    @jit.kernel
+    def reads_a_closure(x):
+        return x + len(constant)
+
+    jit._kernels.remove(reads_a_closure)
+    with pytest.raises(Unknown):
+        digest(reads_a_closure)
+
+
+@needs_jit
 def test_every_kernel_has_a_digest():
     """Else it would be compiled in every process."""
     code = """
