@@ -5,6 +5,7 @@ model's weights, and the sources of refemu that compute. It appears whole or not
 that is not what was written, is measured again.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -56,8 +57,9 @@ class Kept:
         return entry["value"] if entry and entry["depends"] == json.loads(json.dumps(depends)) else None
 
     def put(self, depends: Mapping[str, Any], value: Any) -> None:
-        """Keep a result, a JSON value, whole or not at all."""
-        self.write(self.path(depends), sealed.dump({"depends": depends, "value": value}))
+        """Save a result, a JSON value, whole or not at all. One with NaN or infinity is not saved: JSON has neither."""
+        with contextlib.suppress(ValueError):
+            self.write(self.path(depends), sealed.dump({"depends": depends, "value": value}))
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file of the folder; where that cannot be done, say so once and go on."""

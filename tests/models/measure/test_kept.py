@@ -87,3 +87,11 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
 
     assert store.get(DEPENDS) is None
     assert len(told) == 1 and "are not kept for a later run" in told[0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"nll": float("inf")}])
+def test_result_that_json_lacks_is_measured_again(value: object, tmp_path: Path) -> None:
+    store = Kept("olive", tmp_path)
+    store.put({"model": "tiny"}, value)
+
+    assert store.get({"model": "tiny"}) is None
