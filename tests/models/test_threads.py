@@ -87,10 +87,13 @@ def test_the_command_line_sets_the_number_of_the_process(
     monkeypatch.delenv("REFEMU_THREADS", raising=False)
     if variable:
         monkeypatch.setenv("REFEMU_THREADS", variable)
-    with threads.using_threads(7):
+    before = threads.get_threads()
+    try:
         code = main(["ppl", "--tokens", "8", "--json", *words])
 
         assert (code, threads.get_threads()) == (0, wanted)
+    finally:
+        threads.set_threads(before)
     assert '"scored": 7' in capsys.readouterr().out
 
 

@@ -3,6 +3,7 @@
 GPT-2 and OPT are in `decoder_checkpoint`. Whatever is not modelled is refused by name (docs/models.md).
 """
 
+import re
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
@@ -19,6 +20,7 @@ from refemu.models.weights.files import WeightFile
 from refemu.models.weights.hf_settings import HfSettings, hf_settings, rotary_settings
 from refemu.models.weights.sources import Converted, Source, raw_name
 
+STORED_NAME = re.compile(r"model\.layers\.([0-9]{1,9})\.self_attn\.rotary_emb\.inv_freq")
 STORED_FREQUENCY = 1 / 256  #: relative difference of a frequency stored in bfloat16
 NAMES = {
     "embed": "embed_tokens",
@@ -174,8 +176,8 @@ def bloom_config(folder: Path) -> ModelConfig:
 
 def llama_weights(file: WeightFile, config: ModelConfig) -> Converted:
     """The weights of a file named like Llama's; frequencies of rotary positions, which old files hold, are checked."""
-    names = (f"model.layers.{layer}.self_attn.rotary_emb.inv_freq" for layer in range(config.blocks))
-    stored = tuple(name for name in names if name in file.names)
+    layers = ((name, STORED_NAME.fullmatch(name)) for name in file.names)
+    stored = tuple(name for name, layer in layers if layer and int(layer[1]) < config.blocks)
     wanted = np.array(rotary.inverse_powers(config.head_dim, config.rope_base) if stored else (), np.float64)
     for name in stored:
         values = file.tensor(name)
