@@ -23,6 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         ports=ports,
         any_nan=arguments.any_nan,
         waive=arguments.waive,
+        force=arguments.force,
     )
     if arguments.write_missing and difference.verdict:
         _write_missing(arguments, difference)

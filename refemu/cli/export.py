@@ -104,7 +104,7 @@ def _shell(arguments: argparse.Namespace) -> int:
     if arguments.regs:
         written |= made.registers(set_)
     if arguments.waive:
-        written["waive.mem"] = made.mask(set_, arguments.waive)
+        written["waive.mem"] = made.mask(set_, arguments.waive, arguments.force)
     out.mkdir(parents=True, exist_ok=True)
     store.write_files({out / name: content for name, content in written.items()})
     return 0

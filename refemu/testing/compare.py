@@ -119,7 +119,7 @@ def hold(
     any_nan : bool
         Take any NaN for any NaN in words too, which are compared bit by bit; in floats it always is.
     waive : sequence of str
-        Rows to leave out: those with a flag of the unit, those that another answer to a decision changes.
+        What to leave out: rows with a flag of the unit, bits that another answer to a decision changes.
     **answers : array_like
         By output port, integers or floats as the unit's Result has them; at least one, others are not compared.
 
@@ -144,7 +144,7 @@ def hold(
     got = {port: _given(answers[port], ports[port], want[port], target.name) for port in answers}
     care = masks.of_result(target, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
     arrays = {port: np.asarray(array) for port, array in inputs.items()}
-    waived = waivers.of_result(target, parameters, arrays, result, waive) if waive else np.zeros((), np.bool_)
+    waived = waivers.of_result(target, parameters, arrays, result, waive) if waive else {}
     loose = [
         port
         for port in answers
@@ -153,14 +153,14 @@ def hold(
     attempt = Failure(target, name, dict(inputs), got, any_nan)
     _keep(attempt)
     for port, codes in want.items():
-        unlike = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose) != 0
-        unlike &= ~(waived[..., None] if waive and ports[port].lanes > 1 else waived)
+        bits = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose)
+        unlike = (bits & ~waived[port] if waived else bits) != 0
         if unlike.any():
             last = attempt
             raise AssertionError(
                 _sentence(target, name, ports[port], inputs, got[port], codes, unlike)
                 + masks.remark(loose)
-                + waivers.remark(waive, int(np.count_nonzero(waived)))
+                + waivers.remark_of_result(waive, ports, care, {port: waived[port] for port in want if waived})
             )
 
 

@@ -120,14 +120,17 @@ def add_threads(command: Parser) -> None:
 
 
 def add_waive(command: Parser, what: str) -> None:
-    """Rows that are left out. what: a sentence on them."""
+    """What a comparison leaves out. what: the start of a sentence on it."""
     command.add_argument(
         "--waive",
         action="append",
         default=[],
         metavar="NAME",
-        help=f"{what}: those with this flag, those that another answer to this decision changes, or those of this case "
-        "or block of cases. May be repeated.",
+        help=f"{what}: the rows with this flag, the bits that another answer to this decision changes, or the rows of "
+        "this case or block of cases. May be repeated.",
+    )
+    command.add_argument(
+        "--force", action="store_true", help="Let a flag of --waive leave out more than a tenth of the rows."
     )
 
 

@@ -52,7 +52,7 @@ def _export(commands: Commands) -> None:
     shell.add_argument("-o", "--out", required=True, type=path, metavar="DIR", help="Folder to write shell.v to.")
     shell.add_argument("--map", type=path, metavar="FILE", help="Port map of your core, see docs/rtl.md.")
     shell.add_argument("--regs", action="store_true", help="Also write regs.mem, the registers after every row.")
-    add_waive(shell, "Also write waive.mem, a mask of rows")
+    add_waive(shell, "Also write waive.mem, a mask that leaves out")
     help = "Write a live predictor: C sources, a DPI-C package, a random bench for Verilator, a C client."
     dpi = new_kind(forms, "dpi", help, json=False)
     dpi.epilog = (

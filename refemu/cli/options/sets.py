@@ -156,7 +156,7 @@ def _diff(commands: Commands) -> None:
     command.add_argument(
         "--any-nan", action="store_true", help="Take any NaN for any NaN in words, too (default: compare bit by bit)."
     )
-    add_waive(command, "Leave rows out")
+    add_waive(command, "Leave out")
 
 
 def _explain(commands: Commands) -> None:

@@ -53,8 +53,11 @@ class Difference:
     first: Mismatch | None  #: first difference, None where there is none
     where: Where = field(default_factory=Where)  #: where it differs
     verdict: Verdict | None = None  #: with `explain`, of a device that differs: what it did
-    waived: tuple[str, ...] = ()  #: names of flags, decisions and cases whose rows were left out
+    waived: tuple[str, ...] = ()  #: names of flags, decisions and cases of which rows or bits were left out
     rows_waived: int = 0  #: rows that were left out
+    bits_masked: int = 0  #: bits that were left out of the other rows
+    detected: int = 0  #: with waivers: quick faults that the set detects without them
+    undetected: tuple[str, ...] = ()  #: ids of those that it detects no longer
 
     @property
     def equal(self) -> bool:
@@ -80,6 +83,7 @@ def diff(
     ports: Sequence[str] | None = None,
     any_nan: bool = False,
     waive: Sequence[str] = (),
+    force: bool = False,
 ) -> Difference:
     """Compare a device's answer with a set, in every bit that is to be compared.
 
@@ -96,7 +100,9 @@ def diff(
     any_nan : bool
         Take any NaN for any NaN in words too, which are compared bit by bit; in arrays of floats it always is.
     waive : sequence of str
-        Rows to leave out: those with a flag, those that another answer to a decision changes, those of a case.
+        What to leave out: rows with a flag, bits that another answer to a decision changes, rows of a case.
+    force : bool
+        Allow a flag to leave out more than a tenth of the rows.
 
     Returns
     -------
@@ -106,15 +112,24 @@ def diff(
     Raises
     ------
     Refused
-        A file cannot be read, nothing can be compared, or a waiver names no row.
+        A file cannot be read, nothing can be compared, or a waiver names no row, or too many.
     """
     golden = sets.load(golden_path)
     answer = dut.read(dut_path, golden, ports, any_nan)
     if not waive:
         return compare(golden, answer, explain)
-    waived = waivers.rows(golden, waive)
-    difference = compare(waivers.without(golden, waived), answer, explain)
-    return replace(difference, waived=tuple(waive), rows_waived=int(np.count_nonzero(waived)))
+    left = waivers.bits(golden, waive, force)
+    difference = compare(waivers.without(golden, left), answer, explain)
+    rows, masked = waivers.counts(golden, {name: left[name] for name in difference.compared})
+    detected, undetected = waivers.coverage(golden, left)
+    return replace(
+        difference,
+        waived=tuple(waive),
+        rows_waived=golden.rows - rows,
+        bits_masked=masked,
+        detected=detected,
+        undetected=tuple(undetected),
+    )
 
 
 def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:

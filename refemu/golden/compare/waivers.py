@@ -1,96 +1,144 @@
-"""Rows that a comparison leaves out on request: those that carry a flag, those of a decision, those of a case.
+"""Bits that a comparison leaves out on request: the rows of a flag or of a case, or what a decision changes.
 
-The rows of a decision are those in which a device with another answer to it differs from the unit; where no such device
-is known, those of the cases that name it. A verdict always says how many rows were left out, and by which words.
+A decision leaves out, row by row, the bits in which a device with another answer to it differs from the unit; with
+several decisions also those in which a device with another answer to each of them differs. Where no such device is
+known, it leaves out the rows of the cases that name it. A verdict says how much was left out, and by which words.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden.files import case_ids, fields, masks
+from refemu.golden.files import case_ids, fields
 from refemu.golden.files.sets import Golden, port_of
 from refemu.golden.grade import answers, device
+from refemu.golden.grade.fault import FaultClass
+from refemu.golden.grade.grading import LIBRARY
 from refemu.units import alternative as other
+from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Config
 
+Left: TypeAlias = dict[str, np.ndarray]  #: array -> bits that are left out, of its shape
 
-def rows(golden: Golden, words: Sequence[str]) -> np.ndarray:
-    """Mask of the waived rows, bool (rows,).
+SHARE = 10  #: a flag leaves out at most one row in so many, unless it is forced
+CLASSES: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: faults that coverage counts: the quick ones
+
+
+def bits(golden: Golden, words: Sequence[str], force: bool = False) -> Left:
+    """Bits that `words` leave out, by output and register.
 
     words: names of row flags, ids of decisions, ids of cases or of blocks of cases. Refused: a word that is none of
-    them or waives no row, and words that leave no row to compare.
+    them or leaves nothing out, words that leave nothing to compare, and, unless `force`, a flag or decision that leaves
+    out more than a tenth of the rows.
     """
-    waived = np.zeros(golden.rows, np.bool_)
+    left = {name: np.zeros_like(golden.arrays[name]) for name in _compared(golden)}
+    changing: list[str] = []
     for word in words:
-        named = _flag(golden, word) if word in golden.manifest["flags"] else _others(golden, word)
-        if not named.any():
+        if word.startswith("D-") and _changes(golden, [word], left):
+            changing.append(word)
+            continue
+        rows = _flag(golden, word) if word in golden.manifest["flags"] else _others(golden, word)
+        if not rows.any():
             raise Refused(f"{golden.name}: --waive {word}: no row of the set has it")
-        waived |= named
-    if waived.all():
+        if (word in golden.manifest["flags"] or word.startswith("D-")) and not force:
+            _require_few(golden, word, rows)
+        for array in left.values():
+            array[rows] = np.iinfo(array.dtype).max
+    if len(changing) > 1:
+        _changes(golden, changing, left)
+    if not counts(golden, left)[0]:
         raise Refused(f"{golden.name}: --waive {' '.join(words)} leaves no row to compare")
-    return waived
+    return left
 
 
-def without(golden: Golden, waived: np.ndarray) -> Golden:
-    """The set with masks that leave the waived rows out."""
-    arrays = dict(golden.arrays)
-    for entry in golden.manifest["arrays"]:
-        if entry["role"] in ("expected", "state"):
-            full = np.full_like(arrays[entry["name"]], fields.mask_of(port_of(entry).bits))
-            mask = golden.arrays.get(f"{entry['name']}.care", full).copy()
-            mask[waived] = 0
-            arrays[f"{entry['name']}.care"] = mask
-    return dataclasses.replace(golden, arrays=arrays)
+def without(golden: Golden, left: Left) -> Golden:
+    """The set with masks that leave these bits out."""
+    care = {f"{name}.care": _care(golden, name) & ~bits_ for name, bits_ in left.items()}
+    return dataclasses.replace(golden, arrays={**golden.arrays, **care})
+
+
+def counts(golden: Golden, left: Left) -> tuple[int, int]:
+    """Rows in which some bit of these arrays is compared, and bits of these rows that are not because of the waiver."""
+    return _counts((_care(golden, name), array) for name, array in left.items())
+
+
+def coverage(golden: Golden, left: Left) -> tuple[int, list[str]]:
+    """How many faults of CLASSES the set detects, and the ids of those that it detects no longer."""
+    before, after = answers.of_set(golden), answers.of_set(without(golden, left))
+    detected = [fault for name in CLASSES for fault in LIBRARY[name](before) if fault.wrong(before).any()]
+    return len(detected), [fault.id for fault in detected if not fault.wrong(after).any()]
 
 
 def of_result(
     unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], result: Any, words: Sequence[str]
-) -> np.ndarray:
-    """Mask of the waived rows of a Result, bool of the shape of its rows; words name flags and decisions."""
-    shape = np.shape(getattr(result, (port := unit.ports(config).outputs[0]).name))
-    waived = np.zeros(shape[:-1] if port.lanes > 1 else shape, np.bool_)
+) -> Left:
+    """Bits of a Result's outputs that are left out, by port; words name flags and decisions."""
+    ports = unit.ports(config).outputs
+    codes = {port.name: fields.encode(getattr(result, port.name), port, unit.name) for port in ports}
+    left = {name: np.zeros_like(array) for name, array in codes.items()}
     marks = dict(unit.mark(config, inputs, result)) if unit.mark else {}
     decisions = {each.decision for each in unit.alternatives}
     for word in words:
         lookup(f"flag or decision of {unit.name}", word, dict.fromkeys([*unit.flags, *decisions]))
-        waived |= np.broadcast_to(np.asarray(marks.get(word, False), np.bool_), waived.shape)
-        for alternative in (each for each in unit.alternatives if each.decision == word):
-            waived |= _unlike(unit, config, inputs, result, alternative, waived.shape)
-    return waived
+        for port in ports:
+            rows = np.asarray(marks.get(word, False), np.bool_)
+            left[port.name][rows[..., None] if rows.ndim and port.lanes > 1 else rows] = fields.mask_of(port.bits)
+    for wrong in _devices(unit, config, words):
+        try:
+            got = wrong.evaluate(inputs, jit=False)
+        except (Refused, RefusedType):
+            continue
+        for port in ports:
+            left[port.name] |= codes[port.name] ^ fields.encode(getattr(got, port.name), port, unit.name)
+    return left
 
 
-def _unlike(
-    unit: AnyUnit,
-    config: Config,
-    inputs: Mapping[str, np.ndarray],
-    result: Any,
-    alternative: other.Alternative,
-    shape: tuple[int, ...],
-) -> np.ndarray:
-    """Rows in which a device with another answer differs; none where there is no such device."""
-    wrong = other.device(unit, config, [alternative])
-    rows = np.zeros(shape, np.bool_)
-    if wrong is None:
-        return rows
-    try:
-        got = wrong.evaluate(inputs, jit=False)
-    except (Refused, RefusedType):
-        return rows
-    care = masks.of_result(unit, config, inputs, result)
-    for port in unit.ports(config).outputs:
-        words = [fields.encode(getattr(each, port.name), port, unit.name) for each in (result, got)]
-        unlike = masks.differing(words[0], words[1], port, care.get(f"out.{port.name}")) != 0
-        rows |= unlike.any(axis=-1) if port.lanes > 1 else unlike
-    return rows
+def remark_of_result(
+    words: Sequence[str], ports: Mapping[str, Port], care: Mapping[str, np.ndarray], left: Left
+) -> str:
+    """As `remark`, of outputs of a Result. care: masks by array, as masks.of_result has them."""
+    pairs = []
+    for name, array in left.items():
+        mask = care.get(f"out.{name}", np.full_like(array, fields.mask_of(ports[name].bits)))
+        rows = array.size // ports[name].lanes
+        pairs.append((mask.reshape(rows, -1), array.reshape(rows, -1)))
+    return remark(words, rows, *_counts(pairs)) if words else ""
 
 
-def remark(words: Sequence[str], count: int) -> str:
+def remark(words: Sequence[str], rows: int, compared: int, masked: int) -> str:
     """The end of a verdict with waivers; "" without."""
-    return f"; {count} rows waived by {', '.join(words)}" if words else ""
+    return f"; waived by {', '.join(words)}: compared {compared} of {rows} rows, {masked} bits masked" if words else ""
+
+
+def _counts(pairs: Any) -> tuple[int, int]:
+    """Rows with a bit that is compared, and bits of these rows that are left out; of (bits that count, left out)."""
+    both = [(mask.reshape(len(mask), -1), (mask & array).reshape(len(mask), -1)) for mask, array in pairs]
+    compared = np.any([(mask != out).any(axis=1) for mask, out in both], axis=0)
+    return int(np.count_nonzero(compared)), sum(
+        int(np.count_nonzero(np.unpackbits(out[compared].view(np.uint8)))) for _, out in both
+    )
+
+
+def _compared(golden: Golden) -> list[str]:
+    return [entry["name"] for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")]
+
+
+def _care(golden: Golden, name: str) -> np.ndarray:
+    full = np.full_like(golden.arrays[name], fields.mask_of(port_of(golden.array(name)).bits))
+    return golden.arrays.get(f"{name}.care", full)
+
+
+def _require_few(golden: Golden, word: str, rows: np.ndarray) -> None:
+    count = int(np.count_nonzero(rows))
+    if SHARE * count > golden.rows:
+        raise Refused(
+            f"{golden.name}: --waive {word} leaves out {count} of {golden.rows} rows, more than a tenth: "
+            f"waive the decision or the cases that you mean, or add --force (with a Makefile: FORCE=1)"
+        )
 
 
 def _flag(golden: Golden, word: str) -> np.ndarray:
@@ -98,9 +146,12 @@ def _flag(golden: Golden, word: str) -> np.ndarray:
 
 
 def _others(golden: Golden, word: str) -> np.ndarray:
-    if word.startswith("D-"):
-        return _decision(golden, word)
+    """Rows of a case, of a block of cases, or of the cases that name a decision."""
     waived = np.zeros(golden.rows, np.bool_)
+    if word.startswith("D-"):
+        for _, entry, where in case_ids.of_cases(golden.manifest):
+            waived[where] |= entry.get("decision") == word
+        return waived
     for id, entry in case_ids.blocks(golden.manifest):
         if id == word:
             waived[entry["first"] : entry["first"] + entry["cases"] * entry["rows"]] = True
@@ -112,23 +163,33 @@ def _others(golden: Golden, word: str) -> np.ndarray:
     return waived
 
 
-def _decision(golden: Golden, word: str) -> np.ndarray:
-    """Rows that another answer to a decision tells."""
-    waived, held = np.zeros(golden.rows, np.bool_), answers.of_set(golden)
-    decided = {each.decision for each in held.unit.alternatives}
+def _changes(golden: Golden, words: Sequence[str], left: Left) -> bool:
+    """Add what devices with other answers to these decisions change; False where nothing is known to change."""
+    held = answers.of_set(golden)
     cited = {entry["decision"] for entry in golden.manifest["cases"] if "decision" in entry}
-    lookup(f"decision of {golden.name}", word, dict.fromkeys(decided | cited))
-    for alternative in (each for each in held.unit.alternatives if each.decision == word):
-        wrong = other.device(held.unit, held.config, [alternative])
-        if wrong is None:
-            continue
-        try:
-            waived |= device.wrong(held, wrong)
-        except (Refused, RefusedType):
-            continue
-    if waived.any():
-        return waived
-    for _, entry, where in case_ids.of_cases(golden.manifest):
-        if entry.get("decision") == word:
-            waived[where] = True
-    return waived
+    known = {each.decision for each in held.unit.alternatives} | cited
+    for word in words:
+        lookup(f"decision of {golden.name}", word, dict.fromkeys(known))
+    changed = False
+    for wrong in _devices(held.unit, held.config, words):
+        for block, entry in zip(held.blocks, golden.manifest["cases"], strict=True):
+            inputs, rows = answers.values(held.unit, held.config, block), entry["rows"]
+            for first, stop, got in device._parts(held, wrong, block, inputs):
+                where = slice(entry["first"] + first * rows, entry["first"] + stop * rows)
+                if isinstance(got, (Refused, RefusedType)):
+                    continue
+                for name in left.keys() & got.arrays.keys():
+                    unlike = golden.arrays[name][where] ^ got.arrays[name].reshape(left[name][where].shape)
+                    left[name][where] |= unlike
+                    changed = changed or bool((unlike & _care(golden, name)[where]).any())
+    return changed
+
+
+def _devices(unit: AnyUnit, config: Config, words: Sequence[str]) -> Iterator[other.Device]:
+    """Devices that took other answers to some of these decisions, in every combination."""
+    choices = [[each for each in unit.alternatives if each.decision == word] for word in words]
+    for chosen in itertools.product(*([None, *some] for some in choices)):
+        different = [each for each in chosen if each is not None]
+        wrong = other.device(unit, config, different) if different else None
+        if wrong is not None:
+            yield wrong

@@ -11,6 +11,7 @@ from refemu.golden.explain import telling
 from refemu.golden.files import masks
 
 WIDE = 4  #: lanes of an input that are shown
+SHOWN = 6  #: faults that are named
 
 
 def document(difference: Difference) -> dict[str, Any]:
@@ -31,18 +32,31 @@ def document(difference: Difference) -> dict[str, Any]:
 def lines(difference: Difference, full: bool = False) -> list[str]:
     """What a person with a waveform open wants to know, the place first. full: every lane of the first wrong row."""
     first = difference.first
-    end = masks.remark(difference.any_nan) + waivers.remark(difference.waived, difference.rows_waived)
+    rows = difference.rows - difference.rows_waived
+    end = masks.remark(difference.any_nan)
+    end += waivers.remark(difference.waived, difference.rows, rows, difference.bits_masked)
     lacking = [f"not compared, the answer lacks them: {', '.join(difference.not_compared)}"]
     start = lacking if difference.not_compared else []
     if first is None:
-        return [*start, f"{difference.set}: {difference.rows} rows equal in {', '.join(difference.compared)}{end}"]
+        equal = f"{difference.set}: {rows} rows equal in {', '.join(difference.compared)}{end}"
+        return [*start, equal, *coverage(difference.waived, difference.detected, difference.undetected)]
     ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
     remark = f"; {difference.remark}" if difference.remark else ""
     text = [*start, *_place(difference.set, first, full)]
     text.append(f"{difference.rows_differ} of {difference.rows} rows differ: {ports}{remark}{end}")
+    text += coverage(difference.waived, difference.detected, difference.undetected)
     if difference.verdict:
         text += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)
     return text
+
+
+def coverage(words: Sequence[str], detected: int, undetected: Sequence[str]) -> list[str]:
+    """What the rest of the set still detects; [] without waivers."""
+    if not words:
+        return []
+    lost = f"; no longer {', '.join(undetected[:SHOWN])}" if undetected else ""
+    more = f" and {len(undetected) - SHOWN} more" if len(undetected) > SHOWN else ""
+    return [f"coverage under the waiver: {detected - len(undetected)} of {detected} faults detected{lost}{more}"]
 
 
 def _place(name: str, first: Mismatch, full: bool) -> list[str]:

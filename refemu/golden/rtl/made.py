@@ -1,4 +1,4 @@
-"""Files that a bench reads beside the set, made of the set: words of registers, and the mask of waived rows.
+"""Files that a bench reads with the set, made of the set: words of registers, and the mask of waived bits.
 
 Each begins with a line that names the set by its digest, so that a bench refuses those of another, and ends with a
 sentinel of all ones.
@@ -34,11 +34,17 @@ def registers(golden: Golden) -> dict[str, bytes]:
     }
 
 
-def mask(golden: Golden, words: Sequence[str]) -> bytes:
-    """`waive.mem`: 00 for a row that is left out, 01 for one that is compared; its first line says by what."""
-    waived = waivers.rows(golden, words)
-    lines = (f"{int(not row):02x}\n" for row in waived.tolist())
-    return b"".join([_head(golden, ",".join(words)), "".join(lines).encode(), b"ff\n"])
+def mask(golden: Golden, words: Sequence[str], force: bool = False) -> bytes:
+    """`waive.mem`: a word per row, 1 for every bit that is compared; its first line says by what.
+
+    Outputs are packed as in gold.mem, registers above them as in regs.mem.
+    """
+    left = waivers.bits(golden, words, force)
+    roles = [[entry for entry in golden.manifest["arrays"] if entry["role"] == role] for role in ("expected", "state")]
+    layout = hexfile.layout([*roles[0], *roles[1]])
+    kept = {name: ~array for name, array in left.items()}
+    sentinel = f"{fields.mask_of(hexfile.width(layout)):x}\n".encode()
+    return b"".join([_head(golden, ",".join(words)), *hexfile.lines(layout, kept), sentinel])
 
 
 def _head(golden: Golden, by: str) -> bytes:
