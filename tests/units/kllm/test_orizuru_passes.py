@@ -89,6 +89,8 @@ def test_order_of_candidates_and_short_passes(jit: bool) -> None:
     assert result.max_index.tolist() == [0, 1, 2] and result.min_index.tolist() == [1, 0, 3]
     assert result.passes == 3  # sixteen values, two values, six candidates
     assert result.cycles == (4 + 3 * 5) + (1 + 2 * 2) + (3 + 3 * 4)
+    alone = search(np.ones(9, np.float16), 3, 8, jit=jit)
+    assert alone.cycles == (3 + 3 * 4) + (1 + 1 * 2) + (3 + 3 * 4)  # eight values, one value, five candidates
 
 
 @pytest.mark.parametrize("jit", [pytest.param(False, id="unit", marks=pytest.mark.slow), pytest.param(True, id="twin")])

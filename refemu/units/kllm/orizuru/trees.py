@@ -39,7 +39,7 @@ def levels(n: int) -> int:
     Returns
     -------
     int
-        Levels, log2 of n rounded up.
+        Levels, log2 of n rounded up, at least 1.
 
     References
     ----------

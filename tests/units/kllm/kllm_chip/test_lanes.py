@@ -14,6 +14,7 @@ from refemu.units.kllm.kllm_chip import ChipSizes, Operands, Pass, Product, oper
 from refemu.units.kllm.kllm_chip.lanes import LaneArray, columns_of
 from refemu.units.kllm.pe_lane import PeLane, State
 from refemu.units.kllm.pe_lane.feed import Tile
+from refemu.units.kllm.pe_lane.registers import SPARSE
 from tests.units.kllm.chip_operands import PAIR, equal, expected, sizes
 from tests.units.kllm.kmeans_operands import tensor
 
@@ -80,6 +81,17 @@ def test_all_lanes_begin_a_tile_in_the_same_edge() -> None:
         assert len({state.address for state in states if state.phase == 1}) <= 1
 
     assert waited > 0 and [state.tiles for state in states] == [2, 2, 2]
+
+
+def test_products_of_outliers_wait_for_the_last_slab() -> None:
+    """D-kllm-47: with carried sums, those of a column's first slabs too."""
+    task, chip = require_problem(*uneven(), "paper", None, None, None, None), sizes(carry="sums")
+    array, closing = LaneArray(chip, 2, 2), []
+    array.begin(operands(task), passes(operands(task), chip))
+    while array.busy:
+        closing += [state.work_closes for state in array.edge() if state.phase == SPARSE]
+
+    assert set(closing) == {1} and uneven()[1].mask[0, : chip.positions].any()
 
 
 class Late(LaneArray):
