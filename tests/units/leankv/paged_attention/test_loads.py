@@ -108,6 +108,20 @@ def test_addresses_of_a_warp() -> None:
     assert Load("key", 0, np.array([248]), 16).sectors() == 2
 
 
+def gaps(page: UnifiedPage, tokens: int, order: Any, element: Any) -> int:
+    """Loads of codes between whose first and last bit the warp reads not every bit."""
+    loads = [load for load in page_loads(page, tokens, order, element) if load.segment in ("key", "val")]
+    return sum(bool((np.diff(np.unique(load.first[load.first >= 0])) != load.bits).any()) for load in loads)
+
+
+@pytest.mark.parametrize("element", ["pack", "feature"])
+@pytest.mark.parametrize("page", PAGES)
+def test_codes_of_a_load_are_contiguous(page: UnifiedPage, element: Any) -> None:
+    """[leankv §6.2] in full and partly filled pages, in both readings of D-leankv-12; the naive orders have gaps."""
+    assert [gaps(page, tokens, "paper", element) for tokens in (page.tokens, page.tokens - 1, 1)] == [0, 0, 0]
+    assert gaps(page, page.tokens, "token_major", element) + gaps(page, page.tokens, "feature_major", element) > 0
+
+
 def test_codes_take_the_least_sectors_where_the_layouts_count_packs() -> None:
     """[leankv §6.2] contiguous for keys and values of all ready pairs; both naive orders take more."""
     for each in PAGES:
