@@ -100,7 +100,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         ),
     ),
     "refemu export c": (Example("refemu export c ovp_decoder -o in_c", "then: fill in in_c/ovp_decoder.c"),),
-    "refemu export sv": (Example("refemu export sv ovp_decoder -o uvm", "then: make -C uvm -f sv.mk"),),
+    "refemu export sv": (Example("refemu export sv ovp_decoder -o sv", "then: make -C sv -f sv.mk"),),
     "refemu export shell": (
         Example(f"refemu export shell {_SET} -o made --map core.json --waive D-olive-20", "as the Makefile of a bench"),
     ),
