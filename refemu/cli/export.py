@@ -86,6 +86,7 @@ def _sv(arguments: argparse.Namespace) -> int:
 def _shell(arguments: argparse.Namespace) -> int:
     """What the Makefile of a bench has made for a core with a port map, for registers and for waivers."""
     from refemu import golden, units
+    from refemu.golden.compare import waivers, wording
     from refemu.golden.files import store
     from refemu.golden.rtl import made, mapping, shell
 
@@ -104,7 +105,9 @@ def _shell(arguments: argparse.Namespace) -> int:
     if arguments.regs:
         written |= made.registers(set_)
     if arguments.waive:
-        written["waive.mem"] = made.mask(set_, arguments.waive, arguments.force)
+        left = waivers.bits(set_, arguments.waive, arguments.force)
+        written["waive.mem"] = made.mask(set_, arguments.waive, left)
+        print("\n".join(wording.coverage(arguments.waive, *waivers.coverage(set_, left))))
     out.mkdir(parents=True, exist_ok=True)
     store.write_files({out / name: content for name, content in written.items()})
     return 0

@@ -34,12 +34,11 @@ def registers(golden: Golden) -> dict[str, bytes]:
     }
 
 
-def mask(golden: Golden, words: Sequence[str], force: bool = False) -> bytes:
-    """`waive.mem`: a word per row, 1 for every bit that is compared; its first line says by what.
+def mask(golden: Golden, words: Sequence[str], left: waivers.Left) -> bytes:
+    """`waive.mem`: a word per row, 1 for every bit that is compared; its first line says what `words` left out.
 
     Outputs are packed as in gold.mem, registers above them as in regs.mem.
     """
-    left = waivers.bits(golden, words, force)
     roles = [[entry for entry in golden.manifest["arrays"] if entry["role"] == role] for role in ("expected", "state")]
     layout = hexfile.layout([*roles[0], *roles[1]])
     kept = {name: ~array for name, array in left.items()}

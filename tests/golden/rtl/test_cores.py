@@ -165,6 +165,7 @@ def test_waived_rows_are_left_out_and_named(core: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     compared = set_.rows - int(alike.sum())
     assert f"; waived by {','.join(waived)}: compared {compared} of {set_.rows} rows, 0 bits masked; " in ran.stdout
+    assert ran.stdout.startswith("coverage under the waiver: ")
     assert make(core, *WORDS, "WAIVE=build/waive.mem").returncode == 0
     assert "unknown flag, decision or case" in make(core, *WORDS, "WAIVE=nothing").stderr
 
