@@ -4,6 +4,7 @@ An uncaught exception must never look like "different", so everything unforeseen
 """
 
 import argparse
+import contextlib
 import gc
 import importlib
 import os
@@ -21,10 +22,12 @@ EQUAL, DIFFERENT, UNUSABLE, BROKEN, PIPE_CLOSED, INTERRUPTED = 0, 1, 2, 3, 141, 
 
 def console() -> None:
     """What the command `refemu` calls: compiled kernels are kept in the user's cache (D-arith-13), then `main`."""
-    from refemu.cli.output import escape_unprintable
+    from refemu.cli.output import escape_unprintable, replace_closed
     from refemu.home import cache_folder
 
     gc.set_threshold(UNCOLLECTED, *gc.get_threshold()[1:])
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # never called here; more retry for ever where memory is short
+    replace_closed()
     escape_unprintable()
     warnings.showwarning = _show_warning
     if "_ARGCOMPLETE" in os.environ:
@@ -41,6 +44,27 @@ def console() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
     try:
+        code = _run(argv)
+        if sys.stdout is not None:  # None: a process without streams calls this
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("refemu: interrupted; nothing half-written was kept", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return PIPE_CLOSED
+    except MemoryError:  # of which a traceback would need more
+        with contextlib.suppress(MemoryError):
+            print("refemu: out of memory; is it limited, as by ulimit -v or for a container?", file=sys.stderr)
+        return UNUSABLE
+    except BaseException as error:  # also the panic of a library in Rust, a cancelled task, a test's Skipped
+        return _failed(error)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Parse the words and run the command; the exit code."""
+    try:
         top = parser()
         arguments = top.parse_args(argv)
         if arguments.module is None and not arguments.version:
@@ -53,20 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.module, arguments.prints_json = "version", True
         if arguments.json_first:
             _print_json(arguments)
-        code = int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))
-        if sys.stdout is not None:  # None where the shell closed it: `>&-`
-            sys.stdout.flush()
-        return code
-    except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for bad usage
+        return int(importlib.import_module(f"refemu.cli.{arguments.module}").run(arguments))
+    except SystemExit as stop:  # argparse: 0 for --help, 2 for bad usage
         return stop.code if isinstance(stop.code, int) else UNUSABLE
-    except KeyboardInterrupt:
-        print("refemu: interrupted; nothing half-written was kept", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        _silence_stdout()
-        return PIPE_CLOSED
-    except BaseException as error:  # also the panic of a library in Rust, a cancelled task, a test's Skipped
-        return _failed(error)
 
 
 def _show_warning(

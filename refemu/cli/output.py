@@ -1,5 +1,6 @@
 """Tables for people, JSON for machines. Tables need no rich: it takes 0.1 s to import."""
 
+import errno
 import io
 import json
 import math
@@ -18,9 +19,17 @@ TIED = "\0"  #: a space at which a cell is not folded
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Text that has its newlines, to standard output; nowhere where the shell closed that."""
+    """Text that has its newlines, to standard output; nowhere in a process without one."""
     if sys.stdout is not None:
         sys.stdout.writelines(lines)
+
+
+class Closed(io.TextIOBase):
+    """Standard output that the shell closed, as by `>&-`: text for it is an error, not lost without a word."""
+
+    def write(self, text: str) -> int:
+        """Fail: there is nowhere to write to."""
+        raise OSError(errno.EBADF, "closed; redirect it to a file, or to /dev/null", "standard output")
 
 
 class Escaping(io.TextIOWrapper):
@@ -40,6 +49,12 @@ def _escaped(match: re.Match[str]) -> str:
     if len(character) > 1:
         return character
     return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+
+
+def replace_closed() -> None:
+    """Stand-ins for the streams that the shell closed: text for standard output is refused, messages are lost."""
+    sys.stdout = sys.stdout or Closed()
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  # as long as the process
 
 
 def escape_unprintable() -> None:

@@ -12,7 +12,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import units
     from refemu.golden.serve import predictor, server
 
-    if sys.stdin is None or sys.stdout is None or os.isatty(0):
+    if sys.stdin is None or sys.__stdout__ is None or os.isatty(0):
         raise Refused(
             "serve: a program starts it and speaks in frames through its pipes (docs/dpi.md), got a terminal or nothing"
         )

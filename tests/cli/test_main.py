@@ -27,6 +27,7 @@ def refuse(error: BaseException) -> Callable[..., int]:
         pytest.param(RefusedType("a type"), 2, "refemu: a type", id="refused type"),
         pytest.param(FileNotFoundError(2, "No such file or directory", "x"), 2, "x: No such file", id="missing file"),
         pytest.param(OSError(28, "No space left on device", "y"), 2, "y: No space left", id="full disk"),
+        pytest.param(MemoryError(), 2, "refemu: out of memory; is it limited", id="memory"),
         pytest.param(KeyboardInterrupt(), 130, "interrupted", id="interrupt"),
         pytest.param(IndexError("bug"), 3, "error inside refemu", id="bug"),
         pytest.param(type("Panic", (BaseException,), {})("bug"), 3, "error inside refemu", id="no Exception"),
@@ -170,17 +171,42 @@ def run(words: Sequence[str | bytes], **environment: str) -> "subprocess.Complet
 
 
 @pytest.mark.parametrize(
-    ("words", "closed", "code"),
+    ("words", "streams", "code", "message"),
     [
-        ("generate --stdout --unit concat --kinds paper", ">&-", 0),
-        ("check --stdin --unit concat", "<&-", 2),
+        ("generate --stdout --unit concat --kinds paper", ">&-", 2, b"refemu: standard output: closed;"),
+        ("models", ">&-", 2, b"refemu: standard output: closed;"),
+        ("--help", ">&-", 2, b"refemu: standard output: closed;"),
+        ("serve concat", ">&-", 2, b"refemu: serve: a program starts it"),
+        ("check --stdin --unit concat", "<&-", 2, b"refemu: "),
+        ("models", "2>&-", 0, b""),
+        ("models --bad", "2>&-", 2, b""),
+        ("models --bad", ">&- 2>&-", 2, b""),
+        ("models", ">/dev/full", 2, b"refemu: input or output: No space left"),
+        ("--help", ">/dev/full", 2, b"refemu: input or output: No space left"),
     ],
 )
-def test_closed_streams_are_no_error_inside(words: str, closed: str, code: int) -> None:
-    command = f"{sys.executable} -m refemu {words} {closed}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+def test_stream_that_takes_no_text_is_never_success(words: str, streams: str, code: int, message: bytes) -> None:
+    if "/dev/full" in streams and not Path("/dev/full").exists():
+        pytest.skip("no such device here")
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m refemu {words} {streams}"], capture_output=True, check=False
+    )
 
-    assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+    assert (done.returncode, done.stdout) == (code, b"" if message else done.stdout)
+    assert done.stderr.startswith(message) and done.stderr.count(b"\n") == bool(message), done.stderr
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
+def test_blas_has_one_thread_unless_the_user_says_otherwise(given: dict[str, str], used: str) -> None:
+    """It must be set before NumPy loads the library: with more threads, a process short of memory waits for ever."""
+    code = (
+        "import os, sys\nfrom refemu.cli import main as command\nmain = sys.modules[command.__module__]\n"
+        "main.main = lambda: print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)\nmain.console()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**environment, **given})
+
+    assert done.stdout == f"{used} False\n", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -196,8 +222,3 @@ def test_an_empty_path_is_refused(words: list[str], capsys: pytest.CaptureFixtur
     """Else an unset shell variable means the current folder."""
     assert main(words) == 2
     assert "must be a path, got an empty word" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("closed", [">&-", "2>&-"])
-def test_works_without_standard_output_or_error(closed: str) -> None:
-    assert subprocess.run(["sh", "-c", f"{sys.executable} -m refemu models {closed}"], check=False).returncode == 0

@@ -4,6 +4,7 @@ import argparse
 import difflib
 import os
 import shutil
+import sys
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -35,6 +36,12 @@ class Parser(argparse.ArgumentParser):
         from refemu.cli.help import examples  # here: only help needs them
 
         return super().format_help() + examples.text(self.prog)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Unlike argparse's own, fail where the message cannot be written."""
+        stream = file or sys.stderr
+        if stream is not None:  # None: the process has no such stream
+            stream.write(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
