@@ -9,8 +9,11 @@ used.
 import functools
 import importlib.util
 import re
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions, entry_points
 from pathlib import Path
@@ -21,6 +24,7 @@ from refemu.arith.checks import Refused, RefusedType, lookup
 T = TypeVar("T")
 Kind: TypeAlias = Literal["unit", "format", "scheme", "model", "fault"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SLOW_S = 1.0  #: seconds after which a plug-in that is being loaded is named
 
 
 @dataclass(frozen=True)
@@ -273,7 +277,8 @@ class Registry(Generic[T]):
         if plug.key not in self._loaded:
             about = f"plug-in {plug.origin.distribution} {plug.origin.version}: {self.kind} {plug.name}"
             try:
-                self._loaded[plug.key] = self._admit(plug.point.load(), plug.name, plug.origin)
+                with _announced(about):
+                    self._loaded[plug.key] = self._admit(plug.point.load(), plug.name, plug.origin)
             except (Refused, RefusedType) as error:
                 raise Unloadable(f"{about} is refused: {error}") from error
             except KeyboardInterrupt:
@@ -285,6 +290,19 @@ class Registry(Generic[T]):
                     f"{about} does not load: {type(error).__name__}: {_message(error)} ({place})"
                 ) from error
         return self._loaded[plug.key]
+
+
+@contextmanager
+def _announced(about: str) -> Iterator[None]:
+    """Say on standard error what is being loaded once that takes SLOW_S: code of others may never come back."""
+    timer = threading.Timer(SLOW_S, lambda: sys.stderr and sys.stderr.write(f"refemu: {about}: is still loading\n"))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _message(error: BaseException) -> str:

@@ -125,6 +125,18 @@ def test_a_module_that_ends_the_process_ends_only_itself(acme: Path, capsys: pyt
     assert main(["step", "rude"]) == 2
 
 
+def test_a_plug_in_that_is_slow_to_load_is_named(
+    acme: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(acme, "slow", {"units slow": "slow:UNIT"}, {"slow.py": "import time\ntime.sleep(0.2)\n"})
+    monkeypatch.setattr(plugins, "SLOW_S", 0.05)
+    plugins.refresh()
+
+    assert main(["step", "slow"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "refemu: plug-in slow 1.2: unit slow: is still loading" and "does not load" in lines[1]
+
+
 @pytest.mark.parametrize(
     ("source", "shown"),
     [

@@ -1,7 +1,9 @@
 """`refemu check`: regenerate every set below a folder and compare all files byte for byte."""
 
 import argparse
+import contextlib
 import dataclasses
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -69,6 +71,8 @@ def _stream(arguments: argparse.Namespace) -> int:
     unit, config = units.choose(arguments.unit, arguments.config)
     if sys.stdin is None:
         raise Refused("check: standard input is closed: nothing was compared")
+    with contextlib.suppress(OSError):  # a stream without a file
+        os.set_blocking(sys.stdin.fileno(), True)  # else what is not there yet counts as the end
     verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
     if arguments.json:
         print_json("check", _plain(verdict))

@@ -2,11 +2,17 @@
 
 import argparse
 import dataclasses
+import sys
 from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.cli import explain_words
 from refemu.cli.output import print_json, print_table
+
+NO_DOCSTRINGS = (
+    "refemu: explain: Python removed the docstrings (-OO, PYTHONOPTIMIZE=2), so that meanings of formats and of units' "
+    "parameters are missing; run it without"
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -14,6 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import units
     from refemu.golden.pages import topics
 
+    if sys.flags.optimize > 1:
+        print(NO_DOCSTRINGS, file=sys.stderr)
     name, _ = units.parameters.split(arguments.word)
     if name in units.names() or name in units.plugged():
         return unit(arguments)

@@ -93,6 +93,8 @@ def _format(topic: Any) -> dict[str, Any]:
     fields = [part._asdict() for part in formats.structure(fmt)] if topic.of in formats.blocks() else []
     heads = {"name": topic.of, "definition": repr(fmt), "bits": getattr(fmt, "width", None), "fields": fields}
     meaning = next(iter((type(fmt).__doc__ or "").strip().splitlines()), "")
+    if meaning.startswith(f"{type(fmt).__name__}("):  # a signature, which a dataclass has in place of a docstring
+        meaning = ""
     return {**heads, "meaning": meaning, "parameters": parameters("format", topic.of)}
 
 

@@ -30,6 +30,9 @@ def console() -> None:
     replace_closed()
     escape_unprintable()
     warnings.showwarning = _show_warning
+    if not os.path.isfile(__file__):
+        print(f"refemu: must run from a folder, got {__file__} in an archive; unpack or install it", file=sys.stderr)
+        sys.exit(UNUSABLE)
     if "_ARGCOMPLETE" in os.environ:
         from refemu.cli.help import completion
 

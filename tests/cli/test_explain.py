@@ -1,6 +1,8 @@
 """`refemu explain` as a person and as a machine read it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,12 @@ def test_options_that_a_word_does_not_heed_are_refused(tmp_path: Path, capsys: p
     assert main(["explain", "victim", "--config", "n8"]) == 2
     assert main(["explain", "victim", "--set", str(tmp_path)]) == 2
     assert "--set goes with a unit or a decision, got the term 'victim'" in capsys.readouterr().err
+
+
+def test_docstrings_that_python_removed_are_named() -> None:
+    """Meanings come from them; a dataclass has its signature instead."""
+    command = [sys.executable, "-OO", "-m", "refemu", "explain", "BFP4", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stderr.startswith("refemu: explain: Python removed the docstrings") and done.stderr.count("\n") == 1
+    assert json.loads(done.stdout)["meaning"] == ""

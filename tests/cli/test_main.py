@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+import refemu
 from refemu import golden
 from refemu.arith.checks import Refused, RefusedType
 from refemu.cli import main, models
@@ -222,3 +224,16 @@ def test_an_empty_path_is_refused(words: list[str], capsys: pytest.CaptureFixtur
     """Else an unset shell variable means the current folder."""
     assert main(words) == 2
     assert "must be a path, got an empty word" in capsys.readouterr().err
+
+
+def test_an_archive_is_refused(tmp_path: Path) -> None:
+    """Stubs, benches and pages are read as files."""
+    package = Path(refemu.__file__).parent
+    with zipfile.ZipFile(tmp_path / "refemu.zip", "w") as archive:
+        for path in (*package.glob("*.py"), *package.glob("cli/*.py"), *package.glob("cli/options/*.py")):
+            archive.write(path, path.relative_to(package.parent))
+    command, environment = [sys.executable, "-m", "refemu", "list"], {**os.environ, "PYTHONPATH": "refemu.zip"}
+    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=environment)
+
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"refemu.zip/refemu/cli/main.py in an archive; unpack or install it" in done.stderr

@@ -77,7 +77,7 @@ class _Requests:
     def next(self) -> tuple[int, int, bytes | bytearray] | None:
         """Kind, size and payload; None where the pipe was closed between two requests."""
         self._wait_awake()
-        data = os.read(self._source, CHUNK)
+        data = _read(self._source, CHUNK)
         if not data:
             return None
         if len(data) >= HEAD.size:  # most often a whole request: a client waits for the reply before it sends another
@@ -115,7 +115,7 @@ class _Requests:
                 return
 
     def _more(self, most: int) -> bytes:
-        part = os.read(self._source, most)
+        part = _read(self._source, most)
         if not part:
             raise Refused("serve: the pipe was closed in the middle of a request")
         return part
@@ -130,7 +130,19 @@ def _ready(source: int) -> Callable[[], object]:
     return lambda: watch.poll(0)
 
 
+def _read(source: int, most: int) -> bytes:
+    """Up to `most` bytes, b"" at the end; waits for them where whoever made the pipe made it non-blocking."""
+    while True:
+        try:
+            return os.read(source, most)
+        except BlockingIOError:
+            select.select([source], [], [])
+
+
 def _write(sink: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(sink, view) :]
+        try:
+            view = view[os.write(sink, view) :]
+        except BlockingIOError:
+            select.select([], [sink], [])

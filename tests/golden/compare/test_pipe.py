@@ -3,8 +3,10 @@
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -102,6 +104,23 @@ def test_through_a_real_pipe() -> None:
     assert ran.returncode == 1, ran.stderr
     assert ran.stdout.startswith("FAIL ")
     assert "port exponent, lane 0: got 0x0 = 0, want 0x" in ran.stdout
+
+
+def test_an_input_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a parent leaves it that hands over an end of its own: what is not there yet is not the end."""
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+
+    def answer() -> None:
+        with open(sink, "wb") as stream:
+            stream.write(echoed("ovp_decoder", "int4", ["paper"]))
+
+    sender = threading.Timer(0.05, answer)
+    with open(source) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        sender.start()
+        assert main(["check", "--stdin", "--unit", "ovp_decoder"]) == 0
+    sender.join()
 
 
 @pytest.mark.parametrize(

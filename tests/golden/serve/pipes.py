@@ -52,9 +52,11 @@ class Client:
 
 
 @contextlib.contextmanager
-def connected(predictor: Predictor) -> Iterator[Client]:
-    """A client of `predictor`; the server ends with it."""
+def connected(predictor: Predictor, blocking: bool = True) -> Iterator[Client]:
+    """A client of `predictor`; the server ends with it. blocking: its ends of the pipes are."""
     requests, replies = os.pipe(), os.pipe()
+    os.set_blocking(requests[0], blocking)
+    os.set_blocking(replies[1], blocking)
     thread = threading.Thread(target=server.serve, args=(predictor, requests[0], replies[1]))
     thread.start()
     client = Client(requests[1], replies[0])

@@ -3,6 +3,7 @@
 import os
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_a_request_in_parts_is_put_together(decoder: Predictor) -> None:
         for byte in struct.pack("<II", STEP, 4) + bytes(4):
             os.write(client.sink, bytes([byte]))
         assert struct.unpack("<II", client.read(8)) == (0, 4) and client.read(4) == bytes(4)
+
+
+def test_pipes_that_do_not_block_are_waited_for(decoder: Predictor) -> None:
+    """As a parent leaves them that hands over an end of its own; the answer is larger than a pipe holds."""
+    with connected(decoder, blocking=False) as client:
+        time.sleep(0.01)  # longer than the server polls
+        assert len(client.answered(RUN, bytes(1 << 18))) == 1 << 18
 
 
 def served(decoder: Predictor, *requests: bytes) -> BaseException | None:
