@@ -6,7 +6,8 @@ splits a text before it merges; every other name is refused. A text is not norma
 tokens, and user-defined ones, are matched in the text.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, Any
 
 from refemu.arith.checks import Refused
@@ -59,8 +60,7 @@ def _byte_level(file: "Gguf", tokenizers: Any) -> Any:
     pre = file.metadata("tokenizer.ggml.pre")
     if not isinstance(pre, str) or pre not in SPLITTINGS:
         raise Refused(f"{file.path}: tokenizer.ggml.pre must be one of {', '.join(SPLITTINGS)}, got {pre!r}; {OR_IDS}")
-    merges = [tuple(pair.split(" ", 1)) for pair in file.metadata("tokenizer.ggml.merges", [])]
-    bpe = tokenizers.models.BPE(_vocabulary(file), merges, ignore_merges=pre in WHOLE_WORDS)
+    bpe = tokenizers.models.BPE(_vocabulary(file), _listed_merges(file), ignore_merges=pre in WHOLE_WORDS)
     tokenizer, split, pattern = tokenizers.Tokenizer(bpe), tokenizers.pre_tokenizers, SPLITTINGS[pre]
     steps = [split.Digits(individual_digits=True)] if pre in DIGITS_ALONE else []
     if pattern is not None:
@@ -69,6 +69,18 @@ def _byte_level(file: "Gguf", tokenizers: Any) -> Any:
     tokenizer.pre_tokenizer = split.Sequence(steps)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     return _with_added(file, tokenizer, tokenizers)
+
+
+def _listed_merges(file: "Gguf") -> list[tuple[str, str]]:
+    """The pairs of tokens that are merged, first the first."""
+    pairs = []
+    for index, text in enumerate(file.metadata("tokenizer.ggml.merges", [])):
+        left, _, right = text.partition(" ")
+        if not left or not right:
+            where = f"got {text!r} at index {index}"
+            raise Refused(f"{file.path}: tokenizer.ggml.merges must be two tokens with a space between, {where}")
+        pairs.append((left, right))
+    return pairs
 
 
 def _sentencepiece(file: "Gguf", tokenizers: Any) -> Any:
@@ -80,6 +92,10 @@ def _sentencepiece(file: "Gguf", tokenizers: Any) -> Any:
             f"{file.path}: a vocabulary of kind llama must have a token of every byte, lacks <0x{missing:02X}>"
         )
     scores = file.metadata("tokenizer.ggml.scores", [])
+    _require_each(file, "scores", scores, vocabulary)
+    unordered = next((index for index, score in enumerate(scores) if math.isnan(score)), None)
+    if unordered is not None:
+        raise Refused(f"{file.path}: tokenizer.ggml.scores must be numbers, got nan at index {unordered}")
     unknown = next(iter(_of_type(file, UNKNOWN)), None)
     bpe = tokenizers.models.BPE(vocabulary, merges(vocabulary, scores), byte_fallback=True, unk_token=unknown)
     tokenizer, change, back = tokenizers.Tokenizer(bpe), tokenizers.normalizers, tokenizers.decoders
@@ -112,7 +128,7 @@ def _word_pieces(file: "Gguf", tokenizers: Any) -> Any:
         raise Refused(f"{file.path}: a vocabulary of kind bert must be in lower case, got token {cased!r}; {OR_IDS}")
     names = [token if token in special else _piece(token) for token in listed]
     start, end, unknown = (
-        names[file.metadata(f"tokenizer.ggml.{name}_token_id", default)]
+        names[_token_id(file, name, default, len(names))]
         for name, default in (("cls", 101), ("seperator", 102), ("unknown", 100))
     )
     model = tokenizers.models.WordPiece(_numbered(file, names), unk_token=unknown, max_input_chars_per_word=LONGEST)
@@ -124,6 +140,14 @@ def _word_pieces(file: "Gguf", tokenizers: Any) -> Any:
     frame = [(name, names.index(name)) for name in (start, end)]
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(f"{start} $A {end}", special_tokens=frame)
     return tokenizer
+
+
+def _token_id(file: "Gguf", name: str, default: int, count: int) -> int:
+    """The id of a special token, below `count`."""
+    number = file.metadata(f"tokenizer.ggml.{name}_token_id", default)
+    if not isinstance(number, int) or not 0 <= number < count:
+        raise Refused(f"{file.path}: tokenizer.ggml.{name}_token_id must be in [0, {count}), got {number!r}")
+    return number
 
 
 def _piece(token: str) -> str:
@@ -145,8 +169,18 @@ def _numbered(file: "Gguf", tokens: list[str]) -> dict[str, int]:
 
 
 def _of_type(file: "Gguf", *kinds: int) -> list[str]:
-    tokens, types = file.metadata("tokenizer.ggml.tokens", []), file.metadata("tokenizer.ggml.token_type", [])
-    return [token for token, kind in zip(tokens, types, strict=False) if kind in kinds]
+    tokens, types = file.metadata("tokenizer.ggml.tokens", []), file.metadata("tokenizer.ggml.token_type")
+    if types is None:  # then all are normal ones
+        return []
+    _require_each(file, "token_type", types, tokens)
+    return [token for token, kind in zip(tokens, types, strict=True) if kind in kinds]
+
+
+def _require_each(file: "Gguf", name: str, values: Sized, tokens: Sized) -> None:
+    """Refuse a list that has not an entry for each token."""
+    if len(values) != len(tokens):
+        must = f"must have an entry for each of {len(tokens)} tokens"
+        raise Refused(f"{file.path}: tokenizer.ggml.{name} {must}, got {len(values)}")
 
 
 def _with_added(file: "Gguf", tokenizer: Any, tokenizers: Any) -> Any:

@@ -100,7 +100,16 @@ def from_json(path: Path) -> LibraryTokenizer:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
         tokenizer.no_truncation()  # lengths are the caller's: the file of all-MiniLM-L6-v2 cuts and pads to 128
         tokenizer.no_padding()
+        _require_one_token_each(tokenizer.get_vocab(with_added_tokens=False), path)
         return LibraryTokenizer(tokenizer)
+
+
+def _require_one_token_each(vocabulary: dict[str, int], path: Path) -> None:
+    """Refuse two tokens of one id, of which decoding would know one."""
+    tokens = {number: token for token, number in vocabulary.items()}
+    for token, number in vocabulary.items() if len(tokens) < len(vocabulary) else ():
+        if tokens[number] != token:
+            raise Refused(f"{path}: tokens must have ids of their own, got {number} for {token!r}, {tokens[number]!r}")
 
 
 def _room(most: int | None, frame: int) -> int | None:

@@ -1,5 +1,6 @@
 """Tokenizers of GGUF files: splittings piece by piece, merges against encoders of another idea, what is refused."""
 
+import math
 import tempfile
 from functools import cache
 from itertools import pairwise
@@ -189,7 +190,25 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
         (lambda path: toy.write(path, "gpt2", ["a", "b", "a"], [1] * 3, pre="gpt-2"), "'a' twice, first at index 0"),
         (lambda path: toy.write(path, "llama", lacking, types), "a token of every byte, lacks <0x41>"),
         (lambda path: write_word_pieces(path, [*WORDS, "▁Paris"]), "must be in lower case, got token '▁Paris'"),
-        (lambda path: toy.write(path, "llama", sentencepiece()[0], types), "not a file with a readable tokenizer"),
     ):
         with pytest.raises(Refused, match=message):
             from_gguf(GgufFile(write(tmp_path / "toy.gguf")))
+
+
+def test_lists_that_do_not_fit_the_tokens_are_refused(tmp_path: Path) -> None:
+    """By key, before a library or an index of Python's says something of its own."""
+    write, (tokens, scores, types) = toy_vocabularies.write, sentencepiece()
+    merges_of, special = ["t h", "th"], {"unknown_token_id": 1, "seperator_token_id": 3}
+    for path, message in (
+        (write(tmp_path / "0", "llama", tokens, types), "scores must have an entry for each of 280 tokens, got 0"),
+        (write(tmp_path / "1", "llama", tokens, types, scores=scores[1:]), "of 280 tokens, got 279"),
+        (write(tmp_path / "2", "llama", tokens, types, scores=[0.0, math.nan, *scores[2:]]), "got nan at index 1"),
+        (write(tmp_path / "3", "llama", tokens, types[1:], scores=scores), "token_type must have an entry for each"),
+        (write(tmp_path / "4", "gpt2", [*"th", "th"], [1] * 3, pre="gpt-2", merges=merges_of), "got 'th' at index 1"),
+        (
+            write(tmp_path / "5", "bert", WORDS, [CONTROL] * 10, "bert", **special),
+            r"cls_token_id must be in \[0, 10\), got 101",
+        ),
+    ):
+        with pytest.raises(Refused, match=rf"^{path}: tokenizer\.ggml\..*{message}"):
+            from_gguf(GgufFile(path))

@@ -147,11 +147,15 @@ def test_refuses_what_is_no_text_and_no_token(make: Any, toy: GgufFile) -> None:
         make(toy).decode([-1])
 
 
+TWICE = '{"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}}'
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         pytest.param(None, "no tokenizer lies beside", id="missing"),
         pytest.param("{}", "not a readable tokenizer", id="foreign"),
+        pytest.param(TWICE, "tokens must have ids of their own, got 0 for 'a', 'b'", id="id of two tokens"),
     ],
 )
 def test_an_unreadable_tokenizer_file_is_refused(tmp_path: Path, content: str | None, message: str) -> None:

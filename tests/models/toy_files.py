@@ -68,9 +68,10 @@ def write_gguf(
 ) -> Path:
     """A GGUF file of `tensors` (canonical names) with sizes of `CONFIG`; `types` by canonical name, F32 else."""
     writer = gguf.GGUFWriter(path, "llama", endianess=order)
+    add = {str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32}
     for key, value in {**_settings(), **(settings or {})}.items():
         if value is not None:
-            {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)](key, value)
+            add[type(value)](key, value)
     writer.add_token_list(vocabulary())
     writer.add_token_types([3 if token in SPECIAL else 1 for token in vocabulary()])
     writer.add_token_merges(MERGES)

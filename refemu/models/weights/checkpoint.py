@@ -5,13 +5,14 @@ without a word.
 """
 
 import json
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.reading import contents, reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
@@ -83,6 +84,17 @@ def require_same(
         raise Refused(f"{file.path}: tensor {more[0]} is no part of {meaning} as modelled here")
 
 
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Begin every refusal of what a file states with the file, such as that of a scaling made of its settings."""
+    try:
+        yield
+    except (Refused, RefusedType) as error:
+        if str(error).startswith(str(file)):
+            raise
+        raise type(error)(f"{file}: {error}") from error
+
+
 class Settings:
     """Settings of a file by key; every refusal names file and key."""
 
@@ -102,6 +114,13 @@ class Settings:
         if isinstance(setting, str | list | dict) or setting is None:
             raise Refused(f"{self._where}{key} must be a number, got {setting!r}")
         return setting
+
+    def truth(self, key: str, default: bool) -> bool:
+        """A truth value; 0 and 1 are taken for one."""
+        setting = self.any(key, default)
+        if setting not in (False, True):
+            raise Refused(f"{self._where}{key} must be true or false, got {setting!r}")
+        return bool(setting)
 
     def whole(self, key: str, default: int | None = None) -> int:
         """A whole number."""

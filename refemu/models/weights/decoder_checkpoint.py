@@ -78,7 +78,7 @@ def gpt2_config(folder: Path) -> ModelConfig:
             gated=False,
             activation=read.choice("activation_function", ACTIVATIONS, "gelu_new"),
             bias=True,
-            tied_head=bool(read.value("tie_word_embeddings", True)),
+            tied_head=read.truth("tie_word_embeddings", True),
         )
     )
 
@@ -110,8 +110,8 @@ def opt_config(folder: Path) -> ModelConfig:
             positions="learned",
             gated=False,
             activation=read.choice("activation_function", ACTIVATIONS, "relu"),
-            bias=bool(read.value("enable_bias", True)),
-            tied_head=bool(read.value("tie_word_embeddings", True)),
+            bias=read.truth("enable_bias", True),
+            tied_head=read.truth("tie_word_embeddings", True),
         )
     )
 

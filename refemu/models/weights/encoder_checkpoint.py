@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from refemu.models.encoder.config import BIAS, EncoderConfig
-from refemu.models.weights.checkpoint import Renamed, Settings, read_json
+from refemu.models.weights.checkpoint import Renamed, Settings, naming, read_json
 from refemu.models.weights.files import WeightFile
 
 HF_NAMES = {
@@ -46,16 +46,17 @@ def hf_config(folder: Path) -> EncoderConfig:
         ("add_cross_attention", False),
     ):
         read.expect(key, wanted, "a BERT-like encoder as modelled here")
-    return EncoderConfig(
-        blocks=read.whole("num_hidden_layers"),
-        width=read.whole("hidden_size"),
-        ffn=read.whole("intermediate_size"),
-        heads=read.whole("num_attention_heads"),
-        vocab=read.whole("vocab_size"),
-        context=read.whole("max_position_embeddings"),
-        token_types=read.whole("type_vocab_size", 2),
-        norm_eps=read.real("layer_norm_eps", 1e-12),
-    )
+    with naming(where):
+        return EncoderConfig(
+            blocks=read.whole("num_hidden_layers"),
+            width=read.whole("hidden_size"),
+            ffn=read.whole("intermediate_size"),
+            heads=read.whole("num_attention_heads"),
+            vocab=read.whole("vocab_size"),
+            context=read.whole("max_position_embeddings"),
+            token_types=read.whole("type_vocab_size", 2),
+            norm_eps=read.real("layer_norm_eps", 1e-12),
+        )
 
 
 def renamed(file: WeightFile, config: EncoderConfig) -> Renamed:

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.extras import need
-from refemu.models.weights.checkpoint import Settings, float32
+from refemu.models.weights.checkpoint import Settings, float32, naming
 from refemu.models.weights.files import Gguf
 from refemu.models.weights.hf_decoders import fused
 from refemu.models.weights.sources import Converted, Source
@@ -61,7 +61,9 @@ def gguf_config(file: Gguf) -> ModelConfig:
     read = Settings(f"{file.path}: {kind}.", lambda key, default: file.metadata(f"{kind}.{key}", default))
     read.expect("expert_count", 0, "no experts")
     read.expect("expert_used_count", 0, "no experts")
-    config = ModelConfig(**_sizes(file, read), **ARCHITECTURES[kind](file, read))
+    read.expect("attention.causal", True, "no token sees those after it")
+    with naming(file.path):
+        config = ModelConfig(**_sizes(file, read), **ARCHITECTURES[kind](file, read))
     keys = [key.removeprefix(f"{kind}.") for key in file.keys if key.startswith(f"{kind}.")]
     read.require_all_read(keys, ("vocab_size", "rope.scaling.finetuned", "tensor_data_layout"))
     return config

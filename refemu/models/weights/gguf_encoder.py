@@ -6,7 +6,7 @@ refused by name; that of another output (a pooler, a classifier) is not in such 
 
 from refemu.models.encoder.config import BIAS, EncoderConfig
 from refemu.models.extras import need
-from refemu.models.weights.checkpoint import Renamed, Settings
+from refemu.models.weights.checkpoint import Renamed, Settings, naming
 from refemu.models.weights.files import Gguf
 
 ARCHITECTURE = "bert"  #: general.architecture
@@ -48,16 +48,17 @@ def gguf_config(file: Gguf) -> EncoderConfig:
     if pooling not in MEAN:
         read.expect("pooling_type", 1, "the mean of the hidden states")
     vocab, _ = file.shape("token_embd.weight")
-    config = EncoderConfig(
-        blocks=read.whole("block_count"),
-        width=read.whole("embedding_length"),
-        ffn=read.whole("feed_forward_length"),
-        heads=read.whole("attention.head_count"),
-        vocab=vocab,
-        context=read.whole("context_length"),
-        token_types=file.shape("token_types.weight")[0],
-        norm_eps=read.real("attention.layer_norm_epsilon"),
-    )
+    with naming(file.path):
+        config = EncoderConfig(
+            blocks=read.whole("block_count"),
+            width=read.whole("embedding_length"),
+            ffn=read.whole("feed_forward_length"),
+            heads=read.whole("attention.head_count"),
+            vocab=vocab,
+            context=read.whole("context_length"),
+            token_types=file.shape("token_types.weight")[0],
+            norm_eps=read.real("attention.layer_norm_epsilon"),
+        )
     read.expect("attention.head_count_kv", config.heads, "keys and values of every head")
     keys = [key.removeprefix(f"{ARCHITECTURE}.") for key in file.keys if key.startswith(f"{ARCHITECTURE}.")]
     read.require_all_read(keys, ("vocab_size", "tensor_data_layout"))

@@ -15,7 +15,7 @@ from refemu.arith import rotary
 from refemu.arith.checks import Refused
 from refemu.models.config import Activation, ModelConfig
 from refemu.models.weights import decoder_checkpoint
-from refemu.models.weights.checkpoint import Settings, float32, read_json
+from refemu.models.weights.checkpoint import Settings, float32, naming, read_json
 from refemu.models.weights.files import WeightFile
 from refemu.models.weights.hf_settings import HfSettings, hf_settings, rotary_settings
 from refemu.models.weights.sources import Converted, Source, raw_name
@@ -78,7 +78,8 @@ def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise Refused(f"{where}: model_type must be one of {', '.join(FAMILIES)}, bert, got {kind!r}")
     family = FAMILIES[kind]
-    sizes = family.config(folder)
+    with naming(where):
+        sizes = family.config(folder)
     return sizes, family.weights(file, sizes)
 
 
@@ -163,7 +164,7 @@ def bloom_config(folder: Path) -> ModelConfig:
             vocab=read.whole("vocab_size"),
             context=read.whole("seq_length", BLOOM_CONTEXT),
             rms_eps=float32(read.real("layer_norm_epsilon", 1e-5)),
-            tied_head=bool(read.value("tie_word_embeddings", True)),
+            tied_head=read.truth("tie_word_embeddings", True),
             norm="layer",
             positions="alibi",
             activation="gelu_tanh",
@@ -272,13 +273,13 @@ def _sizes(read: HfSettings, head_dim: int = 0, tied: bool = False, eps: float |
         "context": read.whole("max_position_embeddings"),
         **rotary_settings(read, dim),
         "rms_eps": float32(read.real("rms_norm_eps", eps)),
-        "tied_head": bool(read.value("tie_word_embeddings", tied)),
+        "tied_head": read.truth("tie_word_embeddings", tied),
     }
 
 
 def _qwen_windows(read: HfSettings, blocks: int) -> tuple[int, ...]:
     """The windows of Qwen's blocks: of those from `max_window_layers` on, where `use_sliding_window` says so."""
-    window = int(read.cap("sliding_window", 4096)) if read.value("use_sliding_window", False) else 0
+    window = int(read.cap("sliding_window", 4096)) if read.truth("use_sliding_window", False) else 0
     read.any("sliding_window")
     first = read.whole("max_window_layers", 28)
     return _by_type(read, blocks, window, [i >= first for i in range(blocks)])

@@ -23,6 +23,10 @@ from refemu.models.weights.checkpoint import Settings, read_json
 HARMLESS = frozenset(
     [
         "_name_or_path",
+        "_commit_hash",
+        "_attn_implementation_autoset",
+        "unsloth_fixed",
+        "unsloth_version",
         "architectures",
         "auto_map",
         "transformers_version",
@@ -93,6 +97,13 @@ HARMLESS = frozenset(
         "no_repeat_ngram_size",
         "encoder_no_repeat_ngram_size",
         "num_return_sequences",
+        "bad_words_ids",
+        "suppress_tokens",
+        "begin_suppress_tokens",
+        "forced_bos_token_id",
+        "forced_eos_token_id",
+        "exponential_decay_length_penalty",
+        "tf_legacy_loss",
         "output_scores",
         "return_dict_in_generate",
         "remove_invalid_values",
@@ -202,7 +213,7 @@ def _yarn(rope: Settings, context: int, original: int) -> YarnScaling:
         original,
         fast=rope.real("beta_fast", 32.0) or 32.0,
         slow=rope.real("beta_slow", 1.0) or 1.0,
-        truncate=bool(rope.value("truncate", True)),
+        truncate=rope.truth("truncate", True),
         gain=rope.real("attention_factor", gain),
     )
 

@@ -60,6 +60,7 @@ def test_the_pooler_and_position_ids_are_passed_over(tmp_path: Path) -> None:
         pytest.param(
             {"intermediate_size": 12}, r"up\.|intermediate\.dense\.weight must have shape \(12, 6\)", id="shape"
         ),
+        pytest.param({"num_attention_heads": 4}, r"config\.json: EncoderConfig: ", id="heads"),
         pytest.param({"num_hidden_layers": 3}, "encoder.layer.2.attention.self.query.weight is missing", id="missing"),
         pytest.param({"num_hidden_layers": 1}, "encoder.layer.1.* is no part of a BERT-like encoder", id="more"),
     ],

@@ -58,12 +58,19 @@ def test_names_are_those_of_the_gguf_package() -> None:
         pytest.param({"llama.expert_count": 8}, r"expert_count must be 0 \(no experts\), got 8", id="experts"),
         pytest.param({"llama.block_count": None}, r"llama\.block_count must be a number, got None", id="missing"),
         pytest.param({"llama.block_count": "two"}, r"block_count must be a number, got 'two'", id="no number"),
-        pytest.param({"llama.attention.head_count_kv": 3}, "multiple of kv_heads", id="groups"),
+        pytest.param(
+            {"llama.attention.head_count_kv": 3}, r"toy\.gguf: ModelConfig: .*multiple of kv_heads", id="groups"
+        ),
+        pytest.param({"llama.attention.causal": False}, r"attention\.causal must be True", id="causal"),
     ],
 )
 def test_settings_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         gguf_config(gguf(tmp_path, settings=settings))
+
+
+def test_a_decoder_may_say_that_it_is_causal(tmp_path: Path) -> None:
+    assert gguf_config(gguf(tmp_path, settings={"llama.attention.causal": True})) == gguf_config(gguf(tmp_path))
 
 
 def test_a_missing_a_misshapen_and_a_foreign_tensor_are_refused(tmp_path: Path) -> None:

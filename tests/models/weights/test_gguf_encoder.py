@@ -93,6 +93,7 @@ def test_a_file_is_the_encoder_of_the_folder(tmp_path: Path) -> None:
         pytest.param({"pooling_type": 2}, (), r"pooling_type must be 1 \(the mean of the hidden st.*got 2", id="cls"),
         pytest.param({"rope.freq_base": 1e4}, (), r"bert\.rope\.freq_base is a setting that is not mod", id="rotary"),
         pytest.param({"attention.head_count_kv": 1}, (), r"head_count_kv must be 2 \(keys and values", id="groups"),
+        pytest.param({"attention.head_count": 4}, (), r"toy\.gguf: EncoderConfig: ", id="heads"),
         pytest.param({"block_count": 3}, (), r"tensor blk\.2\.attn_q\.weight is missing", id="fewer blocks"),
         pytest.param({"feed_forward_length": 9}, (), r"ffn_up\.weight must have shape \(9, 6\), got \(10", id="shape"),
         pytest.param({}, ("cls.weight",), r"tensor cls\.weight is no part of a BERT-like encoder", id="classifier"),

@@ -1,6 +1,7 @@
 """Hugging Face folders of every family: sizes from `config.json`; whatever is not modelled is refused."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
         pytest.param(
             {"num_attention_heads": math.nan}, "num_attention_heads must be a whole number, got nan", id="nan"
         ),
+        pytest.param({"tie_word_embeddings": 2}, "tie_word_embeddings must be true or false, got 2", id="tied 2"),
+        pytest.param({"tie_word_embeddings": 0.5}, "tie_word_embeddings must be true or false, got 0.5", id="tied 0.5"),
         pytest.param({"rope_parameters": 5}, "rope_parameters must be an object, got int", id="rope number"),
         pytest.param({"rope_parameters": [5]}, "rope_parameters must be an object, got list", id="rope list"),
         pytest.param(
@@ -79,6 +82,32 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
 def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hf_config(toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rope_theta": 1.0}, "ModelConfig: need rope_base > 1"),
+        ({"rope_scaling": {"type": "linear", "factor": -1.0}}, "LinearScaling: factor must be above 0"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rotary positions: scaling 'dynamic' is not modelled"),
+        ({"hidden_size": 64.5}, "hidden_size must be a whole number, got 64.5"),
+    ],
+)
+def test_refusals_of_a_config_name_the_file_once(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    folder = toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings)
+
+    with pytest.raises(Refused, match=f"^{folder}/config.json: {re.escape(message)}"):
+        load(folder)
+
+
+def test_keys_that_no_logit_depends_on_are_passed_over(tmp_path: Path) -> None:
+    """Those that other tools leave, and those of generation that older ones wrote for every model."""
+    more = {"unsloth_version": "2024.9", "unsloth_fixed": True, "_commit_hash": "0", "tf_legacy_loss": False}
+    plain, folder = (
+        toy_files.write_safetensors(tmp_path / str(n), toy_files.values(CONFIG), **m) for n, m in enumerate(({}, more))
+    )
+
+    assert hf_config(folder) == hf_config(plain)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
