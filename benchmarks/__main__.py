@@ -1,6 +1,7 @@
 """Speed beside what a user would pick instead, as ratios.
 
     python -m benchmarks [ID ...] [--json FILE] [--history FILE] [--markdown FILE] [--warm] [--cache DIR] [--list]
+    python -m benchmarks [ID ...] --smallest
     python -m benchmarks history [ID ...] [--file FILE] [--plot FILE]
 
 One pinned thread; rows of several threads run in a process of their own (`--threads all`). Exit code 1 where a result
@@ -30,8 +31,14 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--cache", metavar="DIR", help="compiled code of warm calls; default a folder of this run")
     options.add_argument("--threads", default="1", metavar="N", help="rows of N threads instead; `all`: of every CPU")
     options.add_argument("--list", action="store_true", help="only name the rows")
+    options.add_argument("--smallest", action="store_true", help="every row once with little work: does it still run?")
+    options.add_argument("--pickle", help=argparse.SUPPRESS)
     arguments = options.parse_args(words)
     arguments.threads = _threads(arguments.threads)
+    if arguments.smallest:
+        if arguments.json or arguments.history or arguments.markdown:
+            options.error("--smallest: its times mean nothing, so they are not written; leave out the files")
+        os.environ["REFEMU_BENCH_SMALLEST"] = "1"
     for variable in VARIABLES:
         os.environ[variable] = str(arguments.threads)
     from benchmarks import suite  # after the environment is set, for it imports NumPy

@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks import pairs
-from benchmarks.pairs import Absent, Row
+from benchmarks.pairs import AnyRow, Row
 
-Benchmark = Callable[[], Sequence[Row | Absent]]
+Benchmark = Callable[[], Sequence[AnyRow]]
 
 
 class Failed(Exception):
     """A child did not answer; the text says why."""
 
 
-def measure(benchmark: Benchmark, cache: str, cold: bool = False, pinned: bool = True) -> list[Row | Absent]:
+def measure(benchmark: Benchmark, cache: str, cold: bool = False, pinned: bool = True) -> list[AnyRow]:
     """The rows of `benchmark`.
 
     cache: a folder of compiled code, which grows. cold: with first calls without a cache, for which the inputs are made
@@ -35,22 +35,22 @@ def measure(benchmark: Benchmark, cache: str, cold: bool = False, pinned: bool =
     return joined(child(lambda: _all(benchmark, cache, pinned)), firsts)
 
 
-def _first_calls(benchmark: Benchmark, cache: str) -> list[Row | Absent]:
+def _first_calls(benchmark: Benchmark, cache: str) -> list[AnyRow]:
     """Rows that hold no more than first calls; what they compile is added to `cache`."""
     with tempfile.TemporaryDirectory() as empty:
-        firsts: list[Row | Absent] = child(lambda: _first(benchmark, empty))
+        firsts: list[AnyRow] = child(lambda: _first(benchmark, empty))
         shutil.copytree(empty, cache, dirs_exist_ok=True)
     return firsts
 
 
-def joined(rows: Sequence[Row | Absent], firsts: Sequence[Row | Absent]) -> list[Row | Absent]:
+def joined(rows: Sequence[AnyRow], firsts: Sequence[AnyRow]) -> list[AnyRow]:
     """`rows` with the cold first calls of `firsts`, which stand in the same order."""
     if len(rows) != len(firsts):
         return list(rows)
     return [_with_first(row, first) for row, first in zip(rows, firsts, strict=True)]
 
 
-def _with_first(row: Row | Absent, first: Row | Absent) -> Row | Absent:
+def _with_first(row: AnyRow, first: AnyRow) -> AnyRow:
     if isinstance(row, Row) and isinstance(first, Row):
         return replace(row, cold_s=first.first_s, compile_s=first.compile_s)
     return row
@@ -80,12 +80,12 @@ def _tell(sender: Any, call: Callable[[], Any]) -> None:
         sender.send((None, traceback.format_exc()))
 
 
-def _first(benchmark: Benchmark, folder: str) -> list[Row | Absent]:
+def _first(benchmark: Benchmark, folder: str) -> list[AnyRow]:
     pairs.first_calls_only = True
     return _all(benchmark, folder, pinned=True)
 
 
-def _all(benchmark: Benchmark, folder: str, pinned: bool) -> list[Row | Absent]:
+def _all(benchmark: Benchmark, folder: str, pinned: bool) -> list[AnyRow]:
     from refemu.arith import jit
 
     if pinned and hasattr(os, "sched_setaffinity"):

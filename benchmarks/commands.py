@@ -6,18 +6,28 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.pairs import First, Row, row
+from benchmarks.pairs import First, Row, row, size, smallest
 
 REFEMU = (sys.executable, "-m", "refemu")  #: the command line
 COUNT = 5  #: processes of a row
 
 
+class CommandFailed(Exception):
+    """A process that did not start, or ended with an exit code that stands for an error; the text has its last line."""
+
+
 def process_row(
-    id: str, what: str, allowed: float, command: Sequence[str], good: Callable[[str], bool], count: int = COUNT
+    id: str,
+    what: str,
+    allowed: float,
+    command: Sequence[str],
+    good: Callable[[str], bool] = bool,
+    count: int = COUNT,
 ) -> Row:
     """A command from its start to its end, once it has left its bytecode; good(output) says whether it did its work."""
-    timed(command)
-    return _row(id, what, allowed, [timed(command) for _ in range(count)], good)
+    if not smallest():
+        timed(command)
+    return _row(id, what, allowed, [timed(command) for _ in range(size(count, 1))], good)
 
 
 def inside_row(
@@ -25,37 +35,40 @@ def inside_row(
     what: str,
     allowed: float,
     code: str,
-    good: Callable[[str], bool] = bool,
+    good: Callable[[str], bool] = lambda output: True,
     count: int = COUNT,
     cache: str = "0",
     goal: float = 1.0,
 ) -> Row:
     """Python `code` in a fresh process: it prints seconds first, on a line of their own. cache: its REFEMU_CACHE."""
-    return _row(id, what, allowed, [inside(code, cache) for _ in range(count)], good, goal)
+    return _row(id, what, allowed, [inside(code, cache) for _ in range(size(count, 1))], good, goal)
 
 
 def timed(command: Sequence[str]) -> tuple[float, str]:
-    """Seconds of a command and its output, which is empty if it failed."""
+    """Seconds of a command and its output."""
     begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
-    return time.perf_counter() - begin, "" if done.returncode else done.stdout + " "
+    text = output(command)
+    return time.perf_counter() - begin, text
 
 
 def inside(code: str, cache: str = "0") -> tuple[float, str]:
-    """The seconds that `code` printed, and what follows them; nothing if it failed."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=_environment(REFEMU_CACHE=cache)
-    )
-    first, _, rest = done.stdout.partition("\n")
-    if done.returncode:
-        sys.stderr.write(done.stderr)
-    return (0.0, "") if done.returncode else (float(first), rest + " ")
+    """The seconds that `code` printed, and what follows them."""
+    first, _, rest = output([sys.executable, "-c", code], REFEMU_CACHE=cache).partition("\n")
+    return float(first), rest
 
 
-def _environment(**changes: str) -> dict[str, str]:
-    """Ours with `changes`; bytecode is kept, as it is where refemu is installed."""
+def output(command: Sequence[str], codes: Sequence[int] = (0,), **changes: str) -> str:
+    """What a command prints, with `changes` of the environment; raises CommandFailed.
+
+    codes: exit codes of a command that did its work; one that prints nothing and does not end with 0 did not.
+    """
+    # bytecode is written, as it is where refemu is installed
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, **changes}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**kept, **changes})
+    if done.returncode and (done.returncode not in codes or not done.stdout):
+        lines = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()
+        raise CommandFailed(f"exit code {done.returncode}: {lines[-1]}")
+    return done.stdout
 
 
 def _row(
@@ -67,6 +80,6 @@ def _row(
     goal: float = 1.0,
 ) -> Row:
     seconds = [max(taken, 1e-9) for taken, _ in found]
-    right = all(output and good(output) for _, output in found)
-    text = f"allowed: {allowed * 1e3:g} ms" if allowed < 1 else f"allowed: {allowed:g} s"
-    return row(id, what, text, [(allowed, taken) for taken in seconds], First(0.0, 0.0, None), goal, right)
+    right = all(good(text) for _, text in found)
+    limit = f"allowed: {allowed * 1e3:g} ms" if allowed < 1 else f"allowed: {allowed:g} s"
+    return row(id, what, limit, [(allowed, taken) for taken in seconds], First(0.0, 0.0, None), goal, right)

@@ -85,6 +85,7 @@ def main(words: Sequence[str]) -> None:
     """Use everything and print what it cost."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.every_kernel")
     options.add_argument("--processes", type=int, default=1, help="processes that share the work")
+    options.add_argument("--smallest", action="store_true", help="one small kernel only: does it still run?")
     options.add_argument("--share", type=int, help=argparse.SUPPRESS)
     arguments = options.parse_args(words)
     if arguments.processes > 1 and arguments.share is None:
@@ -96,8 +97,11 @@ def main(words: Sequence[str]) -> None:
     share = arguments.share or 0
     compiler = Compiler()
     event.register("numba:compile", compiler)
-    use_units(share, arguments.processes)
-    if share == arguments.processes - 1:
+    if arguments.smallest:
+        ovp_jit.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
+    else:
+        use_units(share, arguments.processes)
+    if share == arguments.processes - 1 and not arguments.smallest:
         use_models()
         use_arithmetic()
     unused = [kernel.py_func.__name__ for kernel in jit._kernels if not kernel.signatures]

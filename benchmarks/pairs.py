@@ -1,15 +1,30 @@
 """Paired timing: rival and refemu alternate in one process on the same data; the result is the median ratio."""
 
+import os
 import statistics
 import time
+import traceback
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+SMALLEST = "REFEMU_BENCH_SMALLEST"  #: environment variable of `--smallest`: 1 = every row once, with little work
 PAIRS, SAMPLE = 9, 2e-3  #: pairs per row; shortest sample in seconds
 
 first_calls_only = False  #: set in a child process that looks for nothing else; see `apart`
+
+T = TypeVar("T")
+
+
+def smallest() -> bool:
+    """Whether rows only have to work: nothing is repeated."""
+    return os.environ.get(SMALLEST) == "1"
+
+
+def size(full: T, least: T) -> T:
+    """The size of a workload: `least` under `--smallest`."""
+    return least if smallest() else full
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,27 @@ class Absent:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """A row that ended with an exception."""
+
+    id: str
+    what: str
+    error: str  #: the last line of the traceback
+
+
+AnyRow = Row | Absent | Broken
+
+
+def guarded(id: str, what: str, rows: Callable[[], Iterable[AnyRow]]) -> list[AnyRow]:
+    """`rows()`, or one row with the exception that they ended with; its traceback goes to stderr."""
+    try:
+        return list(rows())
+    except Exception as error:
+        traceback.print_exc()
+        return [Broken(id, what, f"{type(error).__name__}: {error}".splitlines()[0])]
+
+
+@dataclass(frozen=True)
 class First:
     """The first call in this process."""
 
@@ -101,6 +137,8 @@ def pairs(
     if first_calls_only:
         return row(id, what, rival_name, [(first.seconds, first.seconds)], first, goal, True, **more)
     checked = bool(check(rival(), first.result))
+    if smallest():
+        return row(id, what, rival_name, [(first.seconds, first.seconds)], first, goal, checked, **more)
     for call in (rival, ours, rival, ours):
         call()
     loops = [_loops(rival, clock), _loops(ours, clock)]
@@ -123,6 +161,8 @@ def absolute(
     if first_calls_only:
         return row(id, what, goal_text, [(allowed, first.seconds)], first, 1.0, True)
     checked = bool(check(first.result))
+    if smallest():
+        return row(id, what, goal_text, [(allowed, first.seconds)], first, 1.0, checked)
     ours(), ours()
     loops = _loops(ours, clock)
     samples = [(allowed, sample(ours, loops, clock)) for _ in range(count)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pairs import Absent, Row
+from benchmarks.pairs import Absent, AnyRow, Broken, Row
 
 BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"  #: markers in a Markdown file
 WIDTHS = {
@@ -27,11 +27,17 @@ WIDTHS = {
 }  #: columns of the text; negative: left-aligned
 
 
-def text(rows: Sequence[Row | Absent], about: dict[str, Any], broken: Sequence[str] = ()) -> str:
+def text(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
     """Everything that a run prints."""
     lines = [_line(dict(zip(WIDTHS, WIDTHS, strict=True)))]
-    lines += [_line(cells(row)) if isinstance(row, Row) else f"{row.id:16} {row.what}: {row.reason}" for row in rows]
-    return "\n".join([*lines, "", *grown(rows), "", machine(about), *verdict(rows, broken)])
+    lines += [_line(cells(row)) if isinstance(row, Row) else f"{row.id:16} {_reason(row)}" for row in rows]
+    return "\n".join([*lines, "", *grown(rows), "", machine(about), *verdict(rows)])
+
+
+def _reason(row: Absent | Broken) -> str:
+    """Why there are no numbers."""
+    reason = row.reason if isinstance(row, Absent) else f"ERROR {row.error}"
+    return f"{row.what}: {reason}" if row.what else reason
 
 
 def _line(cell: dict[str, str]) -> str:
@@ -72,7 +78,7 @@ def seconds(value: float) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.2f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
 
 
-def grown(rows: Iterable[Row | Absent]) -> list[str]:
+def grown(rows: Iterable[AnyRow]) -> list[str]:
     """A line per series: the sizes, and the exponent of a power fitted to the seconds of both sides."""
     series = [row for row in rows if isinstance(row, Row) and row.series]
     lines = []
@@ -96,24 +102,34 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
     return statistics.linear_regression([math.log(size) for size in sizes], [math.log(time) for time in times]).slope
 
 
-def verdict(rows: Sequence[Row | Absent], broken: Sequence[str] = ()) -> list[str]:
+def verdict(rows: Sequence[AnyRow]) -> list[str]:
     """How many goals are met and missed, and by name and ratio what is missed, wrong, absent or broken."""
     measured = [row for row in rows if isinstance(row, Row)]
     of = {name: [row for row in measured if row.verdict == name] for name in ("met", "missed", "", "WRONG")}
-    absent = [row for row in rows if isinstance(row, Absent)]
+    absent, broken = ([row for row in rows if isinstance(row, kind)] for kind in (Absent, Broken))
     lines = [
         f"{len(of['met'])} goals met, {len(of['missed'])} missed, {len(of['WRONG'])} wrong; "
         f"{len(of[''])} rows without a goal, {len(absent)} not measured, {len(broken)} broken"
     ]
     lines += [f"missed   {row.id:16} {row.what}: {number(row.ratio)} of {number(row.goal)}" for row in of["missed"]]
-    lines += [f"WRONG    {row.id:16} {row.what}" for row in of["WRONG"]]
-    lines += [f"absent   {row.id:16} {row.what}: {row.reason}" for row in absent]
-    return lines + [f"broken   {line}" for line in broken]
+    lines += [f"absent   {row.id:16} {_reason(row)}" for row in absent]
+    return lines + faults(rows)[:-1]
 
 
-def code(rows: Sequence[Row | Absent], broken: Sequence[str] = ()) -> int:
+def faults(rows: Sequence[AnyRow]) -> list[str]:
+    """By name what is wrong or broken, then how many rows there are."""
+    wrong = [row for row in rows if isinstance(row, Row) and not row.checked]
+    broken = [row for row in rows if isinstance(row, Broken)]
+    return [
+        *(f"WRONG    {row.id:16} {row.what}" for row in wrong),
+        *(f"broken   {row.id:16} {_reason(row)}" for row in broken),
+        f"{len(rows)} rows, {len(wrong)} wrong, {len(broken)} broken",
+    ]
+
+
+def code(rows: Sequence[AnyRow]) -> int:
     """1 where a result was wrong or a row broke; a goal that is missed is no error."""
-    return int(bool(broken) or any(isinstance(row, Row) and not row.checked for row in rows))
+    return int(len(faults(rows)) > 1)
 
 
 def machine(about: dict[str, Any]) -> str:
@@ -127,7 +143,7 @@ def machine(about: dict[str, Any]) -> str:
     )
 
 
-def markdown(rows: Sequence[Row | Absent], about: dict[str, Any]) -> str:
+def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
     """The same as Markdown."""
     names = list(WIDTHS)
     lines = [
@@ -140,7 +156,7 @@ def markdown(rows: Sequence[Row | Absent], about: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *(f"- {line}" for line in [*grown(rows)[1:], *verdict(rows)]), ""])
 
 
-def write_markdown(file: Path, rows: Sequence[Row | Absent], about: dict[str, Any]) -> None:
+def write_markdown(file: Path, rows: Sequence[AnyRow], about: dict[str, Any]) -> None:
     """Into `file`: between its markers if it has them, else as the whole of it."""
     old, made = file.read_text(encoding="utf-8") if file.exists() else "", markdown(rows, about)
     before, begin, rest = old.partition(BEGIN)

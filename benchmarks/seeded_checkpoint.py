@@ -22,6 +22,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.weights.hf_decoders import llama_source
 
 SHAPES = {
+    "smallest": {"blocks": 1, "width": 128, "ffn": 128, "heads": 2, "kv_heads": 1, "head_dim": 64, "vocab": 256},
     "two-blocks": {"blocks": 2, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},
     "1b": {"blocks": 22, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},  # TinyLlama 1.1 B
     "7b": {"blocks": 32, "width": 4096, "ffn": 11008, "heads": 32, "kv_heads": 32, "head_dim": 128},  # Llama 2 7 B
@@ -32,7 +33,7 @@ VOCAB, CONTEXT, SCALE, SHARD = 32_000, 4096, 0.02, 2 << 30
 
 def config(shape: str) -> ModelConfig:
     """Sizes of a shape."""
-    return ModelConfig(**SHAPES[shape], vocab=VOCAB, context=CONTEXT, rope_interleaved=False, tied_head=False)
+    return ModelConfig(**{"vocab": VOCAB, **SHAPES[shape]}, context=CONTEXT, rope_interleaved=False, tied_head=False)
 
 
 def write(shape: str, folder: Path) -> Path:

@@ -2,11 +2,12 @@
 
 import argparse
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +15,7 @@ from typing import Any
 
 from benchmarks import apart, history, report
 from benchmarks.context import context
-from benchmarks.pairs import Absent, Row
+from benchmarks.pairs import Absent, AnyRow, Broken, Row, guarded, smallest
 from benchmarks.rows import (
     arith,
     bfp,
@@ -30,14 +31,14 @@ from benchmarks.rows import (
     growth,
     harmonia_array,
     kllm,
-    kllm_machine,
+    kllm_chip,
     kmeans,
     leankv_formats,
     leankv_memory,
     leankv_steps,
     machines,
     model,
-    olive_machine,
+    olive_array,
     orizuru,
     prefill,
     rivals,
@@ -61,10 +62,10 @@ MODULES = (
     rivals,
     formats,
     units,
-    olive_machine,
+    olive_array,
     harmonia_array,
     kllm,
-    kllm_machine,
+    kllm_chip,
     kmeans,
     orizuru,
     leankv_formats,
@@ -86,7 +87,7 @@ THREADED = (threads, campaign, serve)  #: modules whose rows take several thread
 WARM = (kllm, model, sizes, prefill, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-Rows = Callable[[], Sequence[Row | Absent]]
+Rows = Callable[[], Sequence[AnyRow]]
 
 
 @dataclass(frozen=True)
@@ -132,27 +133,34 @@ def main(arguments: argparse.Namespace) -> int:
     about = context()
     with tempfile.TemporaryDirectory() as folder:
         cache = arguments.cache or folder
-        rows, broken = measured(here, cache, cold=not arguments.warm, pinned=arguments.threads == 1)
+        rows = measured(here, cache, cold=not (arguments.warm or smallest()), pinned=arguments.threads == 1)
         if several:
             rows += _elsewhere([id for entry in several for id in entry.ids], cache)
+    if arguments.pickle:
+        Path(arguments.pickle).write_bytes(pickle.dumps(rows))
     _write(arguments, about, rows)
-    print(report.text(rows, about, broken))
-    return report.code(rows, broken)
+    print("\n".join(report.faults(rows)) if smallest() else report.text(rows, about))
+    return report.code(rows)
 
 
-def measured(chosen: Sequence[Entry], cache: str, cold: bool, pinned: bool) -> tuple[list[Row | Absent], list[str]]:
-    """The rows of `chosen`, and why some of its functions gave none."""
-    rows: list[Row | Absent] = []
-    broken = []
+def measured(chosen: Sequence[Entry], cache: str, cold: bool, pinned: bool) -> list[AnyRow]:
+    """The rows of `chosen`."""
+    rows: list[AnyRow] = []
     for entry in chosen:
         print(f"{' '.join(entry.ids)} ...", end="", file=sys.stderr, flush=True)
         begin = time.perf_counter()
-        try:
-            rows += apart.measure(entry.rows, cache, cold and entry.module not in WARM, pinned)
-        except apart.Failed as error:
-            broken.append(f"{' '.join(entry.ids)}: {error}")
+        rows += _apart(entry, cache, cold and entry.module not in WARM, pinned)
         print(f" {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
-    return rows, broken
+    return rows
+
+
+def _apart(entry: Entry, cache: str, cold: bool, pinned: bool) -> list[AnyRow]:
+    """The rows of an entry from a process of its own, which may die."""
+    id = " ".join(entry.ids)
+    try:
+        return apart.measure(lambda: guarded(id, "", entry.rows), cache, cold, pinned)
+    except apart.Failed as error:
+        return [Broken(id, "", str(error).strip().splitlines()[-1])]
 
 
 def _require_writable(files: Sequence[Path]) -> None:
@@ -164,7 +172,7 @@ def _require_writable(files: Sequence[Path]) -> None:
             raise Refused(f"{file} cannot be written: {error.strerror}") from error
 
 
-def _write(arguments: argparse.Namespace, about: dict[str, Any], rows: Sequence[Row | Absent]) -> None:
+def _write(arguments: argparse.Namespace, about: dict[str, Any], rows: Sequence[AnyRow]) -> None:
     measured = [row for row in rows if isinstance(row, Row)]
     for file in filter(None, (arguments.json, arguments.history)):
         history.append(Path(file), about, [row.record() for row in measured])
@@ -172,16 +180,16 @@ def _write(arguments: argparse.Namespace, about: dict[str, Any], rows: Sequence[
         report.write_markdown(Path(arguments.markdown), rows, about)
 
 
-def _elsewhere(ids: Sequence[str], cache: str) -> Iterator[Row | Absent]:
+def _elsewhere(ids: Sequence[str], cache: str) -> Sequence[AnyRow]:
     """Rows of several threads, from a process whose BLAS has as many."""
     if CPUS == 1:
-        yield from (Absent(id, "rows of several threads", "there is one CPU") for id in ids)
-        return
+        return [Absent(id, "rows of several threads", "there is one CPU") for id in ids]
     print(f"{' '.join(ids)} by {CPUS} threads ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "rows.jsonl"
-        command = [sys.executable, "-m", "benchmarks", *ids, "--threads", "all", "--json", str(file), "--cache", cache]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        file = Path(folder) / "rows"
+        words = ["-m", "benchmarks", *ids, "--threads", "all", "--pickle", str(file), "--cache", cache]
+        done = subprocess.run([sys.executable, *words], check=False, stdout=subprocess.DEVNULL)
         if not file.exists():
-            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
-        yield from (history.row_of(record["row"]) for record in history.read(file))
+            return [Broken(" ".join(ids), "", f"the process of several threads ended with code {done.returncode}")]
+        rows: list[AnyRow] = pickle.loads(file.read_bytes())
+        return rows

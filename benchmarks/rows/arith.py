@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from refemu.arith import dot, dot_jit, fp16_jit, fp32_jit
 from refemu.arith.dot import Sequential
 
@@ -24,14 +24,15 @@ def _columns_equal(a: np.ndarray, w: np.ndarray, ours: np.ndarray, acc: str) -> 
 def matmul_fp32() -> list[Row]:
     """Ordered float32 matmul on prepared float32 weights against sgemm."""
     rows = []
-    for id, m, size, goal in (("PERF-1", 64, 4096, 0.9), ("PERF-2", 64, 1024, 0.9), ("PERF-4", 1, 4096, 0.75)):
+    for id, m, full, goal in (("PERF-1", 64, 4096, 0.9), ("PERF-2", 64, 1024, 0.9), ("PERF-4", 1, 4096, 0.75)):
+        side = size(full, 64)
         for acc in ("fp32", "fp32_fma"):
-            a, w = normal((m, size), 1), normal((size, size), 2)
+            a, w = normal((m, side), 1), normal((side, side), 2)
             weights = dot_jit.panels(w)
             rows.append(
                 pairs(
                     id,
-                    f"ordered {acc} matmul M={m} K=N={size}",
+                    f"ordered {acc} matmul M={m} K=N={side}",
                     "BLAS sgemm (no order)",
                     lambda a=a, w=w: a @ w.T,
                     lambda a=a, p=weights, acc=acc: dot_jit.matmul(a, p, order=Sequential(), acc=acc),
@@ -44,7 +45,8 @@ def matmul_fp32() -> list[Row]:
 
 def matmul_fp16_weights() -> list[Row]:
     """One row against weights kept as fp16, against sgemm on float32 weights and NumPy's own float16 product."""
-    a, w = normal((1, 4096), 1), normal((4096, 4096), 2).astype(np.float16)
+    side = size(4096, 64)
+    a, w = normal((1, side), 1), normal((side, side), 2).astype(np.float16)
     wide, weights = w.astype(np.float32), dot_jit.panels(w)
     call = lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32")  # noqa: E731
     check = lambda _, ours: _columns_equal(a, wide, ours, "fp32")  # noqa: E731
@@ -52,7 +54,7 @@ def matmul_fp16_weights() -> list[Row]:
     return [
         pairs(
             "PERF-3",
-            "ordered fp32, fp16 weights, M=1 K=N=4096",
+            f"ordered fp32, fp16 weights, M=1 K=N={side}",
             "sgemm on float32 weights",
             lambda: a @ wide.T,
             call,
@@ -61,7 +63,7 @@ def matmul_fp16_weights() -> list[Row]:
         ),
         pairs(
             "PERF-6",
-            "ordered fp32, fp16 weights, M=1 K=N=4096",
+            f"ordered fp32, fp16 weights, M=1 K=N={side}",
             "NumPy float16 @",
             lambda: a16 @ w.T,
             call,
@@ -74,19 +76,20 @@ def matmul_fp16_weights() -> list[Row]:
 
 def matmul_fp16_acc() -> list[Row]:
     """fp16 multiply and add, each rounded, against the same loop in NumPy float16."""
-    a, w = normal((64, 1024), 1).astype(np.float16), normal((1024, 1024), 2).astype(np.float16) / np.float16(32)
+    side = size(1024, 64)
+    a, w = normal((64, side), 1).astype(np.float16), normal((side, side), 2).astype(np.float16) / np.float16(32)
     wide, weights = a.astype(np.float32), dot_jit.panels(w)
 
     def rival() -> np.ndarray:
-        s, b = np.zeros((64, 1024), np.float16), np.ascontiguousarray(w.T)
-        for k in range(1024):
+        s, b = np.zeros((64, side), np.float16), np.ascontiguousarray(w.T)
+        for k in range(side):
             s = s + a[:, k, None] * b[k]
         return s.astype(np.float32)
 
     return [
         pairs(
             "PERF-5",
-            "fp16 MAC rounded twice, M=64 K=N=1024",
+            f"fp16 MAC rounded twice, M=64 K=N={side}",
             "NumPy float16 loop",
             rival,
             lambda: dot_jit.matmul(wide, weights, order=Sequential(), acc="fp16"),

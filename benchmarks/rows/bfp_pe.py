@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows.arith import normal
 from refemu.formats import BFP8
 from refemu.formats.groupint import INT4_G128, GroupIntTensor
@@ -13,6 +13,16 @@ from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
 from refemu.formats.harmonia.twins.bfp_dot import bfp_dot as bfp_dot_jit
 from refemu.formats.harmonia.twins.bfp_dot import bfp_dot_int as bfp_dot_int_jit
 from refemu.formats.harmonia.twins.bfp_dot import prepare
+
+#: rows, inner, columns, goal
+SHAPES = (
+    (1, 2048, 2048, 1.2),
+    (16, 2048, 2048, 0.7),
+    (256, 2048, 2048, 0.7),
+    (1, 576, 1536, 0.0),
+    (256, 576, 1536, 0.0),
+)
+SHAPES_LEAST = ((1, 128, 32, 1.2), (4, 128, 32, 0.7))
 
 
 def operands(rows: int, inner: int, columns: int) -> tuple[BfpTensor, GroupIntTensor]:
@@ -36,15 +46,7 @@ def numpy_groups(a: BfpTensor, w: GroupIntTensor) -> np.ndarray:
 def weights() -> list[Row]:
     """A row, sixteen and many rows by INT4 weights; sizes of PERF-7, PERF-8 and of a layer of SmolLM2."""
     return [
-        row
-        for rows, inner, columns, goal in (
-            (1, 2048, 2048, 1.2),
-            (16, 2048, 2048, 0.7),
-            (256, 2048, 2048, 0.7),
-            (1, 576, 1536, 0.0),
-            (256, 576, 1536, 0.0),
-        )
-        for row in _weights(rows, inner, columns, goal)
+        row for rows, inner, columns, goal in size(SHAPES, SHAPES_LEAST) for row in _weights(rows, inner, columns, goal)
     ]
 
 

@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from benchmarks.commands import REFEMU, inside_row, process_row
-from benchmarks.pairs import First, Row, absolute, row
+from benchmarks.commands import REFEMU, inside_row, output, process_row
+from benchmarks.pairs import AnyRow, First, Row, absolute, guarded, row, size
 from refemu.arith import tables
 
 NO_HEAVY = "print(sorted({'numba', 'scipy', 'hypothesis', 'rich'} & set(sys.modules)))"
@@ -30,13 +30,15 @@ orizuru_jit.pops(numpy.arange(64, dtype=numpy.float16), 4)""",
     ),
     "OVP encode": (
         2.0,
-        """from refemu.formats import OVP_INT4, ovp_jit
-ovp_jit.encode_pairs(OVP_INT4, numpy.ones((8, 64), numpy.float32))""",
+        """from refemu.formats import OVP_INT4
+from refemu.formats.olive.twins import ovp
+ovp.encode_pairs(OVP_INT4, numpy.ones((8, 64), numpy.float32))""",
     ),
     "BFP encode": (
         2.0,
-        """from refemu.formats import BFP8, bfp_jit
-bfp_jit.encode(BFP8, numpy.ones((8, 64), numpy.float16))""",
+        """from refemu.formats import BFP8
+from refemu.formats.harmonia.twins import bfp
+bfp.encode(BFP8, numpy.ones((8, 64), numpy.float16))""",
     ),
     "index MatMul": (
         4.0,
@@ -55,6 +57,9 @@ dot_jit.attention(q, q, q, scale=numpy.float32(0.125), start=0)""",
 }
 
 
+ALL = {"call of each": (20.0, "\n".join(code for _, code in FIRST.values()))}  #: by one process
+
+
 def imports() -> list[Row]:
     """After NumPy, which any user of refemu has imported anyway."""
     return [
@@ -63,7 +68,7 @@ def imports() -> list[Row]:
             what,
             allowed,
             TIMED.format(f"import {modules}") + NO_HEAVY,
-            lambda output: output.strip() == "[]",
+            lambda text: text.strip() == "[]",
             goal=goal,
         )
         for what, allowed, goal, modules in (
@@ -81,7 +86,7 @@ def imports() -> list[Row]:
 def command_line() -> list[Row]:
     """Whole processes; 0.4 s is what they must keep."""
     return [
-        process_row("BUDGET-CLI", f"refemu {' '.join(words)}, start to end", 0.25, [*REFEMU, *words], bool)
+        process_row("BUDGET-CLI", f"refemu {' '.join(words)}, start to end", 0.25, [*REFEMU, *words])
         for words in (("--help",), ("show", "INT4"), ("list",))
     ]
 
@@ -104,25 +109,29 @@ def plugins() -> list[Row]:
     ]
 
 
-def first_calls() -> list[Row]:
+def first_calls() -> list[AnyRow]:
     """From the import of a compiled twin to its first answer: without a cache, then with what that left."""
-    return [row for what, (cold, code) in FIRST.items() for row in _first(what, cold, TIMED.format(code))]
+    return [
+        row
+        for what, (cold, code) in size(FIRST, ALL).items()
+        for row in guarded("BUDGET-FIRST", what, partial(_first, what, cold, TIMED.format(code)))
+    ]
 
 
 def _first(what: str, allowed: float, code: str) -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        cold = inside_row("BUDGET-FIRST", f"first {what}, no cache", allowed, code, count=1, cache=folder)
-        return [cold, inside_row("BUDGET-FIRST", f"first {what}, warm cache", 0.6, code, count=3, cache=folder)]
+    with tempfile.TemporaryDirectory() as empty:
+        folder = size(empty, os.environ.get("REFEMU_CACHE", empty))
+        return [
+            inside_row("BUDGET-FIRST", f"first {what}, {state}", seconds, code, count=count, cache=folder)
+            for state, seconds, count in (("no cache", allowed, 1), ("warm cache", 0.6, 3))[: size(2, 1)]
+        ]
 
 
 def compiling() -> list[Row]:
     """All kernels in one process, without a cache."""
-    command = [sys.executable, "-m", "benchmarks.every_kernel"]
+    command = [sys.executable, "-m", "benchmarks.every_kernel", *size((), ("--smallest",))]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=True, env={**os.environ, "REFEMU_CACHE": folder}
-        )
-    found = json.loads(done.stdout)
+        found = json.loads(output(command, REFEMU_CACHE=folder))
     slowest, unused = max(found["seconds"], key=found["seconds"].get), found["unused"]
     seconds, total = found["seconds"][slowest], sum(found["seconds"].values())
     used = f"{found['kernels'] - len(unused)} of {found['kernels']} kernels"
@@ -140,7 +149,7 @@ def generate() -> list[Row]:
     """A small set by readable units, without a cache."""
     with tempfile.TemporaryDirectory() as folder:
         command = [*REFEMU, "generate", "-o", folder, "--unit", "ovp_decoder", "--kinds", "paper"]
-        return [process_row("BUDGET-GENERATE", "refemu generate of ovp_decoder's paper cases", 2.0, command, bool, 3)]
+        return [process_row("BUDGET-GENERATE", "refemu generate of ovp_decoder's paper cases", 2.0, command, count=3)]
 
 
 def table() -> list[Row]:
@@ -162,7 +171,7 @@ def table() -> list[Row]:
     ]
 
 
-ROWS: dict[str, Callable[[], list[Row]]] = {
+ROWS: dict[str, Callable[[], Sequence[AnyRow]]] = {
     "BUDGET-IMPORT": imports,
     "BUDGET-CLI": command_line,
     "BUDGET-PLUGIN": plugins,

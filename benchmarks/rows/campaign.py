@@ -11,7 +11,6 @@ one worker longer gets fewer rows.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands import REFEMU
-from benchmarks.pairs import First, Row, row
+from benchmarks.commands import REFEMU, timed
+from benchmarks.pairs import First, Row, row, size, smallest
 from refemu import units
 from refemu.golden.campaign import plan, shards
 
@@ -58,27 +57,19 @@ class Line:
 def generate(unit: str, cases: int, workers: int) -> Made:
     """One campaign by the command line, and what it says of itself."""
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.perf_counter()
-        done = subprocess.run(
-            [
-                *REFEMU,
-                "generate",
-                "-o",
-                f"{folder}/campaign",
-                "--unit",
-                unit,
-                "--cases",
-                str(cases),
-                "--workers",
-                str(workers),
-                "--json",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        seconds = time.perf_counter() - begin
-    found = json.loads(done.stdout)["campaign"]
+        words = [
+            "generate",
+            "-o",
+            f"{folder}/campaign",
+            "--unit",
+            unit,
+            "--cases",
+            str(cases),
+            "--workers",
+            str(workers),
+        ]
+        seconds, text = timed([*REFEMU, *words, "--json"])
+    found = json.loads(text)["campaign"]
     return Made(seconds, found["rows"], found["bytes"], found["sha256"])
 
 
@@ -151,8 +142,10 @@ def within(page: str, text: Sequence[str]) -> str:
 
 def rows() -> list[Row]:
     """One worker as the rival of two, which start up first: equal bytes, close to twice as fast in long campaigns."""
-    generate(UNIT, 1000, 2)  # compiles
-    found = [(generate(UNIT, CASES, 1), generate(UNIT, CASES, 2)) for _ in range(COUNT)]
+    cases = size(CASES, 1000)
+    if not smallest():
+        generate(UNIT, 1000, 2)  # compiles
+    found = [(generate(UNIT, cases, 1), generate(UNIT, cases, 2)) for _ in range(size(COUNT, 1))]
     checked = len({made.sha256 for pair in found for made in pair}) == 1
     seconds = [(one.seconds, two.seconds) for one, two in found]
     what = f"campaign of {UNIT}, {found[0][0].rows / 1e6:.1f} M rows, whole command"

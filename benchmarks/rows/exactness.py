@@ -6,14 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.pairs import Row, absolute, pairs
+from benchmarks.pairs import Row, absolute, pairs, size
 from benchmarks.rows.arith import normal
-from refemu.arith import dot_jit, exact, float_jit, fp16
+from refemu.arith import dot_jit, exact, fp16
 from refemu.arith.orders import Exact
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.models.backend import Jit
 from refemu.units.kllm import weighted_sum
+from refemu.units.kllm.kernels import index_matmul
 from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
 
 SIZE, TILE = 4096, 512  #: columns whose counters are summed, and those of a tile
@@ -26,7 +27,7 @@ def integers() -> list[Row]:
 
 
 def _integers(name: str, fmt: Ovp, deviation: float, goal: float) -> Row:
-    x, w = (fmt.encode(normal((rows, 1024), rows) * np.float32(deviation)).decode() for rows in (64, 1024))
+    x, w = (fmt.encode(normal((rows, size(1024, 64)), rows) * np.float32(deviation)).decode() for rows in (64, 1024))
     backend, wide = Jit(), [side.astype(np.float32) for side in (x, w)]
     weights = backend.integer_weights(w)
     what = "as it is" if weights.digit_bits(int(np.abs(x).max())) == 0 else "in digits, for sums pass 2^24"
@@ -43,9 +44,10 @@ def _integers(name: str, fmt: Ovp, deviation: float, goal: float) -> Row:
 
 def accumulator() -> list[Row]:
     """One row by fp16 weights, nothing rounded before the end."""
-    a, b = (fp16.round16(normal(shape, 1)) for shape in ((1, 1024), (1024, 128)))
+    side = size(1024, 64)
+    a, b = (fp16.round16(normal(shape, 1)) for shape in ((1, side), (side, 128)))
     left, right = exact.steps(a[0]).tolist(), exact.steps(b.T).tolist()
-    what = "exact accumulator, fp16, 1 x 1024 x 128"
+    what = f"exact accumulator, fp16, 1 x {side} x 128"
 
     def python() -> list[int]:
         return [sum(x * y for x, y in zip(left, column, strict=True)) for column in right]
@@ -91,7 +93,7 @@ def counters() -> list[Row]:
         sums = np.zeros((len(tiles), TILE), np.float32)
         for tile, columns in zip(tiles, sums, strict=True):
             for first, part in enumerate(tile):
-                float_jit.kmeans._reduce_counts(part, table[16 * first : 16 * first + 16], columns, TILE, 0)
+                index_matmul._reduce_counts(part, table[16 * first : 16 * first + 16], columns, TILE, 0)
         return sums.ravel()
 
     def same(ours: np.ndarray) -> bool:

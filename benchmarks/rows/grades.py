@@ -1,15 +1,14 @@
 """Grading of sets, generation with and without registers, and memory that generation takes."""
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.pairs import Absent, First, Row, absolute, pairs, row
+from benchmarks.commands import output
+from benchmarks.pairs import Absent, AnyRow, First, Row, absolute, guarded, pairs, row, size
 from refemu import golden, units
 from refemu.golden.files import sets
 from refemu.golden.grade.grade import Grade
@@ -22,6 +21,7 @@ SIMPLE = ("bits", "lanes", "order", "words")  #: classes that run no device
 FEW = 3  #: samples where one takes a second
 #: a set of one step, of many registers, the widest one, and those that need most rows beside the set
 QUICK = ("olive_mac-wrap", "page_manager-paper", "harmonia_core-k", "bfp_pe_array-exact", "paged_attention-long")
+SMALLEST = ("fp2half-paper",)  #: sets of `--smallest`
 #: set -> seconds allowed of all classes but mutants
 WHOLE = {"olive_mac-wrap": 60, "page_manager-paper": 60, "paged_attention-long": 60, "harmonia_core-k": 300}
 #: set -> seeds of its random rows; registers many times as wide as the outputs, or few beside them
@@ -34,20 +34,26 @@ golden.generate(sys.argv[1], units=[sys.argv[2]])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))"""
 
 
-def quick() -> list[Row]:
+def quick() -> list[AnyRow]:
     """Classes that compare answers alone; rows beside the set are drawn where it lets a fault pass."""
-    return [_graded("GRADE-QUICK", name, 1, f"{name}, {', '.join(SIMPLE)}", SIMPLE) for name in QUICK]
+    names = size(QUICK, SMALLEST)
+    return [row for name in names for row in _graded("GRADE-QUICK", name, 1, ", ".join(SIMPLE), SIMPLE)]
 
 
-def whole() -> list[Row]:
+def whole() -> list[AnyRow]:
     """All classes that need no mutants."""
-    return [_graded("GRADE", name, allowed, f"{name}, every class but model") for name, allowed in WHOLE.items()]
+    sets = size(WHOLE, dict.fromkeys(SMALLEST, 60))
+    return [row for name, allowed in sets.items() for row in _graded("GRADE", name, allowed, "every class but model")]
 
 
-def _graded(id: str, name: str, allowed: float, what: str, classes: tuple[str, ...] | None = None) -> Row:
+def _graded(id: str, name: str, allowed: float, what: str, classes: tuple[str, ...] | None = None) -> list[AnyRow]:
+    return guarded(id, name, lambda: [_grade(id, name, allowed, f"{name}, {what}", classes)])
+
+
+def _grade(id: str, name: str, allowed: float, what: str, classes: tuple[str, ...] | None) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         unit, _, config = name.partition("-")
-        golden.generate(folder, units=[f"{unit}:{config}"], kinds=KINDS)
+        golden.generate(folder, units=[f"{unit}:{config}"], kinds=size(KINDS, KINDS[:1]))
         if classes is None:
             return _once(id, what, allowed, Path(folder) / name)
         return absolute(
@@ -79,7 +85,7 @@ def _complete(grade: Grade, classes: tuple[str, ...]) -> bool:
 
 def registers() -> list[Row]:
     """Random rows as a campaign makes them, beside the same without registers in the files."""
-    return [_beside_outputs(name, seeds) for name, seeds in REGISTERS.items()]
+    return [_beside_outputs(name, size(seeds, 1)) for name, seeds in REGISTERS.items()]
 
 
 def _beside_outputs(name: str, seeds: int) -> Row:
@@ -120,13 +126,12 @@ def memory() -> list[Row | Absent]:
     """A process for every ready configuration; the row is of the one that held most."""
     if not Path("/proc/self/status").exists():
         return [Absent("MEM-GENERATE", "memory of a process that generates a set", "no /proc")]
-    held = {f"{unit}:{config}": 0.0 for unit in units.names() for config in units.find(unit).configs}
+    names = size(units.names(), ["concat"])
+    held = {f"{unit}:{config}": 0.0 for unit in names for config in list(units.find(unit).configs)[: size(None, 1)]}
     begin = time.perf_counter()
     for name in held:
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-c", CHILD, folder, name]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
-        held[name] = int(done.stdout.split()[-1]) * 1.024e-3
+            held[name] = int(output([sys.executable, "-c", CHILD, folder, name]).split()[-1]) * 1.024e-3
     seconds = time.perf_counter() - begin
     most = max(held, key=held.__getitem__)
     what = f"generating each of {len(held)} sets, at most: {most} {held[most]:.0f} MB"
@@ -134,7 +139,7 @@ def memory() -> list[Row | Absent]:
     return [replace(made, ours_s=seconds, rival_s=0.0, peak_mb=held[most])]
 
 
-ROWS: dict[str, Callable[[], list[Row] | list[Row | Absent]]] = {
+ROWS: dict[str, Callable[[], Sequence[AnyRow]]] = {
     "GRADE-QUICK": quick,
     "GRADE": whole,
     "GEN-REGISTERS": registers,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.float32_forward import Forward
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows.arith import normal
 from benchmarks.rows.kllm import operands
 from benchmarks.rows.leankv_memory import attention_row, step_row
@@ -24,8 +24,8 @@ SMALL = 5  #: pairs of a point: the fit is over the points
 
 
 def series(id: str, name: str, sizes: Sequence[int], row: Callable[[int], Row]) -> list[Row]:
-    """The rows of `sizes` as one series."""
-    return [replace(row(size), id=id, series=name, size=float(size)) for size in sizes]
+    """The rows of `sizes` as one series; the smallest has two points."""
+    return [replace(row(each), id=id, series=name, size=float(each)) for each in size(sizes, sizes[:2])]
 
 
 def ordered() -> list[Row]:
@@ -53,8 +53,8 @@ def _ordered(m: int, k: int, n: int) -> Row:
 def indexed() -> list[Row]:
     """Index MatMul of one token over K and over N."""
     return [
-        *series("GROW-INDEX", "index MatMul, 1 x K x 1024, over K", SCALES, lambda k: _indexed(k, 1024)),
-        *series("GROW-INDEX", "index MatMul, 1 x 1024 x N, over N", SCALES, lambda n: _indexed(1024, n)),
+        *series("GROW-INDEX", "index MatMul, 1 x K x 1024, over K", SCALES, lambda k: _indexed(k, size(1024, 64))),
+        *series("GROW-INDEX", "index MatMul, 1 x 1024 x N, over N", SCALES, lambda n: _indexed(size(1024, 64), n)),
     ]
 
 
@@ -178,7 +178,9 @@ class Bell:
 
 def prefilled() -> list[Row]:
     """Prefill under `fp16` over tokens: four blocks of the widths of SmolLM2-135M, 1,024 words."""
-    config = ModelConfig(blocks=4, width=576, ffn=1536, heads=9, kv_heads=3, head_dim=64, vocab=1024, context=2048)
+    config = ModelConfig(
+        blocks=size(4, 1), width=576, ffn=1536, heads=9, kv_heads=3, head_dim=64, vocab=1024, context=2048
+    )
     model = Model("bell", config, Bell(config), "0" * 64)
     prepared, rival = models.prepare(model, "fp16"), Forward(model, 512)
 

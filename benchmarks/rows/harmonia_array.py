@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pairs import Row, absolute
+from benchmarks.pairs import Row, absolute, size
 from refemu.formats import BFP8
 from refemu.formats.groupint import INT4_G128
 from refemu.units.harmonia.bfp_pe import bfp_dot, bfp_dot_int
@@ -61,7 +61,7 @@ def products() -> list[Row]:
     """Whole products of 64 tokens, in M8W4 and in M8M8."""
     rows = []
     for name, weights in (("M8W4", True), ("M8M8", False)):
-        fields, due = tensors(64, 256, 4096, weights)
+        fields, due = tensors(*size((64, 256, 4096), (8, 16, 128)), weights)
         slots = multiply(fields).busy_pe_cycles
 
         def good(answer: Product, due: np.ndarray = due) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows.arith import normal
 from refemu.formats import train
 from refemu.formats.kllm.kmeans import KMeans, TopK
@@ -25,7 +25,8 @@ def operands(rows: int, k: int, n: int) -> tuple[KMeansTensor, KMeansTensor]:
 
 def counting() -> list[Row]:
     """256 counters per column: of one token by a square weight, and of given joint indices."""
-    a, b = operands(1, SIZE, SIZE)
+    side = size(SIZE, 256)
+    a, b = operands(1, side, side)
     right = index_matmul_jit.prepare(b)
     inliers = ~a.mask[0]
     index = ((a.index.T.astype(np.int64) << 4) | b.index).T.copy()
@@ -37,7 +38,7 @@ def counting() -> list[Row]:
     return [
         pairs(
             "PERF-11",
-            f"distribution of joint indices, K = N = {SIZE}, all columns",
+            f"distribution of joint indices, K = N = {side}, all columns",
             "np.bincount per column",
             bincount,
             lambda: index_matmul_jit.distribution(a, right),
@@ -46,7 +47,7 @@ def counting() -> list[Row]:
         ),
         pairs(
             "PERF-11",
-            f"index_counter: 256 columns of {SIZE} joint indices",
+            f"index_counter: 256 columns of {side} joint indices",
             "np.bincount per column",
             lambda: np.stack([np.bincount(column, minlength=256) for column in given]),
             lambda: index_counter_jit.counts(given, 8),
@@ -57,7 +58,7 @@ def counting() -> list[Row]:
 
 def matmul() -> list[Row]:
     """One token by a square weight, and tokens of a prompt by a layer of SmolLM2-135M."""
-    return [row for shape in ((1, SIZE, SIZE), (64, 576, 1536)) for row in matmul_rows(*shape)]
+    return [row for shape in size(((1, SIZE, SIZE), (64, 576, 1536)), ((1, 64, 64),)) for row in matmul_rows(*shape)]
 
 
 def matmul_rows(rows: int, k: int, n: int) -> list[Row]:

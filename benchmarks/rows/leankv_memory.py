@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows.arith import normal
 from refemu.formats import K4V2, K8V4, UnifiedPage
 from refemu.formats.leankv.twins import kv_page as kv_page_jit
@@ -36,7 +36,7 @@ class Lists:
 
 def steps() -> list[Row]:
     """A generation step of all heads: every section grows, a page now and then."""
-    return [step_row(*sizes) for sizes in GROWTH]
+    return [step_row(*sizes) for sizes in size(GROWTH, GROWTH[:1])]
 
 
 def step_row(requests: int, layers: int, heads: int) -> Row:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.pairs import Row, absolute
+from benchmarks.pairs import Row, absolute, size
 from refemu.units.leankv.cases.head_step import History, Prompt
 from refemu.units.leankv.head_step import HeadStep
 from refemu.units.leankv.twins.head_step import Devices, by_port, by_register
@@ -19,8 +19,8 @@ THRESHOLDS = (0.0005, 0.002)  #: with which heads move, prune and append
 def steps() -> list[Row]:
     """Steps of heads of 512 tokens, K8V4 and K4V2, behind a prompt that is loaded before: one head, and many."""
     return [
-        _steps("LEANKV-HEAD", "one head", 1, ALONE),
-        _steps("LEANKV-HEAD", f"{HEADS} heads side by side", HEADS, STEPS),
+        _steps("LEANKV-HEAD", "one head", 1, size(ALONE, 2)),
+        _steps("LEANKV-HEAD", f"{HEADS} heads side by side", size(HEADS, 2), size(STEPS, 2)),
     ]
 
 

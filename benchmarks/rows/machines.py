@@ -1,40 +1,57 @@
-"""The machines of Harmonia and LeanKV on a block of a model: a prompt, then the step behind it."""
+"""The machines on a block of a model: a prompt, and under schemes whose next step differs also that step."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
-from benchmarks.commands import REFEMU
-from benchmarks.pairs import Absent, Row, absolute
-from refemu.models.fetch import store
+from benchmarks.commands import REFEMU, output
+from benchmarks.pairs import AnyRow, absolute, size
+from benchmarks.rows import model
 
-MODEL, TOKENS, SECONDS = "smollm2-135m", 192, 60.0  #: by the goals
-PHASES = ("prompt", "decode")
-SCHEMES = {"HARMONIA-MACHINE": "harmonia-kv4", "LEANKV-MACHINE": "leankv"}
+SECONDS = 60.0  #: by the goals
 
 
-def machine(id: str) -> list[Row | Absent]:
-    """Both commands from their start, preparation included: block 0, every result compared with the scheme's."""
-    scheme = SCHEMES[id]
-    what = f"refemu machine: {MODEL}, {scheme}, block 0, {TOKENS} tokens, prompt and step"
-    if store.path(MODEL) is None:
-        return [Absent(id, what, f"no model: refemu models fetch {MODEL}")]
-    words = [*REFEMU, "machine", "--model", MODEL, "--scheme", scheme, "--tokens", str(TOKENS), "--json"]
+class Machine(NamedTuple):
+    """What a row runs. small: the scheme for the model `tiny`."""
+
+    scheme: str
+    tokens: int
+    phases: tuple[str, ...]
+    count: int
+    small: str
+
+
+MACHINES = {
+    "OLIVE-MACHINE": Machine("olive-4", 16, ("prompt",), 3, "olive-4"),
+    "HARMONIA-MACHINE": Machine("harmonia-kv4", 192, ("prompt", "decode"), 1, "harmonia-kv4"),
+    "LEANKV-MACHINE": Machine("leankv", 192, ("prompt", "decode"), 1, model.NARROW),
+    "KLLM-MACHINE": Machine("kllm-a4", 16, ("prompt",), 3, "kllm-a4"),
+}
+
+
+def machine(id: str) -> Sequence[AnyRow]:
+    """The commands from their start, preparation included: block 0, every result compared with the scheme's."""
+    one = MACHINES[id]
+    if absent := model.missing(id):
+        return absent
+    name, tokens = model.name(), size(one.tokens, 4)
+    what = f"refemu machine: {name}, {one.scheme}, block 0, {tokens} tokens, {' and '.join(one.phases)}"
+    words = [*REFEMU, "machine", "--model", name, "--scheme", size(one.scheme, one.small), "--tokens", str(tokens)]
 
     def commands() -> list[str]:
-        return [subprocess.run([*words, "--phase", phase], capture_output=True, text=True).stdout for phase in PHASES]
+        return [output([*words, "--json", "--phase", phase], (0, 1)) for phase in size(one.phases, one.phases[-1:])]
 
-    goal, clock = f"goal: {SECONDS:g} s", time.perf_counter
-    return [absolute(id, what, goal, SECONDS, commands, equal, count=1, clock=clock)]
+    return [
+        absolute(id, what, f"goal: {SECONDS:g} s", SECONDS, commands, equal, count=one.count, clock=time.perf_counter)
+    ]
 
 
 def equal(outputs: Sequence[str]) -> bool:
-    """Whether both phases have operations, none of which differs."""
-    reports = [json.loads(output)["operations"] if output else [] for output in outputs]
-    differ = [operation["differing"] for operations in reports for operation in operations]
-    return all(reports) and not any(differ)
+    """Whether every phase has operations, none of which differs."""
+    reports = [json.loads(text)["operations"] for text in outputs]
+    return all(reports) and not any(operation["differing"] for report in reports for operation in report)
 
 
-ROWS: dict[str, Callable[[], list[Row | Absent]]] = {id: partial(machine, id) for id in SCHEMES}
+ROWS: dict[str, Callable[[], Sequence[AnyRow]]] = {id: partial(machine, id) for id in MACHINES}

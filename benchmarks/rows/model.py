@@ -2,20 +2,22 @@
 
 import gc
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.commands import output
 from benchmarks.float32_forward import Forward
-from benchmarks.pairs import Absent, First, Row, first_call, row, sample
+from benchmarks.pairs import Absent, AnyRow, First, Row, first_call, guarded, row, sample, size, smallest
 from refemu import models
 from refemu.models import text
+from refemu.models.fetch import store
 
 NAME, RIVAL = "smollm2-135m", "float32 NumPy/BLAS"
 DECODE, ROUNDS = 8, 3  #: tokens behind a prompt; pairs of a row
@@ -37,6 +39,8 @@ class Case:
     @property
     def spec(self) -> str:
         """For `models.prepare`."""
+        if smallest() and self.name.startswith("leankv"):
+            return NARROW
         return ":".join(filter(None, [self.name, self.changes])) if ":" not in self.name else self.name
 
 
@@ -53,21 +57,41 @@ CASES = (
     Case("leankv", 2.2, 1.1, cut=False),
     Case("kllm-a4", 14, 1.4, CALIBRATION, prompt=64, alike=0.1),
 )
+#: leankv of a model whose heads are 16 wide, as those of `tiny`
+NARROW = "leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4"
 LONG_CASES = ("fp16", "harmonia-kv4", "leankv")  #: those that are ready soon and alike to others
 
 
-def whole_model() -> list[Row]:
+def whole_model() -> Sequence[AnyRow]:
     """A prompt and some tokens behind it, per scheme; 1.0 = as fast as float32 with BLAS."""
-    model = models.load(NAME)
-    ids = model.tokenizer.encode(text.default())[: 256 + DECODE]
+    if absent := missing("PERF-M1", "PERF-M2"):
+        return absent
+    model = models.load(name())
+    ids = model.tokenizer.encode(text.default())[: size(256, 8) + DECODE]
     rival = Forward(model, len(ids))
     best = np.argmax(rival.append(ids), -1)
-    return [made for case in CASES for made in _rows(case, model, rival, ids[: case.prompt + DECODE], best)]
+    return [
+        made
+        for case in CASES
+        for made in guarded("PERF-M1 PERF-M2", case.name, partial(_rows, case, model, rival, ids, best))
+    ]
+
+
+def name() -> str:
+    """The model of these rows."""
+    return size(NAME, "tiny")
+
+
+def missing(*ids: str) -> list[Absent]:
+    """Nothing where the model is here."""
+    if smallest() or store.path(NAME) is not None:
+        return []
+    return [Absent(id, f"rows of {NAME}", f"no model: refemu models fetch {NAME}") for id in ids]
 
 
 def _rows(case: Case, model: Any, rival: Forward, ids: list[int], best: np.ndarray) -> list[Row]:
-    prepared = models.prepare(model, case.spec)
-    prompt, steps = ids[: case.prompt], ids[case.prompt :]
+    prepared, ids = models.prepare(model, case.spec), ids[: case.prompt + DECODE]
+    prompt, steps = ids[:-DECODE], ids[-DECODE:]
     session = models.session(prepared)
     first = first_call(lambda: session.append(prompt))
     mark = session.mark()
@@ -84,17 +108,23 @@ def _rows(case: Case, model: Any, rival: Forward, ids: list[int], best: np.ndarr
     first_step = first_call(decode)
     whole = models.session(prepared).append(ids) if case.cut else np.concatenate([first.result, first_step.result])
     right = whole.tobytes() == first.result.tobytes() + first_step.result.tobytes()
-    right &= bool(np.mean(np.argmax(whole, -1) == best[: len(ids)]) >= case.alike)
+    right &= bool(np.mean(np.argmax(whole, -1) == best[: len(ids)]) >= size(case.alike, 0.0))
     prefills, decodes = [], []
-    for _ in range(ROUNDS):
+    for _ in range(size(ROUNDS, 1)):
         prefills.append(
             (_seconds(lambda: _prefill(rival, prompt)), _seconds(lambda: models.session(prepared).append(prompt)))
         )
         decodes.append((_seconds(their_decode), _seconds(decode)))
     return [
-        row("PERF-M1", f"{NAME} {case.name} prefill {len(prompt)}", RIVAL, prefills, first, 1 / case.prefill, right),
+        row("PERF-M1", f"{name()} {case.name} prefill {len(prompt)}", RIVAL, prefills, first, 1 / case.prefill, right),
         row(
-            "PERF-M2", f"{NAME} {case.name} decode {DECODE} tokens", RIVAL, decodes, first_step, 1 / case.decode, right
+            "PERF-M2",
+            f"{name()} {case.name} decode {DECODE} tokens",
+            RIVAL,
+            decodes,
+            first_step,
+            1 / case.decode,
+            right,
         ),
     ]
 
@@ -108,54 +138,51 @@ def _seconds(call: Callable[[], Any]) -> float:
     return sample(call, 1, time.thread_time)
 
 
-def long_context() -> list[Row]:
+def long_context() -> Sequence[AnyRow]:
     """2,048 tokens at once, each scheme in a process of its own, whose largest resident memory counts."""
+    if absent := missing("PERF-M3", "MEM-2048"):
+        return absent
     rival = json.loads(_process("float32"))
-    rows = []
-    for name in LONG_CASES:
-        case = next(case for case in CASES if case.name == name)
-        found = json.loads(_process(case.spec))
-        right = found["finite"] and found["rows"] == LONG
-        first = First(found["first"], 0.0, None)
-        made = row(
-            "PERF-M3",
-            f"{NAME} {name} prefill {LONG}",
-            RIVAL,
-            [(rival["seconds"], found["seconds"])],
-            first,
-            1 / case.prefill,
-            right,
-        )
-        memory = row(
-            "MEM-2048",
-            f"{NAME} {name} {LONG} tokens, all logits: {found['peak_gb']:.2f} GB",
-            f"{ALLOWED_GB:.0f} GB",
-            [(ALLOWED_GB, found["peak_gb"])],
-            first,
-            1.0,
-            right,
-        )
-        rows += [
-            replace(made, peak_mb=1000 * found["peak_gb"]),
-            replace(memory, ours_s=found["seconds"], rival_s=0.0, peak_mb=1000 * found["peak_gb"]),
-        ]
-    return rows
+    cases = [case for case in CASES if case.name in size(LONG_CASES, LONG_CASES[:1])]
+    return [
+        made
+        for case in cases
+        for made in guarded("PERF-M3 MEM-2048", case.name, partial(_long, case, rival["seconds"]))
+    ]
+
+
+def _long(case: Case, rival: float) -> list[Row]:
+    found, tokens = json.loads(_process(case.spec)), size(LONG, 16)
+    right, first = found["finite"] and found["rows"] == tokens, First(found["first"], 0.0, None)
+    pair, what = (rival, found["seconds"]), f"{name()} {case.name}"
+    made = row("PERF-M3", f"{what} prefill {tokens}", RIVAL, [pair], first, 1 / case.prefill, right)
+    memory = row(
+        "MEM-2048",
+        f"{what} {tokens} tokens, all logits: {found['peak_gb']:.2f} GB",
+        f"{ALLOWED_GB:.0f} GB",
+        [(ALLOWED_GB, found["peak_gb"])],
+        first,
+        1.0,
+        right,
+    )
+    peak = 1000 * found["peak_gb"]
+    return [replace(made, peak_mb=peak), replace(memory, ours_s=found["seconds"], rival_s=0.0, peak_mb=peak)]
 
 
 def _process(spec: str, run: str = "run_long") -> str:
     command = [sys.executable, "-c", f"from benchmarks.rows import model; model.{run}({spec!r})"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return output(command)
 
 
 def run_long(spec: str) -> None:
     """Print what a prompt of 2,048 tokens takes in this process, after a short one that compiles."""
     import resource
 
-    model = models.load(NAME)
-    ids = model.tokenizer.encode(text.default())[:LONG]
+    model = models.load(name())
+    ids = model.tokenizer.encode(text.default())[: size(LONG, 16)]
     begin = time.perf_counter()
     if spec == "float32":
-        append = Forward(model, LONG).append
+        append = Forward(model, len(ids)).append
     else:
         prepared = models.prepare(model, spec)
         models.session(prepared).append(ids[:4])
@@ -168,9 +195,11 @@ def run_long(spec: str) -> None:
     print(json.dumps({"seconds": seconds, "first": first, "rows": len(logits), "finite": finite, "peak_gb": peak}))
 
 
-def memory_of_codes() -> list[Row | Absent]:
+def memory_of_codes() -> Sequence[AnyRow]:
     """What stays behind 2,048 tokens: weights and cache as codes beside weights in FP16 and a cache in float32."""
-    what = f"{NAME} harmonia-kv4 behind {LONG} tokens, anonymous"
+    if absent := missing("MEM-CODES"):
+        return absent
+    what = f"{name()} harmonia-kv4 behind {LONG} tokens, anonymous"
     if not Path("/proc/self/status").is_file():
         return [Absent("MEM-CODES", what, "no /proc")]
     rival, ours = (json.loads(_process(spec, "run_resident")) for spec in ("fp16", "harmonia-kv4"))
@@ -183,8 +212,8 @@ def memory_of_codes() -> list[Row | Absent]:
 
 def run_resident(spec: str) -> None:
     """Print what of this process is in memory, but files, behind a prompt of 2,048 tokens of which one row is kept."""
-    model = models.load(NAME)
-    ids = model.tokenizer.encode(text.default())[:LONG]
+    model = models.load(name())
+    ids = model.tokenizer.encode(text.default())[: size(LONG, 16)]
     begin = time.perf_counter()
     prepared = models.prepare(model, spec)
     models.session(prepared).append(ids[:4])
@@ -198,7 +227,7 @@ def run_resident(spec: str) -> None:
     print(json.dumps({"seconds": seconds, "first": first, "finite": finite, "resident_gb": resident}))
 
 
-ROWS: dict[str, Callable[[], Sequence[Row | Absent]]] = {
+ROWS: dict[str, Callable[[], Sequence[AnyRow]]] = {
     "PERF-M1 PERF-M2": whole_model,
     "PERF-M3 MEM-2048": long_context,
     "MEM-CODES": memory_of_codes,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import seeded_checkpoint
-from benchmarks.pairs import Absent, Row, pairs
+from benchmarks.pairs import Absent, Row, pairs, size
 from benchmarks.rows.rivals import Rows, optional
 from refemu import models
 
@@ -25,10 +25,10 @@ def prompts() -> Rows:
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as place:
-        folder = seeded_checkpoint.write("two-blocks", Path(place) / "checkpoint")
+        folder = seeded_checkpoint.write(size("two-blocks", "smallest"), Path(place) / "checkpoint")
         model = models.load(folder)
         session = models.session(models.prepare(model, "fp16"))
-        mark, ids = session.mark(), [7 * i % model.config.vocab for i in range(TOKENS)]
+        mark, ids = session.mark(), [7 * i % model.config.vocab for i in range(size(TOKENS, 8))]
 
         def ours() -> np.ndarray:
             session.rewind(mark)

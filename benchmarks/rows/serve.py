@@ -9,12 +9,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.commands import REFEMU
 from benchmarks.context import ROOT
-from benchmarks.pairs import Absent, First, Row, row
+from benchmarks.pairs import Absent, AnyRow, First, Row, guarded, row, size
 from refemu import golden, units
 from refemu.golden.files import hexfile
 from refemu.golden.rtl import dpi
@@ -51,7 +52,7 @@ def rates(name: str, rows: int = 0) -> tuple[float, float]:
         sources = [folder / file for file in ("client.c", "refemu_dpi.c", f"{name}_dpi.c")]
         subprocess.run([str(COMPILER), "-std=c99", "-O2", "-o", program, *sources, "-pthread"], check=True)
         environment = {**os.environ, "REFEMU": " ".join(REFEMU)}
-        command = [program, folder, "--time", f"{SECONDS}"]
+        command = [program, folder, "--time", f"{size(SECONDS, 0.01)}"]
         ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     rate = RATE.search(ran.stdout)
     if ran.returncode or not rate or "\nPASS " not in ran.stdout:
@@ -72,36 +73,33 @@ def _row(id: str, name: str, what: str, rate: float, goal: float) -> Row:
     return row(id, f"{name}, {what}: {rate:,.0f}/s", text, [seconds], First(1 / rate, 0.0, None), float(goal > 0), True)
 
 
-def _absent(id: str) -> list[Row | Absent]:
-    return [Absent(id, "transactions through refemu serve", "no C compiler on PATH")]
+def fast(name: str) -> Iterator[Row]:
+    """Single transactions of a unit that a bench asks most."""
+    yield _row("SERVE", name, "single transactions", rates(name)[0], SINGLE)
 
 
-def fast() -> Sequence[Row | Absent]:
-    """Single transactions of the units that a bench asks most."""
-    if COMPILER is None:
-        return _absent("SERVE")
-    return [_row("SERVE", name, "single transactions", rates(name)[0], SINGLE) for name in FAST]
-
-
-def every() -> Sequence[Row | Absent]:
+def other(name: str) -> Iterator[Row]:
     """Single transactions of every other unit, and rows of all."""
-    if COMPILER is None:
-        return _absent("SERVE-UNITS")
-    made: list[Row | Absent] = []
-    for name in units.names():
-        single, batch = rates(name)
-        if name not in FAST:
-            goal = 0 if name in LARGE else OTHER
-            made.append(_row("SERVE-UNITS", name, "single transactions", single, goal))
-        made.append(_row("SERVE-UNITS", name, "rows of its cases", batch, 0))
-    return made
+    single, batch = rates(name)
+    if name not in FAST:
+        yield _row("SERVE-UNITS", name, "single transactions", single, 0 if name in LARGE else OTHER)
+    yield _row("SERVE-UNITS", name, "rows of its cases", batch, 0)
 
 
-def batches() -> Sequence[Row | Absent]:
+def batches(name: str) -> Iterator[Row]:
     """Long batches."""
+    yield _row("SERVE-ROWS", name, "rows in batches", rates(name, size(LONG, 0))[1], ROWS_A_SECOND)
+
+
+def each(id: str, rows: Callable[[str], Iterable[Row]], names: Sequence[str]) -> list[AnyRow]:
+    """Rows of every unit; those of a unit whose client or server fails are its error."""
     if COMPILER is None:
-        return _absent("SERVE-ROWS")
-    return [_row("SERVE-ROWS", name, "rows in batches", rates(name, LONG)[1], ROWS_A_SECOND) for name in BATCHES]
+        return [Absent(id, "transactions through refemu serve", "no C compiler on PATH")]
+    return [row for name in size(names, names[:1]) for row in guarded(id, name, partial(rows, name))]
 
 
-ROWS = {"SERVE": fast, "SERVE-UNITS": every, "SERVE-ROWS": batches}
+ROWS = {
+    "SERVE": partial(each, "SERVE", fast, FAST),
+    "SERVE-UNITS": partial(each, "SERVE-UNITS", other, units.names()),
+    "SERVE-ROWS": partial(each, "SERVE-ROWS", batches, BATCHES),
+}

@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks import seeded_checkpoint, sizes
-from benchmarks.pairs import Absent, First, Row, absolute, row
+from benchmarks.pairs import AnyRow, First, Row, absolute, row, size
 from refemu import models
 from refemu.formats.olive import ovp_search
 from refemu.formats.olive.twins import ovp_search as twin
@@ -24,12 +24,12 @@ START_S = 2.0  #: of the second start
 ROWS_OF_WEIGHT, INPUTS = 256, 4096
 
 
-def whole_starts() -> list[Row | Absent]:
+def whole_starts() -> list[AnyRow]:
     """Two starts of the model from an empty cache; the checkpoint is written first and deleted afterwards."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        seeded_checkpoint.write("1b", folder / "checkpoint")
-        time.sleep(3)  # a file that changed this moment is digested but not remembered
+        seeded_checkpoint.write(size("1b", "smallest"), folder / "checkpoint")
+        time.sleep(size(3, 0))  # a file that changed this moment is digested but not remembered
         first, second = (sizes.child(folder, "fp16", 0) for _ in range(2))
     count = first["weights"]
     rates = f"{count / first['prepare_cpu_s'] / 1e6:.0f} M/s, {first['peak_mb']} MB at most"
@@ -50,12 +50,12 @@ def _row(id: str, what: str, allowed: float, seconds: float, goal: float = 1.0) 
 def preparation() -> list[Row]:
     """Scheme `fp16` from a mapped checkpoint of fp16, on one thread; nothing is kept, so no digest and no disk."""
     with tempfile.TemporaryDirectory() as place:
-        model = models.load(seeded_checkpoint.write("two-blocks", Path(place) / "checkpoint"))
+        model = models.load(seeded_checkpoint.write(size("two-blocks", "smallest"), Path(place) / "checkpoint"))
         count = int(sum(np.prod(shape) for shape in model.config.shapes.values()))
 
         def right(prepared: Any) -> bool:
-            matrix, _ = prepared._linears[1, ("o",)]
-            return np.array_equal(matrix.matrix(), model.tensor("blk.1.o").T)
+            matrix, _ = prepared._linears[0, ("o",)]
+            return np.array_equal(matrix.matrix(), model.tensor("blk.0.o").T)
 
         def prepare() -> Any:
             with mock.patch.dict(os.environ, REFEMU_PREPARED="0"):
@@ -68,7 +68,7 @@ def preparation() -> list[Row]:
 def search() -> list[Row]:
     """All candidates of `olive-4` on normal weights with outliers."""
     rng = np.random.Generator(np.random.PCG64(0))
-    weights = rng.standard_normal((ROWS_OF_WEIGHT, INPUTS), np.float32)
+    weights = rng.standard_normal((size(ROWS_OF_WEIGHT, 4), size(INPUTS, 64)), np.float32)
     weights[rng.random(weights.shape) < 0.002] *= 20
     formats, few = OliveConfig().formats(4), 4
 

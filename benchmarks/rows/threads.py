@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows import bfp_pe, kllm
 from benchmarks.rows.arith import normal
 from refemu.arith import dot_jit
@@ -50,16 +50,16 @@ def beside(
 
 def matmul() -> list[Row]:
     """Ordered products of many rows, and of one by fp16 weights."""
-    return [*_matmul(64, 2048, np.float32), *_matmul(1, 4096, np.float16)]
+    return [*_matmul(64, size(2048, 64), np.float32), *_matmul(1, size(4096, 64), np.float16)]
 
 
-def _matmul(m: int, size: int, dtype: type) -> list[Row]:
-    a = normal((m, size), 1)
-    w: np.ndarray = normal((size, size), 2).astype(dtype)
+def _matmul(m: int, side: int, dtype: type) -> list[Row]:
+    a = normal((m, side), 1)
+    w: np.ndarray = normal((side, side), 2).astype(dtype)
     wide, weights = w.astype(np.float32), dot_jit.panels(w)
     return beside(
         "THREADS-MATMUL",
-        f"ordered fp32 matmul M={m} K=N={size}, {np.dtype(dtype)} weights",
+        f"ordered fp32 matmul M={m} K=N={side}, {np.dtype(dtype)} weights",
         "BLAS sgemm (no order)",
         lambda: a @ wide.T,
         lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"),
@@ -68,7 +68,7 @@ def _matmul(m: int, size: int, dtype: type) -> list[Row]:
 
 def grouped() -> list[Row]:
     """Harmonia's products of many rows."""
-    a, w = bfp_pe.operands(256, 2048, 2048)
+    a, w = bfp_pe.operands(*size((256, 2048, 2048), (4, 128, 32)))
     ready, dense, x = prepare(w), w.dequantize().T.copy(), a.decode().astype(np.float32)
     return beside(
         "THREADS-GROUPED",
@@ -101,7 +101,7 @@ def attention() -> list[Row]:
 
 def indexed() -> list[Row]:
     """KLLM's product of a prompt, and its selection of outliers."""
-    a, b = kllm.operands(64, 576, 1536)
+    a, b = kllm.operands(*size((64, 576, 1536), (2, 64, 64)))
     right, x = index_matmul_jit.prepare(b), a.dequantized().astype(np.float32)
     kept = b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     rows = normal((256, 4096), 5).astype(np.float16)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.commands import REFEMU, process_row
-from benchmarks.pairs import Absent, Row, absolute
+from benchmarks.pairs import Absent, Row, absolute, size
 from benchmarks.rows.arith import normal
-from benchmarks.rows.vectors import EXAMPLES, drawn
+from benchmarks.rows.vectors import drawn, examples
 from refemu.formats import OVP_INT4
 from refemu.golden.files import hexfile, npz, sets, store
 from refemu.golden.make import build, generate
@@ -114,7 +114,6 @@ def diff() -> list[Row]:
                 f"refemu diff of {rows} cases of {UNIT}",
                 2.0,
                 [*REFEMU, "diff", str(place), str(answer)],
-                bool,
                 count=3,
             )
         ]
@@ -124,7 +123,7 @@ def _million(folder: Path) -> int:
     """A set and an answer below `folder`; returns its rows."""
     unit = find(UNIT)
     each = sum(len(next(iter(block.inputs.values()))) for block in generate.random_cases(unit, CONFIG, 0, 1))
-    blocks = generate.random_cases(unit, CONFIG, 0, -(-MILLION // each))
+    blocks = generate.random_cases(unit, CONFIG, 0, -(-size(MILLION, 1) // each))
     made = {"random": {"function": generate.function_of(unit), "seed": 0}}
     manifest, arrays = build.build(unit, CONFIG, blocks, generator=made)
     store.replace(folder / f"{UNIT}-{CONFIG}", sets.render(manifest, arrays))
@@ -176,11 +175,11 @@ def strategies() -> Sequence[Row | Absent]:
     return [
         absolute(
             "PERF-34",
-            f"{EXAMPLES} examples of {what}",
+            f"{examples()} examples of {what}",
             "goal: 1 ms an example",
-            EXAMPLES / 1e3,
+            examples() / 1e3,
             drawn(strategy),
-            lambda count: count >= EXAMPLES,
+            lambda count: count >= examples(),
             count=3,
         )
         for what, strategy in (("1,024 codes", codes(OVP_INT4.normal, 1024)), ("1,024 fp16 values", float16s(1024)))

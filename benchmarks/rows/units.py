@@ -1,6 +1,7 @@
 """OliVe's pairs of fp16 tensors, its units and Harmonia's PE, compiled, against NumPy on decoded values."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from benchmarks.rows.arith import normal
 from benchmarks.rows.formats import numpy_encode
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp
 from refemu.formats.olive.twins import ovp as ovp_jit
-from refemu.units.harmonia import bfp_pe
 from refemu.units.harmonia.bfp_accumulator import exponent
 from refemu.units.harmonia.twins import bfp_pe as bfp_pe_jit
 from refemu.units.olive.twins import mmaovp as mmaovp_jit
@@ -147,7 +147,7 @@ def groups() -> list[Row]:
         half = np.ldexp(sums().astype(np.float64), power).astype(np.float16).astype(np.float32)
         return np.add.accumulate(half * scale, axis=-1)
 
-    def ours() -> bfp_pe.Result:
+    def ours() -> Any:
         return bfp_pe_jit.run(0, sign, size, shared, code, w_scale=factor)
 
     what = "bfp_pe, M8W4: 2^14 groups of 32"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pairs import Row, pairs
+from benchmarks.pairs import Row, pairs, size
 from refemu.golden.compare import dut
 from refemu.golden.compare.check import check_files
 from refemu.golden.compare.diff import compare
@@ -118,14 +118,19 @@ def same(some: Any, others: Any) -> bool:
     return some.keys() == others.keys() and all(np.array_equal(some[name], others[name]) for name in some)
 
 
+def examples() -> int:
+    """Examples that a call draws."""
+    return size(EXAMPLES, 3)
+
+
 def drawn(strategy: Any) -> Callable[[], int]:
-    """A call that draws EXAMPLES examples and counts them."""
+    """A call that draws `examples()` examples and counts them."""
     from hypothesis import HealthCheck, Phase, given, settings
 
     seen = []
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples(),
         database=None,
         derandomize=True,
         deadline=None,
@@ -201,12 +206,12 @@ def strategies() -> list[Row]:
             count=3,
         ),
     ]
-    return [rated(row, EXAMPLES, "examples") for row in rows]
+    return [rated(row, examples(), "examples") for row in rows]
 
 
 def enough(theirs: int, ours: int) -> bool:
     """As many examples as asked for."""
-    return theirs >= EXAMPLES <= ours
+    return theirs >= examples() <= ours
 
 
 ROWS = {"VEC-MAKE VEC-WRITE VEC-LOAD VEC-CHECK VEC-DIFF": vectors, "VEC-F16 VEC-PORTS VEC-PE VEC-TENSOR": strategies}

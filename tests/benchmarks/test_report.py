@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import report
-from benchmarks.pairs import Absent
+from benchmarks.pairs import Absent, Broken
 from tests.benchmarks.factory import CONTEXT, row
 
 ROWS = [row(), row("PERF-2", 0.5), row("PERF-3", 2.0, 0.0), Absent("PERF-16", "beside torch", "not installed: pip x")]
@@ -18,18 +18,19 @@ def test_a_verdict_counts_and_names_what_is_missed():
     assert len(lines) == 3
 
 
-@pytest.mark.parametrize(
-    ("rows", "broken", "code"),
-    [(ROWS, [], 0), ([*ROWS, row(checked=False)], [], 1), (ROWS, ["PERF-4: it raised"], 1), ([], [], 0)],
-)
-def test_the_exit_code_is_about_results_not_goals(rows, broken, code):
-    assert report.code(rows, broken) == code
+BROKEN = Broken("PERF-4", "K = 4", "ImportError: no such module")
+
+
+@pytest.mark.parametrize(("rows", "code"), [(ROWS, 0), ([*ROWS, row(checked=False)], 1), ([*ROWS, BROKEN], 1), ([], 0)])
+def test_the_exit_code_is_about_results_not_goals(rows, code):
+    assert report.code(rows) == code
 
 
 def test_a_wrong_row_and_a_broken_one_are_said():
-    text = report.text([row(checked=False)], CONTEXT, ["PERF-4: it raised"])
+    text = report.text([row(checked=False), BROKEN], CONTEXT)
 
-    assert "WRONG    PERF-1" in text and "broken   PERF-4: it raised" in text and "1 wrong" in text
+    assert "WRONG    PERF-1" in text and "1 wrong" in text and "1 broken" in text
+    assert text.count("PERF-4           K = 4: ERROR ImportError: no such module") == 2
 
 
 def test_growth_is_the_exponent_of_a_power():

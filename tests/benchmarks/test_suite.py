@@ -1,16 +1,22 @@
 """The suite covers every goal, finds rows by id, and starts light."""
 
 import inspect
+import os
+import pickle
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import suite
+from benchmarks import commands, suite
 from benchmarks.__main__ import main
 from benchmarks.goals import GOALS
+from benchmarks.pairs import Broken, guarded
 from refemu.arith.checks import Refused
+from tests.benchmarks.factory import row
 
 
 def test_every_goal_has_a_row():
@@ -71,6 +77,61 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(tm
     assert "cannot be written" in capsys.readouterr().err
 
 
+ENTRY = suite.Entry(("PERF-28",), suite.MODULES[0], list)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        (lambda: 1 // 0, "ZeroDivisionError: integer division or modulo by zero"),
+        (lambda: os._exit(3), "the process ended without an answer"),
+        (lambda: commands.inside("import refemu.gone"), "ModuleNotFoundError: No module named 'refemu.gone'"),
+    ],
+)
+def test_a_row_that_breaks_is_an_error_and_the_next_one_runs(rows, error, tmp_path, monkeypatch, capsys):
+    entries = [replace(ENTRY, ids=("BROKEN",), rows=rows), replace(ENTRY, rows=lambda: [row()])]
+    monkeypatch.setattr(suite, "table", lambda several=False: [] if several else entries)
+
+    assert main(["--cache", str(tmp_path), "--warm"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("BROKEN           ERROR ") and error in lines[1]
+    assert lines[2].startswith("PERF-1 ")
+
+
+def test_a_unit_that_breaks_leaves_the_others_of_its_function(capsys):
+    rows = [made for each in (1, 0) for made in guarded("A", f"case {each}", lambda each=each: [row(ratio=1 / each)])]
+
+    assert [type(made).__name__ for made in rows] == ["Row", "Broken"]
+    assert rows[1] == Broken("A", "case 0", "ZeroDivisionError: division by zero")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_rows_of_several_threads_come_back_with_their_errors(monkeypatch, tmp_path):
+    monkeypatch.setattr(suite, "CPUS", 2)
+    rows = [row(), Broken("A", "", "it raised")]
+
+    def run(words, **_):
+        Path(words[words.index("--pickle") + 1]).write_bytes(pickle.dumps(rows))
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+    assert suite._elsewhere(["A"], "") == rows
+
+
+def test_a_process_of_several_threads_that_dies_is_an_error(monkeypatch):
+    monkeypatch.setattr(suite, "CPUS", 2)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=-9))
+
+    assert suite._elsewhere(["A", "B"], "") == [Broken("A B", "", "the process of several threads ended with code -9")]
+
+
+def test_a_smallest_run_is_not_written(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--smallest", "--history", str(tmp_path / "h")])
+
+    assert "its times mean nothing" in capsys.readouterr().err
+
+
 def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
     """One row from end to end, by one process."""
     arguments = SimpleNamespace(
@@ -81,6 +142,7 @@ def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
         cache=str(tmp_path),
         markdown=None,
         json=None,
+        pickle=None,
         history=str(tmp_path / "h" / "history.jsonl"),
     )
 

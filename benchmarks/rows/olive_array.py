@@ -1,22 +1,16 @@
-"""OliVe's array edge by edge, its output stage, and the machine on a block of a model."""
+"""OliVe's array edge by edge, and its output stage."""
 
-import json
-import subprocess
-import time
 from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.commands import REFEMU
-from benchmarks.pairs import Absent, Row, absolute, pairs
+from benchmarks.pairs import Row, absolute, pairs
 from benchmarks.rows.formats import numpy_encode
-from refemu.models.fetch import store
 from refemu.units.olive.olive_requant import NO_BIAS
 from refemu.units.olive.olive_systolic_clocked import OliveSystolicClocked, Product, multiply, tile
 from refemu.units.olive.twins import olive_requant as olive_requant_jit
 
 EDGES, ELEMENT_CYCLES = 2e3, 50e6  #: a second, by the goals
-MODEL, MACHINE_SECONDS = "smollm2-135m", 60.0
 BIASES = 2, 2  #: of int4's outliers
 
 
@@ -101,27 +95,8 @@ def outputs() -> list[Row]:
     ]
 
 
-def machine() -> list[Row | Absent]:
-    """The command, from its start: block 0 under olive-4, every result compared with the scheme's."""
-    what = f"refemu machine: {MODEL}, olive-4, block 0, 16 tokens"
-    if store.path(MODEL) is None:
-        return [Absent("OLIVE-MACHINE", what, f"no model: refemu models fetch {MODEL}")]
-    words = [*REFEMU, "machine", "--model", MODEL, "--scheme", "olive-4", "--layer", "0", "--tokens", "16", "--json"]
-
-    def command() -> str:
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
-
-    def equal(output: str) -> bool:
-        operations = json.loads(output)["operations"] if output else []
-        return bool(operations) and not any(operation["differing"] for operation in operations)
-
-    goal = f"goal: {MACHINE_SECONDS:g} s"
-    return [absolute("OLIVE-MACHINE", what, goal, MACHINE_SECONDS, command, equal, count=3, clock=time.perf_counter)]
-
-
-ROWS: dict[str, Callable[[], list[Row] | list[Row | Absent]]] = {
+ROWS: dict[str, Callable[[], list[Row]]] = {
     "OLIVE-EDGE": edges,
     "OLIVE-ARRAY": products,
     "OLIVE-REQUANT": outputs,
-    "OLIVE-MACHINE": machine,
 }

@@ -1,24 +1,18 @@
-"""KLLM's lanes edge by edge, a product of the paper's size on the chip, and the machine on a block of a model."""
+"""KLLM's lanes edge by edge, and a product of the paper's size on the chip."""
 
-import json
-import subprocess
-import time
 from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.commands import REFEMU
-from benchmarks.pairs import Absent, Row, absolute
+from benchmarks.pairs import Row, absolute, size
 from refemu.formats import Codebook, KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.fetch import store
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
 from refemu.units.kllm.pe_lane import Slab
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 
 LANE_EDGES, PRODUCT_SECONDS = 100.0, 2.0  #: by the goals
-MODEL, MACHINE_SECONDS = "smollm2-135m", 60.0
 SIZE = 4096  #: positions and columns
 COLUMNS, TURNS = 32, 8
 
@@ -65,7 +59,8 @@ def operands(k: int, n: int) -> tuple[KMeansTensor, KMeansTensor]:
 
 def product() -> list[Row]:
     """A matrix-vector product of 4096 x 4096 on sixteen lanes, every edge of each."""
-    a, b = operands(SIZE, SIZE)
+    side = size(SIZE, 64)
+    a, b = operands(side, side)
     weight = index_matmul_jit.prepare(b)
     due = index_matmul_jit.matmul(a, weight)
 
@@ -75,7 +70,7 @@ def product() -> list[Row]:
     return [
         absolute(
             "KLLM-CHIP",
-            f"kllm_chip.matmul, compiled: 1 x {SIZE} x {SIZE} on 16 lanes, edge by edge",
+            f"kllm_chip.matmul, compiled: 1 x {side} x {side} on 16 lanes, edge by edge",
             f"goal: {PRODUCT_SECONDS:g} s",
             PRODUCT_SECONDS,
             lambda: kllm_chip_jit.matmul(a, weight),
@@ -84,26 +79,7 @@ def product() -> list[Row]:
     ]
 
 
-def machine() -> list[Row | Absent]:
-    """The command, from its start, preparation taken off: block 0 under kllm-a4, every result compared."""
-    what = f"refemu machine: {MODEL}, kllm-a4, block 0, 16 tokens"
-    if store.path(MODEL) is None:
-        return [Absent("KLLM-MACHINE", what, f"no model: refemu models fetch {MODEL}")]
-    words = [*REFEMU, "machine", "--model", MODEL, "--scheme", "kllm-a4", "--layer", "0", "--tokens", "16", "--json"]
-
-    def command() -> str:
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
-
-    def equal(output: str) -> bool:
-        operations = json.loads(output)["operations"] if output else []
-        return bool(operations) and not any(operation["differing"] for operation in operations)
-
-    goal = f"goal: {MACHINE_SECONDS:g} s"
-    return [absolute("KLLM-MACHINE", what, goal, MACHINE_SECONDS, command, equal, count=3, clock=time.perf_counter)]
-
-
-ROWS: dict[str, Callable[[], list[Row] | list[Row | Absent]]] = {
+ROWS: dict[str, Callable[[], list[Row]]] = {
     "KLLM-LANE": lane,
     "KLLM-CHIP": product,
-    "KLLM-MACHINE": machine,
 }
