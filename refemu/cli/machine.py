@@ -1,6 +1,7 @@
 """`refemu machine`: a block of a model at the ports of the paper's machine, beside the scheme."""
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,11 @@ def _show(report: Any) -> None:
     print_table("by kind of work", KINDS, kinds, KINDS[2:])
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
     print_table("not on the machine", ("operation", "reason"), absent)
+    unchecked = Counter((operation.unit, ", ".join(operation.unchecked)) for operation in report.operations)
+    rows = [[unit, number, names] for (unit, names), number in unchecked.items() if names]
+    if rows:
+        columns = ("unit", "operations", "outputs")
+        print_table("not compared: the scheme has no such values", columns, rows, ("operations",))
     counted = [[operation.name, _listed(operation.counts)] for operation in report.operations if operation.counts]
     if counted:
         print_table("counted", ("operation", "counts"), counted)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from refemu import units
 from refemu.arith.integers import total
+from refemu.units.unit import Config
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Operation:
     kind: str = ""  #: of work, as in `Cost` tables: "quantize", "linear", ...
     cost: Cost = field(default_factory=Cost)  #: what the unit counted
     counts: Mapping[str, int] = field(default_factory=dict)  #: what became of the data: tokens by precision, choices
+    unchecked: tuple[str, ...] = ()  #: outputs of the unit that were not compared: the scheme has no such values
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,12 @@ class Report:
         for operation in self.operations:
             costs[operation.kind] = costs.get(operation.kind, Cost()) + operation.cost
         return costs
+
+
+def unchecked(unit: str, config: Mapping[str, Any], *compared: str) -> tuple[str, ...]:
+    """Outputs at a unit's ports but those that were compared."""
+    outputs = (port.name for port in units.find(unit).ports(Config(**config)).outputs)
+    return tuple(name for name in outputs if name not in compared)
 
 
 def differences(answer: np.ndarray, due: np.ndarray) -> int:

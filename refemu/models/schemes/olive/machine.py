@@ -13,7 +13,7 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16
 from refemu.formats.olive.ovp import Ovp, quotient
-from refemu.models.machine.report import Absent, Cost, Operation, differences
+from refemu.models.machine.report import Absent, Cost, Operation, differences, unchecked
 from refemu.models.machine.runner import Call
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, operand, standard
@@ -107,6 +107,7 @@ def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
         words={"values": x.size, "pairs": product.pairs.size},
         kind="quantize",
         cost=Cost(conversions=2 * answer.pair.size),
+        unchecked=unchecked(unit.name, config, "pair"),
     )
 
 
@@ -141,6 +142,7 @@ def _multiplied(part: Part, weight: Weight, product: Product, due: np.ndarray) -
         {**moved, "sums": answer.d.size},
         "linear",
         Cost({mode(part, weight): answer.macs}, words=moved, cycles=answer.cycles),
+        unchecked=unchecked("olive_systolic_clocked", config, "south"),
     )
     return operation, answer.d
 
@@ -165,6 +167,7 @@ def _output(
         words={"sums": sums.size, "outputs": sums.size},
         kind="requant",
         cost=Cost(conversions=sums.size),
+        unchecked=unchecked(unit.name, config, "y"),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.integers import total
 from refemu.formats.groups import count
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation, offsets
 from refemu.models.schemes.harmonia.machine.ports import Ports
 from refemu.units.harmonia.k_offset import WINDOW
@@ -77,6 +77,7 @@ class Memory:
                 f"{name} in {rule.low} bits": int(np.count_nonzero(f)) for name, f in zip("KV", fallen, strict=True)
             },
             kind="grouping",
+            unchecked=unchecked("bit_allocator", allocator(self.ports), "demote_k", "k_token", "demote_v", "v_group"),
         )
 
 
@@ -131,17 +132,19 @@ def shifted(ports: Ports, y: np.ndarray, words: np.ndarray, cache: HarmoniaCache
     answer = ports.evaluate("k_offset", config, {"k": k, "valid": valid, "last": last})
     out = answer.k_out.reshape(k.shape[1:])[np.ravel(answer.out_valid) == 1]
     offset = answer.offset.reshape(k.shape[1:])[-1]
+    wrong = differences(out, words.reshape(tokens, -1)) if len(out) == tokens else words.size
     return Operation(
         ports.full("k.offset"),
         "k_offset",
         config,
         flat.shape,
         flat.size + offset.size,
-        differences(out, words.reshape(out.shape)) + differences(offset, cache.offset),
+        wrong + differences(offset, cache.offset),
         0,
         words={"keys": flat.size, "offsets": int(np.count_nonzero(offset))},
         kind="offset",
         cost=Cost(comparisons=answer.comparisons + answer.select_comparisons),
+        unchecked=unchecked("k_offset", config, "offset", "k_out", "out_valid"),
     )
 
 
@@ -177,4 +180,5 @@ def grouped(ports: Ports, cache: HarmoniaCache, start: int) -> Operation:
         words={"residual": residual * v.shape[2], "codes": v.size},
         kind="grouping",
         cost=Cost(conversions=residual * v.shape[2] if start else 0),
+        unchecked=unchecked("v_grouper", config, "sign", "mantissa", "exponent"),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.units.harmonia.harmonia_core import COUNTERS, Codes, HarmoniaCore
@@ -102,6 +102,7 @@ class Ports:
             {**cost.words, "B to the array": counters["words"], **{f"MACs {m}": n for m, n in cost.macs.items()}},
             kind,
             cost,
+            unchecked=unchecked(CORE, config, "y", *(("sign", "mantissa", "exponent") if codes else ())),
         )
         return operation, answer
 
@@ -126,6 +127,7 @@ class Ports:
             {"values": words.size},
             "quantize",
             Cost(comparisons=done.comparisons, conversions=words.size, cycles=done.cycles),
+            unchecked=unchecked("bfp_converter", {"m": codes.format.mantissa_bits}, "sign", "mantissa", "exponent"),
         )
 
 

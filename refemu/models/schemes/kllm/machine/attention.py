@@ -13,7 +13,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.integers import total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.kllm.attention import kv_head
 from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.machine.ports import Ports
@@ -101,8 +101,8 @@ def _softmax(ports: Ports, head: Head, answer: Product) -> Operation:
     due = head.scores.p[head.sees]
     differing, cycles = differences(answer.z[head.sees], due), answer.function_cycles
     more = {"elements": due.size, "differing": differing, "cycles": cycles, "words": {"logits": due.size}}
-    more |= {"kind": "attention", "cost": Cost(cycles=cycles)}
     widest = {"op": "softmax", "softmax": ports.operands.arith.softmax, "t": int(head.seen.max())}
+    more |= {"kind": "attention", "cost": Cost(cycles=cycles), "unchecked": unchecked("functional", widest, "y")}
     return _operation(ports, head, "softmax", "functional", widest, head.logits.shape, **more)
 
 
@@ -119,8 +119,9 @@ def _quantized(ports: Ports, head: Head) -> Operation:
         differing += differences(answer.scale, head.scores.scale[rows].view(np.uint16))
         elements += due.size + rows.size
     more = {"elements": elements, "differing": differing, "cycles": 0, "words": {"scores": elements}}
-    more |= {"kind": "attention", "cost": Cost(conversions=elements - len(head.seen))}
     widest = {**config, "t": int(head.seen.max())}
+    more |= {"kind": "attention", "cost": Cost(conversions=elements - len(head.seen))}
+    more |= {"unchecked": unchecked("score_quantizer", widest, "q", "scale")}
     return _operation(ports, head, "scores", "score_quantizer", widest, head.logits.shape, **more)
 
 

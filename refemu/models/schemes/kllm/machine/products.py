@@ -6,8 +6,9 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.kllm.machine.ports import Ports
+from refemu.units.kllm import pe_lane
 from refemu.units.kllm.index_matmul import Norm
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
 
@@ -58,6 +59,7 @@ def multiplied(
         words,
         kind,
         counted(answer, moved),
+        unchecked=unchecked("pe_lane", pe_lane.UNIT.configs["column"], "y"),
     )
 
 

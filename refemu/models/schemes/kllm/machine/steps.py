@@ -13,7 +13,7 @@ from refemu.arith.integers import total
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.units.kllm.index_matmul import Norm
@@ -34,23 +34,27 @@ def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterat
 
 
 def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: int) -> Operation:
-    """Orizuru's masks; the scale is the larger magnitude of its roots, 1 where both are 0."""
+    """Orizuru's masks and roots; the scale is the larger magnitude of these, 1 where both are 0."""
     config = {"n": words.shape[1], "k": k, "inputs": ChipSizes().tree, "min_leaf": "not_max", "total_order": False}
     answer = ports.evaluate("orizuru_passes", config, {"x": words})
     roots = np.maximum(answer.root_max & np.uint16(0x7FFF), answer.root_min & np.uint16(0x7FFF))
     scale = np.where(roots == 0, np.uint16(0x3C00), roots)
     differing = differences(answer.outlier_mask.astype(np.bool_), a.mask) + differences(scale, a.scale)
+    for root, sign in ((answer.root_max, 1), (answer.root_min, -1)):  # of what is left in the trees
+        left = np.where(a.mask, -np.inf, sign * words.view(np.float16)).max(axis=1)
+        differing += int(np.count_nonzero(sign * root.view(np.float16) != left))  # zeros of either sign are equal
     return Operation(
         f"{ports.full(tensor)}.outliers",
         "orizuru_passes",
         config,
         words.shape,
-        a.mask.size + a.scale.size,
+        a.mask.size + 3 * a.scale.size,
         differing,
         answer.cycles,
         words={"values": words.size, "outliers": a.outlier.size},
         kind="quantize",
         cost=Cost(comparisons=answer.comparisons, cycles=answer.cycles),
+        unchecked=unchecked("orizuru_passes", config, "outlier_mask", "root_max", "root_min"),
     )
 
 
@@ -81,6 +85,7 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
         words=moved,
         kind="quantize",
         cost=Cost(conversions=size, cycles=cycles),
+        unchecked=unchecked("clustering", config, "index"),
     )
 
 
@@ -127,6 +132,7 @@ def normed(
         words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
         kind="norm",
         cost=Cost({"norm": answer.macs}, index_operations=answer.indices) if first else Cost(),
+        unchecked=unchecked("index_norm", config, "rms", "mean", "folded", "divided", "shift"),
     )
     return operation, Norm(**wires, row_sum=due.row_sum)
 
@@ -175,10 +181,11 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
     ones = np.full(g.scale.shape, 0x3C00, np.uint16)
     function = KMeansTensor(Codebook(g.bits, table), g.index, ones, g.mask, apart)
     differing = differences(table, np.broadcast_to(due.codebook.values, table.shape)) + differences(apart, due.outlier)
+    widest = {**config, "outliers": int(counts.max(initial=0))}
     operation = Operation(
         ports.full(f"{ports.operands.function}.function"),
         "index_function",
-        {**config, "outliers": int(counts.max(initial=0))},
+        widest,
         g.shape,
         table.size + apart.size,
         differing,
@@ -186,6 +193,7 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
         words={"entries": table.size, "outliers": apart.size},
         kind="activation",
         cost=Cost(conversions=evaluations),
+        unchecked=unchecked("index_function", widest, "entries", "value"),
     )
     return operation, function
 
@@ -218,4 +226,5 @@ def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.n
         words={"indices": 2 * u.index.size, "products": u.index.size},
         kind="activation",
         cost=Cost({"sparse": answer.products_sparse}, index_operations=answer.concats),
+        unchecked=unchecked("index_product", config, "q", "mask", "outlier"),
     )

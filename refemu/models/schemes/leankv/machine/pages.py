@@ -24,6 +24,14 @@ def run_of(cells: np.ndarray, section: int, pages: int) -> np.ndarray:
     return cells[:pages] if section == HIGH else cells[::-1][:pages]
 
 
+def filled(due: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """`due` at the start of all lanes (..., lanes) of a port, zeros after it."""
+    lanes = np.zeros(shape, due.dtype)
+    if due.size:  # an empty array has no shape with -1
+        lanes.reshape(*due.shape[:-1], -1)[..., : due.shape[-1]] = due
+    return lanes
+
+
 def paging(pool: Pool) -> dict[str, Any]:
     """Parameters of the pages."""
     high, low = pool.layouts.sections

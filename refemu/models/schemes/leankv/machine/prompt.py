@@ -8,15 +8,17 @@ import numpy as np
 
 from refemu import units
 from refemu.arith import fp16, integers
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
+from refemu.models.schemes.leankv.cache import sum_of
 from refemu.models.schemes.leankv.machine.kept import Kept
-from refemu.models.schemes.leankv.machine.pages import paging, run_of, stored
+from refemu.models.schemes.leankv.machine.pages import filled, paging, run_of, stored
 from refemu.models.schemes.leankv.pool import Pool
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW
 from refemu.units.leankv.kv_quantizer import BITS
 from refemu.units.leankv.page_table import HIGH, LOW
 
 NAMES = {HIGH: "high", LOW: "low"}
+EVENTS = ("written", "moved", "n_high", "n_low")  #: outputs of kv_compressor
 
 
 def prompt(prepared: Any, layer: int, pool: Pool, kept: Kept, held: Any) -> Iterator[Operation]:
@@ -47,7 +49,12 @@ def _significance(prepared: Any, layer: int, kept: Kept) -> Operation:
             differing += differences(got.reshape(-1), due.reshape(-1).view(np.uint32))
         cost += Cost(comparisons=result.comparisons, words={"activations": p.size})
     sizes = (heads, tokens), 2 * kept.sums.size, differing, 0
-    return Operation(f"blk.{layer}.significance", unit.name, config, *sizes, kind="significance", cost=cost)
+    more: dict[str, Any] = {
+        "kind": "significance",
+        "cost": cost,
+        "unchecked": unchecked(unit.name, config, "sum", "share"),
+    }
+    return Operation(f"blk.{layer}.significance", unit.name, config, *sizes, **more)
 
 
 def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarray, lengths: np.ndarray) -> Operation:
@@ -57,7 +64,11 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
     shares = kept.shares if tokens > 1 else kept.shares[:, 0]
     ports = {"share": shares, "window": np.uint32(prepared.lean.window), "thresholds": prepared.units.limits()}
     result = unit.evaluate(config, ports)
-    wrong, elements, counts = 0, 0, {"high": 0, "low": 0, "pruned": 0}
+    high, low = lengths.T
+    inside = min(prepared.lean.window, tokens)  # of the window, high without being counted
+    numbers = {"n_pruned": tokens - high - low, "n_low": low, "n_high": high - inside}
+    wrong = sum_of(differences(getattr(result, name).astype(np.int64), due) for name, due in numbers.items())
+    elements, counts = len(numbers) * heads, {"high": 0, "low": 0, "pruned": 0}
     cls, order = (array.reshape(heads, tokens) for array in (result.cls, result.order))
     for head in range(heads):
         plan = kept.planned(prepared, cls[head], order[head].astype(np.int64), head)
@@ -70,7 +81,12 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
         counts["pruned"] += tokens - len(plan.high) - len(plan.low)
     cost = Cost(comparisons=int(result.comparisons), words={"activations": shares.size})
     sizes = (heads, tokens), elements, wrong, 0
-    return Operation(f"blk.{layer}.classes", unit.name, config, *sizes, kind="compress", cost=cost, counts=counts)
+    more: dict[str, Any] = {
+        "cost": cost,
+        "counts": counts,
+        "unchecked": unchecked(unit.name, config, "cls", "order", *numbers),
+    }
+    return Operation(f"blk.{layer}.classes", unit.name, config, *sizes, kind="compress", **more)
 
 
 def _codes(prepared: Any, layer: int, pool: Pool, kept: Kept, section: int, part: str, cells: np.ndarray) -> Operation:
@@ -89,12 +105,13 @@ def _codes(prepared: Any, layer: int, pool: Pool, kept: Kept, section: int, part
     config = {"features": features, "preset": pool.layouts.preset, "quantize_with": fmt.quantize_with}
     result = unit.evaluate(config, {"x": x, "bits": np.full(len(x), fmt.bits, np.uint8)})
     words, meta = np.concatenate(due_words), np.concatenate(due_meta)
-    wrong = differences(np.ascontiguousarray(result.words[:, : words.shape[1]]), words)
+    wrong = differences(result.words, filled(words, result.words.shape))
     wrong += differences(np.stack([result.scale, result.zero], axis=1), meta)
     cost = Cost(comparisons=result.comparisons, conversions=x.size)
-    sizes = (len(x), features), words.size + meta.size, wrong, 0
+    sizes = (len(x), features), result.words.size + meta.size, wrong, 0
     name = f"blk.{layer}.{NAMES[section]}.{part}"
-    return Operation(name, unit.name, {**config, "bits": fmt.bits}, *sizes, kind="quantize", cost=cost)
+    more: dict[str, Any] = {"cost": cost, "unchecked": unchecked(unit.name, config, "words", "scale", "zero")}
+    return Operation(name, unit.name, {**config, "bits": fmt.bits}, *sizes, kind="quantize", **more)
 
 
 def _pages(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarray, lengths: np.ndarray) -> Operation:
@@ -124,6 +141,9 @@ def _pages(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarray,
             due = pool.images[run_of(cells[head], section, used[section])]
             got = images[0, -1].reshape(-1, due.shape[1])[: len(due)] if len(op) else np.zeros_like(due)
             wrong, elements = wrong + differences(got, due), elements + due.size
+        for name, due in _events(pool, cells[head], len(plan.high), len(plan.low)).items():
+            got = getattr(result, name)[0]
+            wrong, elements = wrong + differences(got, filled(due, got.shape).astype(got.dtype)), elements + got.size
         written += result.tokens_written
         for page, positions in zip(pool.layouts.sections, (plan.high, plan.low), strict=True):
             records += len(positions) * page.record_words
@@ -138,7 +158,17 @@ def _pages(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarray,
         kind="pages",
         cost=cost,
         counts={"tokens": written},
+        unchecked=unchecked(unit.name, config, *EVENTS),
     )
+
+
+def _events(pool: Pool, cells: np.ndarray, high: int, low: int) -> dict[str, np.ndarray]:
+    """What a head's events show, high tokens first: the records in its pages; none moves in a prompt."""
+    at = 1 + np.arange(high + low)
+    parts = [stored(pool, cells, section, count)[0] for section, count in ((HIGH, high), (LOW, low))]
+    written = np.concatenate([filled(part, (len(part), parts[HIGH].shape[1])) for part in parts])
+    due = written, np.zeros((len(at), 1)), np.minimum(at, high), np.maximum(at - high, 0)
+    return dict(zip(EVENTS, due, strict=True))
 
 
 def _allocation(layer: int, pool: Pool, held: Any, cells: np.ndarray) -> Operation:
@@ -154,7 +184,8 @@ def _allocation(layer: int, pool: Pool, held: Any, cells: np.ndarray) -> Operati
     of_all = {f"{name} in all layers": getattr(result, name) for name in ("allocated", "recycled")}
     counts = {"pages": int(integers.total(used)), **of_all}
     sizes = (shape.heads, size), table.size + used.size + 1, wrong, 0
-    return Operation(f"blk.{layer}.allocation", unit.name, asdict(shape), *sizes, kind="allocate", counts=counts)
+    more: dict[str, Any] = {"counts": counts, "unchecked": unchecked(unit.name, asdict(shape), "free")}
+    return Operation(f"blk.{layer}.allocation", unit.name, asdict(shape), *sizes, kind="allocate", **more)
 
 
 def ports_of_calls(pool: Pool, held: Any) -> dict[str, np.ndarray]:

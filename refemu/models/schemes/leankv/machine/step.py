@@ -4,23 +4,25 @@ Decision: D-leankv-65 (what is counted).
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from refemu import units
 from refemu.arith import fp16, integers
-from refemu.models.machine.report import Cost, Operation, differences
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.machine.runner import Call
+from refemu.models.schemes.leankv.cache import sum_of
 from refemu.models.schemes.leankv.machine.kept import Kept
-from refemu.models.schemes.leankv.machine.pages import paging, stored
+from refemu.models.schemes.leankv.machine.pages import filled, paging
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
 from refemu.models.schemes.leankv.taps import CHOICES
 from refemu.units.leankv.head_step import ATTENDING, COUNTERS
-
-OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "scores")
-Words = Mapping[str, np.ndarray]  #: of the last event, by port: (H, lanes)
+from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.paged_attention import attend, get_scores
 
 
 def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
 
 
 def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: Call) -> Iterator[Operation]:
-    """The token behind the prompt, against the scheme's decisions, records, outputs and scores."""
+    """The token behind the prompt, against the scheme's pages, decisions and outputs: every lane of every output."""
     q, cache = call.inputs
     held, unit = cache.held, units.find("layer_step")
     (plan,) = [each for each, of in zip(held.current.plans, held.pools.pools, strict=True) if of is pool]
@@ -59,60 +61,85 @@ def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: 
     inputs |= {"window": np.full((1, events), prepared.lean.window), "thresholds": np.tile(limits, (1, events, 1))}
     loaded = unit.evaluate(config, {name: array[:, :-1] for name, array in inputs.items()})
     result = unit.evaluate(config, inputs)
-    last = {name: getattr(result, name)[0, -1].reshape(len(grouped), -1) for name in OUTPUTS}
-    pairs = [*_decisions(plan, layer, last)]
     output = call.output.reshape(cache.key.shape[1], -1)[heads]
-    pairs.append((last["out"].astype(np.uint16), fp16.bits(fp16.to_f16(output))))
-    for head in range(len(grouped)):
-        pairs += _of_head(pool, plan, layer, head, last)
+    due = {
+        **_decisions(plan, layer),
+        "taken": _taken(unit.unit_class(**config).shape, plan, layer),
+        **_records(pool, plan, layer),
+        **_attention(prepared, pool, plan, layer, grouped),
+        "out": fp16.bits(fp16.to_f16(output)),
+    }
+    last = {name: getattr(result, name)[0, -1].reshape(len(grouped), -1) for name in due}
+    pairs = [(got, filled(due[name], got.shape).astype(got.dtype)) for name, got in last.items()]
     counted = {name: getattr(result, name) - getattr(loaded, name) for name in COUNTERS}
     yield Operation(
         f"blk.{layer}.attention",
         unit.name,
         config,
         grouped.shape,
-        total(due.size for _, due in pairs),
-        total(differences(got, due) for got, due in pairs),
+        sum_of(due.size for _, due in pairs),
+        sum_of(differences(got, due) for got, due in pairs),
         0,
         words={name.removesuffix("_words"): count for name, count in counted.items() if name.endswith("_words")},
         kind="attention",
         cost=step_cost(counted),
-        counts=_counts(plan, layer, last),
+        counts=_counts(plan, layer, due["taken"]),
+        unchecked=unchecked(unit.name, config, *due),
     )
 
 
-def _decisions(plan: Plan, layer: int, last: Words) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Algorithm 1's choices and slots, and the scheme's."""
-    for name in ("choice", "victim", "low_slot"):
-        due = np.ascontiguousarray(getattr(plan.decided, name)[0, layer])
-        yield last[name][:, 0].astype(due.dtype), due
+def _decisions(plan: Plan, layer: int) -> dict[str, np.ndarray]:
+    """The scheme's choices and slots."""
+    return {name: getattr(plan.decided, name)[0, layer] for name in ("choice", "victim", "low_slot")}
 
 
-def _counts(plan: Plan, layer: int, last: Words) -> dict[str, int]:
-    """Choices by name, tokens by precision, moves and pages."""
-    choices, lengths = [CHOICES[int(choice)] for choice in last["choice"][:, 0]], plan.lengths[0, layer]
-    high, low = integers.total(lengths, axis=0).tolist()
-    moved, pages = int(np.count_nonzero(plan.moves[0, layer])), int(np.count_nonzero(last["taken"] >= 0))
-    taken = {f"choice {name}": choices.count(name) for name in sorted(set(choices))}
-    return {**taken, "high": high, "low": low, "moved": moved, "pages": pages}
+def _taken(shape: Shape, plan: Plan, layer: int) -> np.ndarray:
+    """Pages that the sections take, -1 for none: what a manager of one layer gives for the scheme's lengths."""
+    manager, before = units.find("page_manager").unit_class(**asdict(shape)), plan.before.lengths[:, [layer]]
+    manager.prompt_allocate({0: int(plan.prompts[0])})
+    manager.prompt_release([0], *np.moveaxis(before, -1, 0))
+    moved = manager.step_allocate([0], *np.moveaxis(plan.lengths[:, [layer]] - before, -1, 0))
+    taken = np.full(len(moved.counts), -1)
+    taken[np.array(moved.counts) > 0] = moved.ids
+    return taken.reshape(-1, 2)
 
 
-def _of_head(pool: Pool, plan: Plan, layer: int, head: int, last: Words) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Records and scores of a head, and the scheme's; behind the step a score is no longer what was written."""
-    at = (0, layer, head)
+def _records(pool: Pool, plan: Plan, layer: int) -> dict[str, np.ndarray]:
+    """Records of the new tokens and of those that move; attention has added to the scores in the pages since then.
+
+    A new token begins with score 0, a moved one had that of its high slot.
+    """
     high, low = pool.layouts.sections
-    targets = [("written", high, plan.high[at])] + [("moved", low, plan.low[at])] * bool(plan.moves[at])
-    for name, page, (image, slot) in targets:
-        record = page.read(pool.images[image], slot)
-        same = np.ones(page.record_words, np.bool_)
-        same[page.parts["score"]] = False
-        yield last[name][head, : page.record_words][same].astype(np.uint16), record[same]
-    scores = [
-        stored(pool, plan.cells[at], section, int(count))[0][:, page.parts["score"]].astype(np.uint32)
-        for section, (page, count) in enumerate(zip((high, low), plan.lengths[at], strict=True))
-    ]
-    due = np.concatenate([halves[:, 0] | halves[:, 1] << np.uint32(16) for halves in scores])
-    yield last["scores"][head, : len(due)].astype(np.uint32), due
+    before, victim = plan.before.score[0, layer], plan.decided.victim[0, layer]
+    written, moved = (np.zeros((len(before), page.record_words), np.uint16) for page in (high, low))
+    for head, moves in enumerate(plan.moves[0, layer]):
+        written[head] = _record(pool, high, plan.high[0, layer, head], 0)
+        if moves:
+            moved[head] = _record(pool, low, plan.low[0, layer, head], int(before[head, victim[head]]))
+    return {"written": written, "moved": moved}
+
+
+def _record(pool: Pool, page: UnifiedPage, place: np.ndarray, score: int) -> np.ndarray:
+    """The record at a page and slot of the scheme, with this pattern of a score."""
+    record = page.read(pool.images[place[0]], place[1]).copy()
+    record[page.parts["score"]] = score & 0xFFFF, score >> 16
+    return record
+
+
+def _attention(prepared: Any, pool: Pool, plan: Plan, layer: int, q: np.ndarray) -> dict[str, np.ndarray]:
+    """Probabilities, computed again from the scheme's pages by the readable attention, and the scores in the pages."""
+    places = pool.images, plan.cells[0, layer], plan.lengths[0, layer]
+    attended = attend(pool.layouts, fp16.to_f16(q), *places, prepared.units.arithmetic)
+    return {"p": attended.p.view(np.uint32), "scores": get_scores(pool.layouts, *places)[0]}
+
+
+def _counts(plan: Plan, layer: int, taken: np.ndarray) -> dict[str, int]:
+    """Choices by name, tokens by precision, moves and pages."""
+    choices, lengths = [CHOICES[choice] for choice in plan.decided.choice[0, layer].tolist()], plan.lengths[0, layer]
+    high, low = integers.total(lengths, axis=0).tolist()
+    moved, pages = int(np.count_nonzero(plan.moves[0, layer])), int(np.count_nonzero(taken >= 0))
+    chosen = {f"choice {name}": choices.count(name) for name in sorted(set(choices))}
+    return {**chosen, "high": high, "low": low, "moved": moved, "pages": pages}
 
 
 def step_cost(counted: Mapping[str, int]) -> Cost:
@@ -121,13 +148,5 @@ def step_cost(counted: Mapping[str, int]) -> Cost:
         {"attention": counted["macs"]},
         comparisons=counted["comparisons"],
         conversions=counted["tokens_written"] + counted["requantized"],
-        words={"kv": total(count for name, count in counted.items() if name.endswith("_words"))},
+        words={"kv": sum_of(count for name, count in counted.items() if name.endswith("_words"))},
     )
-
-
-def total(counts: Iterator[int]) -> int:
-    """The sum of Python ints."""
-    result = 0
-    for count in counts:
-        result += count
-    return result

@@ -3,15 +3,20 @@
 import pytest
 
 from refemu.models import machine
+from refemu.units.leankv.layer_step import ports
 from tests.models.machine import wrong
 from tests.models.schemes.leankv.machine.small import SMALL
 
 
-@pytest.mark.parametrize("port", ["choice", "victim", "low_slot", "out"])
-def test_a_wrong_lane_is_noticed(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong.answers(monkeypatch, "layer_step", port)
+@pytest.mark.parametrize(("unit", "port"), wrong.outputs("layer_step"))
+def test_a_wrong_output_is_noticed_in_every_lane(unit: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lane of each KV head is compared with a value that layer_step did not make."""
+    wrong.everywhere(monkeypatch, unit, port)
+    (operation,) = machine.run("tiny", SMALL, 2, 24, "decode").operations
 
-    assert machine.run("tiny", SMALL, 0, 24, "decode").differing == 1
+    assert operation.counts["moved"] and not operation.unchecked
+    (lanes,) = (each.lanes for each in ports(operation.parameters).outputs if each.name == port)
+    assert operation.differing == lanes
 
 
 def test_the_cost_is_that_of_one_token() -> None:
