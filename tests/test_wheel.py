@@ -73,12 +73,7 @@ def test_links_of_the_package_are_these() -> None:
 @pytest.mark.long
 def test_a_wheel_that_is_built_has_every_file(tmp_path: Path) -> None:
     """With contents in place of links."""
-    source = tmp_path / "source"
-    for name in ("refemu", "docs", "examples/kernels"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
+    source = source_of_wheel(tmp_path / "source")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if ran.returncode and "setuptools" in ran.stderr and "No matching distribution" in ran.stderr:
@@ -91,6 +86,31 @@ def test_a_wheel_that_is_built_has_every_file(tmp_path: Path) -> None:
     assert len(files) > 700
     for path in files:
         assert packed.get(path.relative_to(ROOT).as_posix()) == path.read_bytes(), path
+
+
+def source_of_wheel(folder: Path) -> Path:
+    """What a wheel is built of, copied into a folder."""
+    (folder / "tools").mkdir(parents=True)
+    for name in ("refemu", "docs", "examples/kernels"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "tools/backend.py"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.mark.long
+def test_modes_and_dates_of_a_checkout_do_not_change_a_wheel(tmp_path: Path) -> None:
+    """As with another umask, on another day."""
+    sources = [source_of_wheel(tmp_path / name) for name in ("one", "other")]
+    for path in sources[1].rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+            os.utime(path, (1e9, 1e9))
+    for source in sources:
+        run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", source / "built", source])
+    one, other = (next((source / "built").glob("*.whl")).read_bytes() for source in sources)
+    assert one == other
 
 
 @pytest.mark.long
