@@ -3,8 +3,10 @@
 A job is words of the command line with what comes through standard input, or a call of the library.
 """
 
+import functools
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from refemu import units
+from refemu.cli import unit_rows
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz
+from refemu.golden.rtl import filelist as filelists
+from refemu.golden.rtl import mapping
+from refemu.golden.serve import predictor, server
+from refemu.home import cache_folder
 from refemu.models import load, schemes, text, token_ids
 from refemu.models.gguf_tokenizer import SPLITTINGS, from_gguf
-from refemu.models.measure import accuracy
+from refemu.models.kept import items, shelf
+from refemu.models.measure import accuracy, kept
+from refemu.models.weights import digests
 from refemu.models.weights.files import GgufFile
 from tests.fuzz import archives, commands, plausible
 from tests.fuzz.mutate import damaged, dumped, retold, swapped
@@ -250,6 +260,143 @@ def command_line(rng: Random, samples: Samples, folder: Path) -> Job:
     return Job(commands.line(rng, rng.choice(samples.sets)), rng.choice((b"", b"00 00\n", b"\xff" * 5000)))
 
 
+def own_json(rng: Random, samples: Samples, folder: Path) -> Job:
+    """A sealed file that refemu wrote for itself: whoever reads it gets what was written, or nothing."""
+    path, state = folder / "known.json", "of the sources"
+    value: Any = rng.choice(({"nll": 6.07, "tokens": [1, 2]}, 2.5, [["a", 1], ["b", 2.5]], []))
+    memory, stamp = {"path": str(path), "sha256": "ab", "stamp": [1, 2, 3]}, digests.Stamp(1, 2, 3)
+    measurements = kept.Kept("olive", folder)
+    depends = {"model": "tiny", "seed": 1}
+    writes: dict[str, tuple[Path, Callable[[], object], Callable[[], object], object]] = {
+        "digest": (
+            path,
+            lambda: digests._remember(path, dict(memory)),
+            lambda: digests._recall(path, path, stamp),
+            "ab",
+        ),
+        "list": (path, lambda: unit_rows._remember(path, state, value), lambda: unit_rows._recall(path, state), value),
+        "measured": (
+            measurements.path(depends),
+            lambda: measurements.put(depends, value),
+            lambda: measurements.get(depends),
+            value,
+        ),
+    }
+    place, write, read, wanted = writes[rng.choice(sorted(writes))]
+    write()
+    _replaced(rng, place)
+
+    def recall() -> None:
+        answer = read()
+        assert answer is None or answer == wanted, answer
+
+    return Job(call=recall)
+
+
+def prepared(rng: Random, samples: Samples, folder: Path) -> Job:
+    """A prepared model of which a file is damaged, an item's or its own: listed, checked, read and pruned."""
+    root = cache_folder() / shelf.FOLDER
+    shutil.rmtree(root, ignore_errors=True)
+    item, weights = root / "toy/blk.0", np.arange(20000, dtype=np.float32)
+    description = {"model": "toy", "recipe": "r", "version": items.VERSION, "patterns": ["home.py"], "sources": "0"}
+    description["sources"] = shelf.sources_digest(("home.py",))
+    shelf._open(item.parent, description, 0)
+    items.write(item, {"q": weights, "small": weights[:3]})
+    _replaced(
+        rng,
+        rng.choice((item.parent / shelf.DESCRIPTION, *(item / name for name in ("item.json", "q.npy", "small.npy")))),
+    )
+    if rng.random() < 0.7:
+        words = rng.choice((["prepared"], ["check"], ["prune"], ["prune", "--damaged"], ["prune", "toy"]))
+        return Job(["models", *words])
+
+    def read() -> None:
+        arrays = items.read(item) or {"q": weights, "small": weights[:3]}
+        assert np.array_equal(arrays["q"], weights) and np.array_equal(arrays["small"], weights[:3])
+
+    return Job(call=read)
+
+
+def port_map(rng: Random, samples: Samples, folder: Path) -> Job:
+    """A port map with other keys, names and expressions, or damaged bytes."""
+    one = rng.choice(samples.sets)
+    unit = units.find(one.unit)
+    ports = unit.ports(unit.config(one.folder.name.partition("-")[2]))
+    document = {
+        "top": "core",
+        "parameters": {"WIDTH": 8, "KIND": "2'b01"},
+        "clock": "clk",
+        "reset": {"port": "rst_n", "active": "low"},
+        "handshake": {name: f"s_{name}" for name in mapping.HANDSHAKE},
+        "inputs": {f"i_{port.name}": port.name for port in ports.inputs},
+        "outputs": {port.name: f"o_{port.name}[{port.bits * port.lanes - 1}:0]" for port in ports.outputs},
+        "open": ["debug"],
+        "unused": [],
+        "registers": {port.name: f"core.r_{port.name}" for port in ports.state[:2]},
+        "about": "a core",
+    }
+    path = folder / "map.json"
+    path.write_text(json.dumps(document))
+    mapping.read(path, unit.name, ports)
+    _with_json(rng, path)
+    if rng.random() < 0.2:
+        return Job(["export", "shell", str(one.folder), "-o", str(folder / "made"), "--map", str(path)])
+    return Job(call=lambda: mapping.read(path, unit.name, ports))
+
+
+def filelist(rng: Random, samples: Samples, folder: Path) -> Job:
+    """A file list, and another that it names."""
+    lines = (
+        "# sources\n+incdir+a/inc+$ROOT/inc // headers\n-f b.f\n+define+WIDE+N=3\ntop.sv\n-Iother -DFAST=1\n-Wno-x\n"
+    )
+    for name in ("a.f", "b.f"):
+        text_ = lines.replace("b.f", rng.choice(("b.f", "a.f", "a.f -f b.f", "."))) if name == "b.f" else lines
+        path = folder / name
+        path.write_bytes(damaged(rng, text_.encode()) if rng.random() < 0.3 else _encoded(retold(rng, text_, " \n+-")))
+    return Job(call=lambda: filelists.Sources.of_environment("icarus", {"FILELIST": "a.f", "SHELL_V": "shell.v"}))
+
+
+def frames(rng: Random, samples: Samples, folder: Path) -> Job:
+    """Requests of `refemu serve`, each read from a file of its own: every reply is a whole frame, with one line."""
+    one = rng.choice(samples.sets)
+    served = _served(one.unit, one.folder.name.partition("-")[2])
+    rows = rng.randbytes(served.layout_in.bytes * rng.choice((1, 1, 2, 5)))
+    requests = []
+    for _ in range(3):
+        kind = rng.choice((server.STEP, server.RUN, server.RUN, server.RESET, server.CLOSE))
+        payload = b"" if kind > server.RUN else rows[: served.layout_in.bytes] if kind == server.STEP else rows
+        frame = server.HEAD.pack(kind, len(payload)) + payload
+        requests.append(damaged(rng, frame, rng.choice((server.HEAD.size, None))) if rng.random() < 0.7 else frame)
+
+    def serve() -> None:
+        for number, request in enumerate(requests):
+            asked, answers = folder / f"{number}.in", folder / f"{number}.out"
+            asked.write_bytes(request)
+            try:
+                with asked.open("rb") as source, answers.open("wb") as sink:
+                    server.serve(served, source.fileno(), sink.fileno())
+            finally:
+                _require_replies(answers.read_bytes())
+
+    return Job(call=serve)
+
+
+def _require_replies(data: bytes) -> None:
+    """A hello, then whole frames: answers, or sentences of one line."""
+    *_, size = server.HELLO.unpack_from(data)
+    data = data[server.HELLO.size + size :]
+    while data:
+        status, size = server.HEAD.unpack_from(data)
+        payload, data = data[server.HEAD.size :][:size], data[server.HEAD.size + size :]
+        assert len(payload) == size and status in (server.OK, server.ERROR)
+        assert status == server.OK or (payload.strip() and b"\n" not in payload), payload
+
+
+@functools.cache
+def _served(unit: str, config: str) -> predictor.Predictor:
+    return predictor.Predictor(units.find(unit), config)
+
+
 READERS: dict[str, Reader] = {
     reader.__name__: reader
     for reader in (
@@ -272,6 +419,11 @@ READERS: dict[str, Reader] = {
         ids,
         campaign,
         regression,
+        own_json,
+        prepared,
+        port_map,
+        filelist,
+        frames,
         stepping,
         command_line,
     )
@@ -339,6 +491,18 @@ def _with_json(rng: Random, path: Path) -> Path:
     data = path.read_bytes()
     path.write_bytes(damaged(rng, data) if rng.random() < 0.15 else _encoded(dumped(swapped(rng, json.loads(data)))))
     return path.parent
+
+
+def _replaced(rng: Random, path: Path) -> None:
+    """Damage a file, or put a folder or a pipe in its place; JSON stays JSON most often."""
+    data, how = path.read_bytes(), rng.random()
+    if how < 0.15:
+        path.unlink()
+        rng.choice((path.mkdir, lambda: os.mkfifo(path)))()
+    elif path.suffix == ".json":
+        _with_json(rng, path)
+    else:
+        path.write_bytes(damaged(rng, data, rng.choice((128, None))))
 
 
 def _model(rng: Random, path: Path) -> Job:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refemu.arith.checks import Refused
+from refemu.arith.reading import contents, reading
 
 DEPTH = 20  #: of lists in lists
+LONGEST = 1 << 20  #: bytes of a list
 
 
 @dataclass
@@ -48,28 +50,38 @@ class Sources:
         name, _, value = word.partition("=")
         self.defines[name] = value or "1"
 
-    def read(self, path: Path, depth: int = 0) -> None:
-        """A file list: sources, +incdir+, +define+, -I, -D, other lists by -f; `//` and `#` comments, $VARIABLES."""
-        if depth > DEPTH:
-            raise Refused(f"{path}: file lists nested deeper than {DEPTH}")
+    def read(self, path: Path, above: tuple[Path, ...] = ()) -> None:
+        """A file list: sources, +incdir+, +define+, -I, -D, other lists by -f; `//` and `#` comments, $VARIABLES.
+
+        above: the lists that name it. Refused: no such file, one that names itself, and what is no list.
+        """
+        path = path.absolute()
+        if path in above or len(above) > DEPTH:
+            raise Refused(f"{path}: file lists must not name themselves, nor be nested deeper than {DEPTH}")
         if not path.is_file():
             raise Refused(f"{path}: no such file list")
-        text = re.sub(r"//.*|^\s*#.*", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        words = iter(os.path.expandvars(text).split())
-        for word in words:
-            if word in ("-f", "-F", "-c"):
-                self.read(Path(next(words, "")), depth + 1)
-            elif word.startswith("+incdir+"):
-                self.includes += [str(Path(name).resolve()) for name in word.split("+")[2:] if name]
-            elif word.startswith("+define+"):
-                for name in filter(None, word.split("+")[2:]):
-                    self.define(name)
-            elif word[:2] in ("-I", "-D") and len(word) > 2:
-                if word[1] == "I":
-                    self.includes.append(str(Path(word[2:]).resolve()))
+        with reading(str(path), "a file list in UTF-8"):
+            text = contents(path, LONGEST, str(path)).decode("utf-8")
+            words = iter(os.path.expandvars(re.sub(r"//.*|^[ \t]*#.*", "", text, flags=re.MULTILINE)).split())
+            for word in words:
+                if word in ("-f", "-F", "-c"):
+                    self.read(Path(next(words, "")), (*above, path))
                 else:
-                    self.define(word[2:])
-            elif word[0] in "-+":
-                self.words.append(word)
+                    self._take(word)
+
+    def _take(self, word: str) -> None:
+        """One word of a file list."""
+        if word.startswith("+incdir+"):
+            self.includes += [str(Path(name).resolve()) for name in word.split("+")[2:] if name]
+        elif word.startswith("+define+"):
+            for name in filter(None, word.split("+")[2:]):
+                self.define(name)
+        elif word[:2] in ("-I", "-D") and len(word) > 2:
+            if word[1] == "I":
+                self.includes.append(str(Path(word[2:]).resolve()))
             else:
-                self.files.append(str(Path(word).resolve()))
+                self.define(word[2:])
+        elif word[0] in "-+":
+            self.words.append(word)
+        else:
+            self.files.append(str(Path(word).resolve()))

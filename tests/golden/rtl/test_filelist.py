@@ -41,5 +41,13 @@ def test_lists_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no such file list"):
         Sources().read(tmp_path / "none.f")
     (tmp_path / "loop.f").write_text(f"-f {tmp_path / 'loop.f'}")
-    with pytest.raises(Refused, match="nested deeper than"):
+    with pytest.raises(Refused, match=r"loop\.f: file lists must not name themselves"):
         Sources().read(tmp_path / "loop.f")
+    for number in range(30):
+        (tmp_path / f"{number}.f").write_text(f"-f {tmp_path / str(number + 1)}.f")
+    with pytest.raises(Refused, match="nor be nested deeper than 20"):
+        Sources().read(tmp_path / "0.f")
+    for content, message in ((b"\xff", "not a file list in UTF-8: "), (bytes(1 << 21), "at most")):
+        (tmp_path / "odd.f").write_bytes(content)
+        with pytest.raises(Refused, match=rf"odd\.f: .*{message}"):
+            Sources().read(tmp_path / "odd.f")
