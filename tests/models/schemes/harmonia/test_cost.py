@@ -1,12 +1,31 @@
 """Costs of Harmonia's accelerator: known sizes, and when keys and values fall."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from refemu.models import machine
+from refemu.models.machine import Phase
 from refemu.models.schemes.harmonia import cost
 from refemu.units.harmonia.bit_allocator import Allocation, BitAllocator
+from tests.oracles.costs import TINY, outside
+from tests.oracles.harmonia import cost as oracle
 from tests.oracles.harmonia import units
+
+
+@pytest.mark.parametrize("phase", machine.PHASES)
+@pytest.mark.parametrize(("tokens", "n_initial", "n_local"), [(16, 32, 64), (40, 0, 0), (40, 4, 5)])
+def test_every_count_is_that_of_the_oracle(tokens: int, n_initial: int, n_local: int, phase: Phase) -> None:
+    """[harmonia §III, §IV] MACs by mode, comparisons, words and clocks, of keys and values in one or in both widths."""
+    spec = f"harmonia-kv4:n_initial={n_initial},n_local={n_local}"
+    rows = machine.cost("tiny", spec, tokens, phase).layers
+    some = (tokens, 0) if phase == "prompt" else (1, tokens)
+
+    block = {row.kind: asdict(row.cost) for row in rows if row.layer == 1}
+    assert block == oracle.block(TINY, *some, n_initial=n_initial, n_local=n_local)
+    (head,) = (asdict(row.cost) for row in rows if row.layer < 0)
+    assert head == outside(1, TINY.vocab, TINY.width)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n_initial": 40, "n_local": 7}, {"n_initial": 0, "n_local": 0}, {"low": 8}])

@@ -1,8 +1,30 @@
 """Costs of OliVe's machine: what is not on it is fp16 without cycles."""
 
+from dataclasses import asdict
+
 import pytest
 
 from refemu.models import machine
+from refemu.models.machine import Phase
+from tests.oracles.costs import TINY, outside
+from tests.oracles.olive import cost as oracle
+
+MIXED = ("flint4 x flint4", "int4 x flint4", "int4 x flint4", "flint4 x flint4")
+
+
+@pytest.mark.parametrize("phase", machine.PHASES)
+@pytest.mark.parametrize("tokens", [1, 70, 130])
+@pytest.mark.parametrize(("spec", "bits", "modes"), [("olive-4", 4, MIXED), ("olive-8", 8, ("int8 x int8",) * 4)])
+def test_every_count_is_that_of_the_oracle(
+    spec: str, bits: int, modes: tuple[str, ...], tokens: int, phase: Phase
+) -> None:
+    """Several tile rows, full ones and one of a few tokens: weights are read once in each."""
+    rows = machine.cost("tiny", spec, tokens, phase).layers
+    block = oracle.block(TINY, *((tokens, 0) if phase == "prompt" else (1, tokens)), bits, modes)
+
+    assert {row.kind: asdict(row.cost) for row in rows if row.layer == 1} == block
+    (head,) = (asdict(row.cost) for row in rows if row.layer < 0)
+    assert head == outside(1, TINY.vocab, TINY.width)
 
 
 @pytest.mark.parametrize("spec", ["olive-4:act_bits=none", "olive-4:skip=down+lm_head"])
