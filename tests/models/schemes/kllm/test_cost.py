@@ -1,13 +1,56 @@
 """Costs of KLLM's chip: the paper's formulas, and where counting costs more than a dense product."""
 
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 
-from refemu.models import machine
+from refemu import models
+from refemu.models import machine, text
+from refemu.models.machine import Phase, runner
 from refemu.models.schemes.kllm.cost import search
+from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.units.kllm import orizuru_passes
+from tests.oracles.costs import TINY, outside
+from tests.oracles.kllm import cost as oracle
 
 pytestmark = pytest.mark.long
+
+
+@cache
+def kllm(scheme: str) -> Any:
+    """The scheme, calibrated once."""
+    return models.prepare(models.load("tiny"), scheme)
+
+
+def masks(scheme: str, tokens: int, phase: Phase) -> oracle.Masks:
+    """Outliers that the scheme has in block 1."""
+    prepared = kllm(scheme)
+    ports, ids = Ports(prepared.operands, 1), models.load("tiny").tokenizer.encode(text.default())
+    inputs = {call.part: call.inputs for call in runner.recorded(prepared, 1, ids, tokens, phase)}
+    q, cache = inputs["attention"]
+    sides = [side.tensor(len(cache)) for side in (cache.k, cache.v)]
+    gated = zip(("gate", "up"), inputs["activation"], strict=True)
+    encoded = [ports.encode("q", q.reshape(len(q), -1)), *sides, *(ports.encode(name, x) for name, x in gated)]
+    return oracle.Masks(*(tensor.mask.astype(int).tolist() for tensor in encoded))
+
+
+@pytest.mark.parametrize(("scheme", "bits"), [("kllm-a4", 4), ("kllm-a3", 3)])
+@pytest.mark.parametrize(("tokens", "phase"), [(5, "prompt"), (20, "decode")])
+def test_every_count_is_that_of_the_oracle(
+    scheme: str, bits: int, tokens: int, phase: Phase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orizuru, clustering, both kinds of products, softmax and the gate, with a pop on each side of a token."""
+    prepared = kllm(scheme)
+    monkeypatch.setattr(models, "prepare", lambda *_: prepared)
+    rows = machine.cost("tiny", scheme, tokens, phase).layers
+
+    block = {row.kind: asdict(row.cost) for row in rows if row.layer == 1}
+    assert block == oracle.block(TINY, masks(scheme, tokens, phase), 1, bits)
+    (head,) = (asdict(row.cost) for row in rows if row.layer < 0)
+    assert head == outside(1, TINY.vocab, TINY.width)
 
 
 def test_a_linear_layer_reduces_every_entry_once_an_output() -> None:

@@ -1,10 +1,55 @@
 """Costs of LeanKV's machine: those that its units count, and fp16 elsewhere."""
 
+from dataclasses import asdict
+
 import pytest
 
-from refemu.models import machine
-from refemu.models.machine import Phase
+from refemu import models
+from refemu.models import machine, text
+from refemu.models.machine import Phase, runner
+from refemu.models.schemes.leankv.taps import CHOICES
 from tests.models.schemes.leankv.machine.small import PAGES, SMALL
+from tests.oracles.costs import TINY
+from tests.oracles.leankv import cost as oracle
+
+PAIRS = (8, 4), (4, 2)
+
+
+def planned(layer: int, tokens: int) -> list[oracle.Head]:
+    """What the scheme decides for the token after a prompt."""
+    model = models.load("tiny")
+    calls = runner.recorded(
+        models.prepare(model, SMALL), layer, model.tokenizer.encode(text.default()), tokens, "decode"
+    )
+    *_, attention = [call for call in calls if call.part == "attention"]
+    (plan,) = attention.inputs[1].held.current.plans
+    names = [CHOICES[choice] for choice in plan.decided.choice[0, layer].tolist()]
+    parts = [
+        names,
+        plan.before.lengths[0, layer].tolist(),
+        plan.lengths[0, layer].tolist(),
+        plan.moves[0, layer].tolist(),
+    ]
+    return [oracle.Head(*head) for head in zip(*parts, strict=True)]
+
+
+@pytest.mark.parametrize(("layer", "tokens"), [(0, 5), (0, 24), (1, 24), (2, 33)])
+def test_every_count_is_that_of_the_oracle(layer: int, tokens: int) -> None:
+    """D-leankv-65: tokens kept and moved are the scheme's; what follows from them is counted apart."""
+    heads = planned(layer, tokens)
+    kept = tuple(sum(column) for column in zip(*(head.before for head in heads), strict=True))
+    due = {"prompt": oracle.prompt(TINY, tokens, PAIRS, kept), "decode": oracle.step(TINY, PAIRS, heads, 4)}
+
+    for phase in machine.PHASES:
+        rows = machine.cost("tiny", SMALL, tokens, phase).layers
+        assert {row.kind: asdict(row.cost) for row in rows if row.layer == layer} == due[phase]
+
+
+def test_comparators_of_the_sorting_network() -> None:
+    rows = machine.cost("tiny", f"{SMALL},sort=bitonic", 24).layers
+
+    (compress,) = (row.cost for row in rows if (row.layer, row.kind) == (0, "compress"))
+    assert compress.comparisons == TINY.kv_heads * oracle.network(24)
 
 
 @pytest.mark.parametrize("phase", machine.PHASES)
