@@ -43,8 +43,12 @@ def array(ports: Ports, state: Any) -> str:
 
 
 def clocked(ports: Ports, state: Any) -> str:
-    """The array of olive_systolic_clocked."""
+    """The array of olive_systolic_clocked. Operands of 8 bits are in all four elements that multiply them."""
     a, b, west, north = (_operands(state, name) for name in ("a", "b", "west_held", "north_held"))
+    if state.mode:
+        columns = len(a) // len(west)
+        corners = [place - place // columns % 2 * columns - place % 2 for place in range(len(a))]
+        a, b = ([side[corner] for corner in corners] for side in (a, b))
     sums, overflows = lanes(state.acc), lanes(state.acc_overflow)
     return _array(state, [Element(*each) for each in zip(a, b, sums, overflows, strict=True)], west, north)
 

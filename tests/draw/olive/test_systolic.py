@@ -1,5 +1,6 @@
 """The array: sums and the wavefront are those of the registers."""
 
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,25 @@ def test_elements_show_their_registers(name: str) -> None:
             seen.add(box.kind)
 
     assert {"hot", "gone"} <= seen
+
+
+@pytest.mark.parametrize(("name", "config"), [("olive_systolic", "int4"), ("olive_systolic_clocked", "rows=4,cols=4")])
+def test_elements_at_work_are_those_that_multiply(name: str, config: str) -> None:
+    """What the drawing says in words: products of the edge by the unit's counter, of 8 bits in four elements each."""
+    unit, seen = units.find(name), set()
+    chosen = unit.config(config)
+    for block in unit.stimuli(chosen, "edge", 0):
+        rows = {port: array[0] if unit.timing == "event" else array[:1] for port, array in block.inputs.items()}
+        before = 0
+        for state in unit.trace(chosen, rows):
+            wide, worked = getattr(state, "mode", 0), state.macs - before
+            before = state.macs
+            said = re.search(r"(\d+) of (\d+) elements have both operands", unit.draw(chosen, state))
+            assert said and int(said[1]) == worked * (4 if wide else 1), (state.event, state.index)
+            seen.add((wide, worked > 0))
+
+    assert {(0, True), (0, False)} <= seen
+    assert name == "olive_systolic" or (1, True) in seen
 
 
 def registers(state: Any) -> list[tuple[int, int, int, int]]:
