@@ -71,12 +71,15 @@ class Table:
         """Row of the set of each row here."""
         return np.concatenate([group.rows.reshape(-1) for group in self.groups])
 
+    def place(self, rows: np.ndarray) -> np.ndarray:
+        """Row here of each of these rows of the set; -1 where it is not here."""
+        at = np.minimum(np.searchsorted(self.rows, rows, sorter=self._order), len(self.rows) - 1)
+        place = self._order[at]
+        return np.where(self.rows[place] == rows, place, -1)
+
     @cached_property
-    def place(self) -> np.ndarray:
-        """Row here of each row of the set; -1 where it is not here."""
-        place = np.full(self.golden.rows, -1, np.int64)
-        place[self.rows] = np.arange(len(self.rows))
-        return place
+    def _order(self) -> np.ndarray:
+        return np.argsort(self.rows, kind="stable")
 
     @cached_property
     def want(self) -> Words:
@@ -205,7 +208,8 @@ def _share(golden: Golden) -> float:
 
 
 def _length(table: Table) -> int:
-    return -(-len(table.rows) // len(table.cases))
+    """Rows of a case, on average; the stimulus of the table is not decoded for it."""
+    return int(-(-_lengths(table.golden, table.cases).sum() // len(table.cases)))
 
 
 def _values(golden: Golden) -> int:

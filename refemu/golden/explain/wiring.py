@@ -134,7 +134,7 @@ def _shifted(names: Sequence[str], late: int, within: bool, table: Table, words:
     """Rows without a source stay as they are."""
     source = table.rows - late
     inside = (source >= 0) & (source < table.golden.rows)
-    place = np.where(inside, table.place[np.where(inside, source, 0)], -1)
+    place = np.where(inside, table.place(source), -1)
     if within:
         place = np.where(
             (place >= 0) & (table.first(table.rows) == table.first(np.where(inside, source, 0))), place, -1

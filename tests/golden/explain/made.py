@@ -11,7 +11,7 @@ from refemu.golden.explain import table as tables
 from refemu.golden.explain.table import Table
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files.sets import Golden
-from refemu.golden.make import build
+from refemu.golden.make import build, generate
 from refemu.units.unit import Cases, Kind
 
 Arrays = dict[str, np.ndarray]
@@ -22,10 +22,19 @@ KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
 def golden(unit: str, config: str, kinds: tuple[Kind, ...] = KINDS) -> Golden:
     """A set in memory."""
     descriptor = units.find(unit)
-    cases: Sequence[Cases] = [
-        block for kind in kinds for block in descriptor.stimuli(descriptor.config(config), kind, 0)
-    ]
-    generator = {kind: {"function": f"{unit}.cases", "seed": 0} for kind in kinds}
+    return _built(
+        unit, config, [block for kind in kinds for block in descriptor.stimuli(descriptor.config(config), kind, 0)]
+    )
+
+
+def random(unit: str, config: str, seeds: int) -> Golden:
+    """A set of random cases in memory."""
+    return _built(unit, config, list(generate.random_cases(units.find(unit), config, 0, seeds)))
+
+
+def _built(unit: str, config: str, cases: Sequence[Cases]) -> Golden:
+    descriptor = units.find(unit)
+    generator = {case.kind: {"function": f"{unit}.cases", "seed": 0} for case in cases}
     manifest, arrays = build.build(descriptor, config, cases, generator=generator, twin_from=1)
     return Golden(manifests.sealed({**manifest, "hex": {}, "bin": {}}), arrays)
 

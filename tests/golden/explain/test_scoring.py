@@ -17,7 +17,7 @@ def test_a_wrong_word_costs_its_bits_and_its_place() -> None:
 
     assert cells(table) == rows.rows * 5
     assert score(table, right).cost == place + table.ports["out.exponent"].bits
-    assert np.flatnonzero(score(table, right).rows_wrong).tolist() == [table.place[5]]
+    assert np.flatnonzero(score(table, right).rows_wrong).tolist() == table.place(np.array([5])).tolist()
 
 
 def test_cells_that_a_prediction_changes_and_puts_right() -> None:
@@ -26,12 +26,12 @@ def test_cells_that_a_prediction_changes_and_puts_right() -> None:
     arrays["out.exponent"][:8, 0] ^= 1
     table = made.table(rows, arrays)
     words = {name: array.copy() for name, array in table.want.items()}
-    words["out.exponent"][table.place[:10], 0] ^= 1
+    words["out.exponent"][table.place(np.arange(10)), 0] ^= 1
     known = np.ones(rows.rows, np.bool_)
 
     rated = score(table, Prediction(Story(), words, known))
     assert (rated.changed, rated.put_right, int(rated.rows_wrong.sum())) == (10, 8, 2)
-    known[table.place[9]] = False  # a row that the device refuses speaks neither for it nor against it
+    known[table.place(np.array([9]))] = False  # a row that the device refuses speaks neither for it nor against it
     assert score(table, Prediction(Story(), words, known)).changed == 9
 
 

@@ -13,7 +13,7 @@ def test_rows_of_cases_of_unlike_length_are_all_there_once() -> None:
     table = made.table(rows, made.outputs(rows))
 
     assert np.sort(table.rows, kind="stable").tolist() == list(range(rows.rows))
-    assert (table.place[table.rows] == np.arange(rows.rows)).all()
+    assert (table.place(table.rows) == np.arange(rows.rows)).all()
     assert {group.rows.shape[1] for group in table.groups} == {entry["rows"] for entry in rows.manifest["cases"]}
     assert (table.want["out.acc"][:, 0] == rows.arrays["out.acc"][table.rows]).all()
 
@@ -40,7 +40,7 @@ def test_a_screen_has_wrong_rows() -> None:
     rows = made.golden("fp16_mac", "paper", ("paper", "random"))
     table = made.table(rows, made.outputs(rows))
     wrong = np.zeros(rows.rows, np.bool_)
-    wrong[table.place[700]] = True
+    wrong[table.place(np.array([700]))] = True
     few = tables.screen(table, wrong)
     assert 700 in few.rows.tolist() and len(few.rows) <= rows.rows // tables.PART
 

@@ -1,10 +1,13 @@
 """The rule by which something is said, and the counts."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from refemu.golden.compare import dut
 from refemu.golden.explain import table as tables
+from refemu.golden.explain import verdict as verdicts
 from refemu.golden.explain.verdict import verdict
 from refemu.golden.files.sets import Golden
 from tests.golden.explain import made
@@ -25,6 +28,30 @@ def test_counts_are_over_all_rows_though_the_search_sees_few(monkeypatch: pytest
     assert result.rows <= 100 + 3 and result.verified == rows.rows
     assert (part.id, part.rows_explained) == ("D-kllm-3", int(made.wrong(rows, arrays).sum()))
     assert part.parameters == {"rounding": "fp16_fma"} and part.refused_rows == 0
+
+
+def peak(seeds: int) -> tuple[int, int]:
+    """Rows of a set of random cases, and the most bytes that explaining a wrong answer to it takes."""
+    rows = made.random("olive_mac", "wrap", seeds)
+    arrays = made.outputs(rows)
+    arrays["out.acc"] ^= 1
+    wrong = made.wrong(rows, arrays)
+    tracemalloc.start()
+    try:
+        verdict(rows, dut.Answer(arrays, {}), wrong)
+        return rows.rows, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows are held against the explanation, in pieces; a number for each case is all that a set of them takes."""
+    monkeypatch.setattr(verdicts, "PIECE", 1 << 13)
+    monkeypatch.setattr(tables, "ROWS", 200)
+    peak(1)  # caches
+    (few, least), (many, most) = peak(16), peak(64)
+
+    assert many == 4 * few and most - least < 4 * (many - few)
 
 
 def test_equal_predictions_are_one_candidate_decision_first() -> None:
