@@ -12,8 +12,9 @@ SHOWN = 20  #: survivors of a class in the table; --json has all
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the grade; returns 0 where every class reaches its gate, with --strict where nothing is left, else 1."""
-    from refemu.golden.grade import entry
-    from refemu.golden.report import grades
+    from refemu import golden
+    from refemu.golden.grade import answers, entry
+    from refemu.golden.report import coverage, grades
 
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
@@ -26,11 +27,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refused("grade: --config goes with --unit; a set names its own configuration")
     else:
         result = entry.grade_set(arguments.stimulus, classes, **how)
+    completed = {} if arguments.unit else coverage.completions(answers.of_set(golden.load(arguments.stimulus)))
     holes = any(counts.holes for counts in result.classes.values())
     if arguments.json:
-        print_json("grade", {**grades.document(result), "seconds": round(perf_counter() - start, 3)})
+        print_json(
+            "grade", {**grades.document(result), "completed": completed, "seconds": round(perf_counter() - start, 3)}
+        )
     else:
         _print(result)
+        _counted("rows that complete an operation", "kind", completed)
+        if missing := coverage.uncompleted(completed):
+            print(f"{result.unit}: {missing}")
     if arguments.write_missing and not arguments.json:
         name = result.set if not arguments.unit else _set_name(arguments.unit, arguments.config)
         print(

@@ -89,6 +89,9 @@ class Unit(Generic[S, R]):
     #: "out.x" -> which bits of a lane `care` may leave open one by one, and why; its mask is then one of bit patterns
     partial_care: Mapping[str, str] = field(default_factory=dict)
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
+    #: closes(config, inputs, result) -> rows that complete an operation: bool (cases, events); by default, those in
+    #: which an output `valid` is 1, or without one any output whose name ends in `_valid`
+    closes: Callable[..., np.ndarray] | None = None
     #: module with `ALTERNATIVES`, `FAULTS` and `UNOBSERVABLE`, imported on first use; in `alternatives/` by default
     others: str = ""
     #: "module:function" that draws a State: function(ports, state) -> SVG; where none is given, one of refemu.draw
@@ -295,6 +298,29 @@ class Unit(Generic[S, R]):
         """
         run = self.run_jit if jit else self.run
         return run(**self._checked(config, inputs), **Config(**config))
+
+    def closing(self, config: Config, inputs: Mapping[str, Any], result: Result) -> np.ndarray | None:
+        """Find the rows that complete an operation.
+
+        Parameters
+        ----------
+        config : Config
+            Parameters.
+        inputs : mapping of str to ndarray
+            As for `evaluate`.
+        result : Result
+            What `evaluate` returns for them.
+
+        Returns
+        -------
+        ndarray of bool or None
+            (cases, events); None if each row is an operation.
+        """
+        if self.closes is not None:
+            return np.asarray(self.closes(config, inputs, result), np.bool_)
+        names = [port.name for port in self.ports(config).outputs if port.lanes == 1 and self.timing == "event"]
+        flags = [name for name in names if name == "valid"] or [name for name in names if name.endswith("_valid")]
+        return np.logical_or.reduce([getattr(result, name) != 0 for name in flags]) if flags else None
 
     def trace(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[S]:
         """Yield the State after every event of one case, by the readable form.

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.files.sets import Golden
-from refemu.golden.grade import answers, entry, grading
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import entry, grading
+from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import QUICK, FaultClass
 from refemu.golden.grade.grade import Grade
 from refemu.golden.report import places
@@ -28,6 +32,8 @@ class Coverage:
     flags: Mapping[str, int]  #: rows with each flag
     kinds: Mapping[str, int]  #: rows of each kind of case
     decisions: Mapping[str, int]  #: by decision that a case is about: its rows
+    #: rows of each kind of case that complete an operation; empty if each row is one
+    completed: Mapping[str, int]
     grade: Grade | None  #: None where none was asked for, or the set cannot be graded
     reason: str = ""  #: why not
 
@@ -58,13 +64,33 @@ def coverage(folder: Path, golden: Golden, classes: tuple[FaultClass, ...]) -> C
         if "decision" in case:
             decisions[case["decision"]] = decisions.get(case["decision"], 0) + case["cases"] * case["rows"]
     try:
-        rows_of = answers.of_set(_known(folder, golden))
+        rows_of = answers_of.of_set(_known(folder, golden))
     except Refused as refusal:
-        return Coverage({}, {}, kinds, decisions, None, str(refusal))
+        return Coverage({}, {}, kinds, decisions, {}, None, str(refusal))
+    completed = completions(rows_of)
     toggle, flags = grading.toggles(rows_of), grading.flags(rows_of)
     single = {name: count for name, count in flags.items() if "+" not in name}
     grade = entry.grade_set(folder, classes) if classes else None
-    return Coverage(toggle, single, kinds, decisions, grade)
+    return Coverage(toggle, single, kinds, decisions, completed, grade)
+
+
+def completions(answers: Answers) -> dict[str, int]:
+    """Rows of each kind of case that complete an operation (`Unit.closing`); empty if each row is one."""
+    unit, config, rows = answers.unit, answers.config, dict[str, int]()
+    for block in answers.blocks:
+        inputs = answers_of.values(unit, config, block)
+        closing = unit.closing(config, inputs, unit.evaluate(config, inputs))
+        if closing is None:
+            return {}
+        rows[block.cases.kind] = rows.get(block.cases.kind, 0) + int(np.count_nonzero(closing))
+    return rows
+
+
+def uncompleted(completed: Mapping[str, int]) -> str:
+    """What to print if no random row completes an operation; else empty."""
+    if completed.get("random", 1):
+        return ""
+    return "no random row completes an operation: faults that show only at its end are not tried"
 
 
 def _known(folder: Path, golden: Golden) -> Golden:

@@ -14,7 +14,7 @@ from refemu.golden.grade.grade import Counts
 from refemu.golden.report import junit
 from refemu.golden.report.campaigns import Campaign
 from refemu.golden.report.commands import Command
-from refemu.golden.report.coverage import CLASSES, Coverage
+from refemu.golden.report.coverage import CLASSES, Coverage, uncompleted
 from refemu.golden.report.regression import FAIL, MALFORMED, PASS, Answer, Regression, Reported, Verdict
 
 WORDS: Mapping[Verdict, str] = {
@@ -178,6 +178,9 @@ def _coverage(each: Coverage) -> Iterator[str]:
             more = [f"and {len(holes) - HOLES} more; the JSON has all"] * (len(holes) > HOLES)
             yield f"<p>wrong devices that the set lets pass:</p>{_pre([*holes[:HOLES], *more])}"
     yield _counted("rows by kind of case", "kind", each.kinds)
+    yield _counted("rows that complete an operation", "kind", each.completed)
+    if missing := uncompleted(each.completed):
+        yield f"<p>{escape(missing)}</p>"
     yield _counted("rows by flag", "flag", each.flags)
     yield _counted("rows of cases that are about a decision", "decision", each.decisions)
     if each.grade:

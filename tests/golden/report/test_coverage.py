@@ -1,11 +1,18 @@
 """Coverage of a set agrees with its grade."""
 
 import dataclasses
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
-from refemu import golden
+import pytest
+
+from refemu import golden, units
+from refemu.cli.main import main
 from refemu.golden.report import coverage
 from refemu.golden.report.coverage import CLASSES, FAST
+from refemu.units.stimuli import Seeds
+from refemu.units.unit import Cases, Config, Kind
 
 
 def test_the_numbers_are_those_of_grade(made_once: Path) -> None:
@@ -41,3 +48,38 @@ def test_a_unit_that_this_refemu_has_not_is_no_error(made_once: Path) -> None:
         assert reason in coverage.coverage(folder, other, FAST).reason
     less = {name: array for name, array in whole.arrays.items() if name != "out.acc"}
     assert "has no out.acc" in coverage.coverage(folder, dataclasses.replace(whole, arrays=less), FAST).reason
+
+
+NAME = "int8_int8_saturate"
+
+
+@pytest.mark.parametrize(("rows", "completed"), [(3, 0), (16, 5)])
+def test_random_cases_shorter_than_an_operation_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: int, completed: int
+) -> None:
+    """An operation of olive_edp_clocked takes 4 rows."""
+    unit = units.find("olive_edp_clocked")
+    whole = unit.cases
+
+    def cut(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+        for block in whole(config, kind, seed):
+            inputs = {port: array[:, :rows] for port, array in block.inputs.items()}
+            yield dataclasses.replace(block, inputs=inputs) if kind == "random" else block
+
+    monkeypatch.setitem(vars(unit), "cases", cut)
+    golden.generate(tmp_path, units=[unit], configs=[NAME], kinds=["paper", "random"])
+    folder = tmp_path / f"olive_edp_clocked-{NAME}"
+    line = "no random row completes an operation"
+
+    assert coverage.coverage(folder, golden.load(folder), ()).completed == {"paper": 1, "random": completed}
+    assert main(["grade", str(folder), "--class", "order"]) in (0, 1)
+    assert (line in capsys.readouterr().out) == (completed == 0)
+    assert main(["report", str(tmp_path), "--grade", "none"]) == 2  # there is no answer
+    assert (line in (tmp_path / "report.html").read_text()) == (completed == 0)
+    (document,) = json.loads((tmp_path / "report.json").read_text())["sets"]
+    assert document["coverage"]["completed"] == {"paper": 1, "random": completed}
+
+
+def test_a_unit_of_whole_operations_counts_none(made_once: Path) -> None:
+    folder = made_once / "olive_mac-wrap"
+    assert coverage.coverage(folder, golden.load(folder), ()).completed == {}
