@@ -260,5 +260,6 @@ UNIT: Unit[State, Result] = Unit(
     cases=layer_step_cases.cases,
     counters=COUNTERS,
     legal=layer_step_cases.legal,
+    closes=layer_step_cases.closes,
 )
 run: RunFunction[Result] = UNIT.run

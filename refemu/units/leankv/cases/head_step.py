@@ -44,6 +44,25 @@ SEED = 33  #: of the first of them
 TIES = ((-100.9375, 1925.0), (-100.8125, 1927.0), (0.5, 2033.0))
 
 
+LONG = 8  #: tokens of a prompt at a limit: 1 / LONG is exact, so limits of diffkv are too
+#: a comparison of Algorithm 1 at equality: shares of 16 of the high tokens, the oldest of the window first, and of the
+#: low ones; thresholds
+LIMITS = (
+    ((1, 5, 5), (3, 2), (1, 8)),  # B1, not C: the oldest of the window is at T_l
+    ((4, 5, 3), (2, 2), (1, 4)),  # A2, not B1: it is at T_h
+    ((5, 5, 4), (1, 1), (1, 4)),  # A1, not A2: the least high token is at T_h
+    ((6, 4, 1), (3, 2), (1, 4)),  # A2, not A3: it is at T_l
+    ((2, 6, 5), (1, 2), (1, 4)),  # B1, not B2: the least low token is at T_l
+)
+ONE_LIMIT = (((2, 4, 4, 3, 3), (), (2, 2)), ((4, 2, 4, 3, 3), (), (2, 2)))  #: A1, not C; A1, not A3
+#: of diffkv, means and thresholds in sixteenths: the least high token at the lower threshold, at the upper one, the
+#: least low token at the lower one
+MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (1, 3), (1, 3)))
+#: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
+#: LARGE / 10 + 2 * SMALL / 10 does not
+LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
+
+
 @dataclass(frozen=True)
 class Prompt:
     """Tokens of a prompt, and the positions that a head keeps, in the order of the slots."""
@@ -99,8 +118,13 @@ def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cas
             yield Cases(kind, why, _apart(config), "D-leankv-28")
         why = "scales half-way between two words, and a token alone whose outputs are, which go to the even one"
         yield Cases(kind, why, _ties(config), "D-leankv-5")
+    if kind == "edge":
+        why = "requests one after the other, so that pages come back; shares equal to a threshold"
+        yield Cases(kind, why, _requests(config), "D-leankv-27")
+        why = "five high pages: values that a sum loses one by one, but not two at once"
+        yield Cases(kind, why, _five_pages(config), "D-leankv-56")
     if kind == "random":
-        drawn = random_inputs(unit, find(unit).ports(config).inputs, (1, 3 if several else 5), seed)
+        drawn = random_inputs(unit, find(unit).ports(config).inputs, (1, 32 if several else 24), seed)
         yield Cases(kind, "any history that a request can have", legal(config, drawn))
 
 
@@ -155,6 +179,51 @@ def _ties(config: Config) -> dict[str, np.ndarray]:
     return history.inputs()
 
 
+def _requests(config: Config) -> dict[str, np.ndarray]:
+    """Requests that keep one token, of few and of many pages, then one request for each limit.
+
+    The list of free pages wraps in the third request, while a device that leaks unused pages has some left.
+    """
+    history = History(config, 9, 2)
+    limits = MEANS if history.alphas else LIMITS if config["low"] is not None else ONE_LIMIT
+    single = ((1,), (), NOTHING)
+    requests = [*((LONG // 2, *single),) * 3, (LONG, *single), *((LONG, *limit) for limit in limits)]
+    for tokens, high, low, pair in requests:
+        positions = range(tokens - 2, tokens - 2 - len(high) - len(low), -1)
+        history.prompt(Prompt(tokens, tuple(positions[: len(high)]), tuple(positions[len(high) :])))
+        for row, position, share in zip(history.rows[-len(positions) :], positions, (*high, *low), strict=True):
+            count = tokens - position - (not config.get("include_self"))
+            row["score"] = history.each(int(np.array(count * share / 16, np.float32).view(np.uint32)))
+        history.step((pair[0] / 16 * history.alpha, pair[1] / 16 * history.alpha))
+        if pair == NOTHING:
+            history.step(NOTHING)
+            history.step(NOTHING)
+        history.event(FINISH)
+    return history.inputs()
+
+
+def _five_pages(config: Config) -> dict[str, np.ndarray]:
+    """Queries of zeros. LARGE in the first page and its opposite in the second, two small values in the fifth.
+
+    Where pages are few, only the first head has as many.
+    """
+    history = History(config, 10, 2)
+    kept = history.each(LONG)
+    if config["pages"] < 5 * history.kv_heads:
+        kept[1:] = 2
+    history.event(ADMIT, prompt=LONG, keep_high=kept)
+    for slot in range(LONG):
+        section = np.where(slot < kept, HIGH, NONE)
+        history.event(LOAD, section=section, position=history.each(slot), **history.tokens())
+    history.step(NOTHING)
+    history.step(NOTHING)
+    for row, value in zip(history.rows[1:], (LARGE, 0, -LARGE, *[0] * (LONG - 3), SMALL, SMALL), strict=True):
+        word = int(fp16.bits(fp16.to_f16(np.array(value))))
+        row["value"] = np.tile([word, 0], history.kv_heads * history.size // 2)
+        row["q"] = row["q"] * 0
+    return history.inputs()
+
+
 class History:
     """Events of one device; every head keeps the same positions, with vectors and scores of its own."""
 
@@ -175,6 +244,7 @@ class History:
         self.rough: tuple[int, int] | None = rough
         self.equal = config["low"] is None and config.get("policy") == "diffkv"
         self.alphas: bool = config.get("policy") == "diffkv"
+        self.alpha: int = LONG if self.alphas else 1  #: a threshold is this times the limit: LONG tokens divide it
         self.stream: int = prng.stream("head_step/vectors", seed)
         self.drawn: int = 0
         self.rows: list[dict[str, Any]] = []
@@ -252,6 +322,11 @@ class History:
         """Words at every port, (1, events) and lanes; one lane has no axis."""
         columns = {name: np.array([row[name] for row in self.rows], np.int64)[None] for name in self.rows[0]}
         return {name: x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x for name, x in columns.items()}
+
+
+def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
+    """Generation steps: a request is loaded before them, event by event."""
+    return np.asarray(inputs["op"] == STEP)
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

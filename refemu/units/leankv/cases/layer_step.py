@@ -5,6 +5,7 @@ This module describes stimuli only; the descriptor, and with it every answer, is
 
 from collections.abc import Iterator
 
+from refemu.units.leankv.cases.head_step import closes as closes
 from refemu.units.leankv.cases.head_step import legal as legal
 from refemu.units.leankv.cases.head_step import of_heads
 from refemu.units.stimuli import Seeds

@@ -247,5 +247,6 @@ UNIT: Unit[State, Result] = Unit(
     cases=head_step_cases.cases,
     counters=COUNTERS,
     legal=head_step_cases.legal,
+    closes=head_step_cases.closes,
 )
 run: RunFunction[Result] = UNIT.run

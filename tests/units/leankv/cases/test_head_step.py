@@ -1,0 +1,137 @@
+"""Faults that cases of a single request do not detect: orders of pages, comparisons at equality, warps."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.golden.files.fields import decode
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade.answers import Answers
+from refemu.units.leankv.generation_compressor import GenerationCompressor
+from refemu.units.leankv.head_step import heads, steps
+from refemu.units.leankv.page_manager import Moved, PageManager
+from refemu.units.leankv.paged_attention import PagedAttention
+from refemu.units.ports import fields
+from tests.golden import convicting
+
+pytestmark = pytest.mark.committed
+
+SETS = [f"{unit}-{config}" for unit in ("head_step", "layer_step") for config in units.find(unit).configs]
+POINTERS = {"free", "list_start"}  #: registers that count pages: an output or another register has to differ
+Ids = Sequence[Sequence[int]]
+
+
+class LowFirst(PageManager):
+    """At the end of a request, the low pages of a head are freed before its high ones."""
+
+    def _recycled(self, parts: Ids, counts: Sequence[int] | None = None) -> Moved:
+        if counts is not None:  # high and low of each head
+            parts = [[*ids[high:], *ids[:high]] for ids, high in zip(parts, counts[::2], strict=True)]
+        return super()._recycled(parts, counts)
+
+
+class Backwards(PageManager):
+    """The unused pages of a prompt are freed from the last to the first."""
+
+    def _recycled(self, parts: Ids, counts: Sequence[int] | None = None) -> Moved:
+        return super()._recycled([ids[::-1] for ids in parts] if counts is None else parts, counts)
+
+
+class Leaking(PageManager):
+    """The unused pages of a prompt are not freed."""
+
+    def _recycled(self, parts: Ids, counts: Sequence[int] | None = None) -> Moved:
+        return super()._recycled([()] * len(parts) if counts is None else parts, counts)
+
+
+class Inclusive(GenerationCompressor):
+    """Some comparisons of a decision take what is equal for less."""
+
+    def __init__(self, *args: Any, numbers: Sequence[int], branch: str = "AB", **named: Any) -> None:
+        """numbers: of the comparisons, in their order; those of the last event begin at 2. branch: of Algorithm 1."""
+        super().__init__(*args, **named)
+        self.numbers, self.branch = numbers, branch
+
+    def _argmin(self) -> None:
+        self.number = 0
+        super()._argmin()
+
+    def _case(self) -> None:
+        self.number = 2
+        super()._case()
+
+    def _below(self, value: float, threshold: float) -> bool:
+        number, self.number = self.number, self.number + 1
+        inclusive = number in self.numbers and "AB"[self.state.slots[1] >= 0] in self.branch
+        return value <= threshold if inclusive else value < threshold
+
+
+PAGES = {"finish frees low pages first": LowFirst, "release frees backwards": Backwards, "release leaks": Leaking}
+ALGORITHM1 = {
+    "candidate > T_l": ((0, 2), "AB"),
+    "candidate > T_h": ((1, 3), "AB"),
+    "high victim > T_h": ((4,), "A"),
+    "high victim > T_l": ((5,), "A"),
+    "low victim > T_l": ((4,), "B"),
+}
+ONE_PRECISION = {"candidate > T": ((0, 1, 2, 3), "AB"), "victim > T": ((4, 5), "A")}
+DIFFKV = {
+    "high > alpha_prune": ((2,), "AB"),
+    "high > alpha_quant": ((3, 5), "AB"),
+    "low > alpha_prune": ((4,), "AB"),
+}
+
+
+def faults(name: str) -> Iterator[Any]:
+    """Of a set: what to replace in the units of a head, and by what."""
+    for says, manager in PAGES.items():
+        if manager is LowFirst and name.endswith("one_precision"):  # which has no low pages
+            continue
+        yield pytest.param(name, steps, "PageManager", manager, id=f"{name}-{says}")
+    rules = {"diffkv": DIFFKV, "one_precision": ONE_PRECISION}.get(name.partition("-")[2], ALGORITHM1)
+    for says, (numbers, branch) in rules.items():
+        compressor = partial(Inclusive, numbers=numbers, branch=branch)
+        yield pytest.param(name, heads, "GenerationCompressor", compressor, id=f"{name}-{says}")
+    yield pytest.param(name, heads, "PagedAttention", partial(PagedAttention, warps=4), id=f"{name}-4 warps")
+
+
+def operations(device: Any, inputs: dict[str, np.ndarray]) -> Iterator[Any]:
+    """States after the operations of a case, up to one that a faulty device cannot execute."""
+    with contextlib.suppress(Refused):
+        yield from (state for state in device.steps(**inputs) if not device.busy)
+
+
+def is_detected(rows: Answers) -> bool:
+    """Whether the readable unit differs from a row of a set, in more than a count of pages."""
+    ports = [(key, port) for key, port in (rows.ports | rows.registers).items() if port.name not in POINTERS]
+    for block in rows.blocks[::-1]:
+        right = {port.name: decode(block.arrays[key], port) for key, port in ports}
+        inputs = answers_of.values(rows.unit, rows.config, block)
+        for case in range(block.shape[0]):
+            device = rows.unit.unit_class(**rows.config)
+            got = operations(device, {port: array[case] for port, array in inputs.items()})
+            for event, state in enumerate(got):
+                for port, array in right.items():
+                    if list(fields(getattr(state, port))) != array[case, event].ravel().tolist():
+                        return True
+    return False
+
+
+@pytest.mark.parametrize(("name", "module", "part", "faulty"), [each for name in SETS for each in faults(name)])
+def test_each_set_detects_the_fault(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: Any, part: str, faulty: Any
+) -> None:
+    """D-leankv-27, D-leankv-38, D-leankv-56."""
+    rows = convicting.drawn(name)  # before the unit is faulty
+    monkeypatch.setattr(module, part, faulty)
+    assert is_detected(rows)
+
+
+def test_the_unit_itself_is_not_detected() -> None:
+    assert not is_detected(convicting.drawn("head_step-one_precision"))
