@@ -106,10 +106,13 @@ def from_json(path: Path) -> LibraryTokenizer:
 
 def _require_one_token_each(vocabulary: dict[str, int], path: Path) -> None:
     """Refuse two tokens of one id, of which decoding would know one."""
-    tokens = {number: token for token, number in vocabulary.items()}
-    for token, number in vocabulary.items() if len(tokens) < len(vocabulary) else ():
-        if tokens[number] != token:
-            raise Refused(f"{path}: tokens must have ids of their own, got {number} for {token!r}, {tokens[number]!r}")
+    if len(set(vocabulary.values())) == len(vocabulary):
+        return
+    tokens: dict[int, str] = {}
+    for token, number in sorted(vocabulary.items()):
+        first = tokens.setdefault(number, token)
+        if first != token:
+            raise Refused(f"{path}: tokens must have ids of their own, got {number} for {first!r} and {token!r}")
 
 
 def _room(most: int | None, frame: int) -> int | None:

@@ -155,7 +155,7 @@ TWICE = '{"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab"
     [
         pytest.param(None, "no tokenizer lies beside", id="missing"),
         pytest.param("{}", "not a readable tokenizer", id="foreign"),
-        pytest.param(TWICE, "tokens must have ids of their own, got 0 for 'a', 'b'", id="id of two tokens"),
+        pytest.param(TWICE, "tokens must have ids of their own, got 0 for 'a' and 'b'", id="id of two tokens"),
     ],
 )
 def test_an_unreadable_tokenizer_file_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
