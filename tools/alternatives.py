@@ -27,11 +27,11 @@ A decision without another answer stands below the table of its unit, with the r
 Row = tuple[str, str, str, int]  #: decision, other answer, set, rows
 
 
-def main() -> None:
+def main(page: Path = PAGE) -> None:
     """Write the page."""
     with ProcessPoolExecutor() as pool:
         rows = dict(zip(units.names(), pool.map(telling, units.names()), strict=True))
-    PAGE.write_text("\n".join([HEAD, *(line for paper in PAPERS for line in _section(paper, rows))]), "utf-8")
+    page.write_text("\n".join([HEAD, *(line for paper in PAPERS for line in _section(paper, rows))]), "utf-8")
 
 
 def telling(unit: str) -> list[Row]:

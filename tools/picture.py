@@ -21,7 +21,12 @@ def pictures() -> dict[str, str]:
     return {"orizuru.svg": draw.state(unit, "n8", popped)}
 
 
-if __name__ == "__main__":
-    PLACE.mkdir(exist_ok=True)
+def main(place: Path = PLACE) -> None:
+    """Write every drawing."""
+    place.mkdir(exist_ok=True)
     for name, picture in pictures().items():
-        (PLACE / name).write_text(picture, "utf-8")
+        (place / name).write_text(picture, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -117,6 +117,7 @@ def use(binaries: Path, folder: Path) -> None:
     told = run(test, folder, code=1)
     require("counterexample saved" in told, "the pytest plug-in saves a counterexample")
     run([binaries / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests"], folder)
+    run([binaries / "python", PLUGIN / "benchmark.py", 1024], folder)
     in_verilog(binaries, folder)
     run(
         [

@@ -1,5 +1,9 @@
 """The page of alternatives against what the units offer."""
 
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from refemu import golden, units
@@ -24,6 +28,15 @@ def test_counts_are_those_of_the_committed_set(unit: str) -> None:
     for decision, says, name, count in alternatives.telling(unit):
         assert f"| {decision} | {says} | {name} | {count} |" in page
         assert count >= 3
+
+
+def test_a_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one unit, without processes."""
+    monkeypatch.setattr(alternatives, "ProcessPoolExecutor", lambda: nullcontext(SimpleNamespace(map=map)))
+    monkeypatch.setattr(alternatives.units, "names", lambda: ["concat"])
+    alternatives.main(tmp_path / "page.md")
+
+    assert alternatives.lines(tmp_path / "page.md") == [line for line in alternatives.lines() if "| concat-" in line]
 
 
 def _escaped(lines: list[str]) -> list[str]:
