@@ -205,14 +205,12 @@ def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> list[tuple[int
 def streamed(
     label: str, seed: Seeds, operations: Mapping[str, np.ndarray], rows: int, rare: int = 1
 ) -> dict[str, np.ndarray]:
-    """Other operands in each of at most `rows` rows of a case, one case per seed; `start` is drawn.
+    """Other operands in each of the `rows` rows of a case, one case per seed; `start` is drawn.
 
-    operations: of every seed in turn, equally many. rare: `start` is 1 in one row of 2**rare.
+    operations: of every seed in turn, equally many; rows beyond them begin with the first again. rare: `start` is 1 in
+    one row of 2**rare.
     """
-    each = len(next(iter(operations.values()))) // (len(seed) if isinstance(seed, range) else 1)
-    rows = min(rows, each)
     drawn = words(label, seed, rows) >> np.uint64(64 - rare)
-    first = first_of_each(operations, each, rows)
-    return {"start": (drawn == 0).astype(np.int64)} | {
-        name: array.reshape(len(drawn), rows, *array.shape[1:]) for name, array in first.items()
-    }
+    each = len(next(iter(operations.values()))) // len(drawn)
+    operation = np.arange(rows) % each + each * np.arange(len(drawn))[:, None]
+    return {"start": (drawn == 0).astype(np.int64)} | {name: array[operation] for name, array in operations.items()}

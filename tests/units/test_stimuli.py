@@ -80,3 +80,24 @@ def test_streamed_operations_start_in_one_row_of_2_to_the_rare(rare: int, share:
     start = streamed("unit", 0, {"a": np.arange(4096)}, 4096, rare)["start"]
 
     assert start.shape == (1, 4096) and abs(start.mean() - share) < 0.02
+
+
+FEW = 2  #: operations that the random cases of every seed complete
+
+
+@pytest.mark.parametrize(
+    ("unit", "config"),
+    [
+        pytest.param(unit, config, id=f"{unit.name}-{config}")
+        for unit in map(units.find, units.names())
+        for config in unit.configs
+        if unit.timing == "event"
+    ],
+)
+def test_random_cases_of_each_seed_complete_operations(unit: Unit, config: str) -> None:
+    chosen = unit.configs[config]
+    for seed in range(4):
+        blocks = [block.inputs for block in unit.cases(chosen, "random", seed)]
+        rows = [unit.closing(chosen, inputs, unit.evaluate(chosen, inputs)) for inputs in blocks]
+        completed = [np.count_nonzero(closing) for closing in rows if closing is not None]
+        assert not completed or sum(completed) >= FEW, seed

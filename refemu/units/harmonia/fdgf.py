@@ -441,5 +441,6 @@ UNIT: Unit[State, Result] = Unit(
     cases=fdgf_cases.cases,
     counters=COUNTERS,
     legal=fdgf_cases.legal,
+    closes=fdgf_cases.closes,
 )
 run: RunFunction[Result] = UNIT.run

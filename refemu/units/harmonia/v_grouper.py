@@ -321,6 +321,7 @@ UNIT: Unit[State, Result] = Unit(
     counters=COUNTERS,
     result=Result,
     mark=v_grouper_cases.mark,
+    closes=v_grouper_cases.closes,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
 )
 run: RunFunction[Result] = UNIT.run

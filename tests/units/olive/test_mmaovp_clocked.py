@@ -8,8 +8,9 @@ import pytest
 from refemu.arith import prng
 from refemu.arith.checks import Refused
 from refemu.units.olive import mmaovp_clocked
-from refemu.units.olive.mmaovp import TYPES
-from refemu.units.olive.mmaovp_clocked import EVENTS, UNIT, ClockedMmaOvp
+from refemu.units.olive.mmaovp import CHUNKS, TYPES
+from refemu.units.olive.mmaovp_clocked import EVENTS, UNIT, ClockedMmaOvp, State
+from tests.golden import convicting
 from tests.oracles import clocked
 from tests.oracles.olive import units
 from tests.units.clocked_rows import assert_rows, reset
@@ -74,3 +75,37 @@ def test_refuses_two_widths() -> None:
 
 def test_repr_evaluates_back() -> None:
     assert repr(ClockedMmaOvp()) == "ClockedMmaOvp(a_type='ovpi4', b_type='ovpi4', overflow='wrap')"
+
+
+class FirstElementOnly(ClockedMmaOvp):
+    """Illegal pairs of the first element alone are noticed."""
+
+    def _open(self, *inputs: Any) -> State:
+        before = self.state.illegal
+        state = super()._open(*inputs)
+        if state.event == "edp" and state.phase >= CHUNKS:
+            self.state = state = self.changed(illegal=before)
+        return state
+
+
+class SecondTileStops(ClockedMmaOvp):
+    """After its third edge, the second tile since reset adds nothing."""
+
+    def _open(self, *inputs: Any) -> State:
+        before = self.state
+        state = super()._open(*inputs)
+        if state.operations > EVENTS + 3 and state.phase:
+            self.state = state = self.changed(d=before.d)
+        return state
+
+
+@pytest.mark.parametrize("faulty", [FirstElementOnly, SecondTileStops])
+def test_faults_after_the_first_edges_are_detected(faulty: type[ClockedMmaOvp]) -> None:
+    detecting = convicting.by(convicting.drawn("mmaovp_clocked-i4_i4"), faulty)
+    assert any(case.startswith("random") for case in detecting) and any(case.startswith("edge") for case in detecting)
+
+
+def test_closing_rows_have_every_flag() -> None:
+    blocks = convicting.drawn("mmaovp_clocked-i4_i4").blocks
+    seen = np.bitwise_or.reduce(np.concatenate([block.flags.ravel() for block in blocks]))
+    assert {name for name, flag in UNIT.flags.items() if seen >> flag.bit & 1} == set(UNIT.flags)

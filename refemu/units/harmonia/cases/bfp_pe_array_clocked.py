@@ -18,6 +18,7 @@ Operands = dict[str, np.ndarray]
 NAME = "bfp_pe_array_clocked"
 W4, M4, M8 = range(3)  # modes
 LANES, SLOTS, ONE = 32, 4, 0x3C00
+MOST = 3  #: groups of a tile of a random case
 WHY_BITS = (
     "every bit of every register rises and falls: sums of ones, infinity minus infinity, operands and complements"
 )
@@ -67,7 +68,7 @@ def _long(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, why, _fed(config, opposite), decision="D-harmonia-10")
         yield from _whole(config)
     if kind == "random":
-        yield _cases(kind, "two groups", *(_fed(config, each) for each in _drawn(seed, 1, 1, [M8, W4])))
+        yield _tile_streams(config, seed)
 
 
 def _paper(config: Config) -> Iterator[Cases]:
@@ -249,19 +250,30 @@ def _lanes(name: str) -> int:
 
 
 def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
-    rows, columns = config["rows"], config["columns"]
-    why = "exponents and factors as real tensors have them"
-    if config["activity"] == "by_slot":
-        yield _cases("random", why, *(_fed(config, each) for each in _drawn(seed, rows, columns, [M8, W4])))
+    yield _tile_streams(config, seed)
     ports = find(NAME).ports(config).inputs
     uniform = legal(config, random_inputs(NAME, ports, (1, 6), seed))
     uniform["col_valid"] = uniform["col_valid"] | 1
     yield Cases("random", "uniform values on all ports", uniform)
 
 
-def _drawn(seed: Seeds, rows: int, columns: int, modes: Sequence[int]) -> list[Operands]:
-    seeds = seed if isinstance(seed, range) else (seed,)
-    return [drawn("random", rows, columns, modes, each) for each in seeds]
+def _tile_streams(config: Config, seed: Seeds) -> Cases:
+    """Three tiles of one to three groups in drawn modes, a case for every seed; idle edges after them."""
+    longest = 3 * (2 * MOST + config["columns"])
+    parts = []
+    for each in seed if isinstance(seed, range) else (seed,):
+        choices = words(f"{NAME}/random/modes", each, 3 * (1 + MOST))[0].reshape(3, -1) >> np.uint64(32)
+        tiles = []
+        for number, (count, *modes) in enumerate(choices.tolist()):
+            chosen = [mode % 3 for mode in modes[: 1 + count % MOST]]
+            label = f"random/{number}"
+            tiles.append(_fed(config, drawn(label, config["rows"], config["columns"], chosen, each)))
+        stream = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
+        idle = longest - len(stream["mode"])
+        parts.append(
+            {name: np.concatenate([array, np.repeat(array[:1] * 0, idle, 0)]) for name, array in stream.items()}
+        )
+    return _cases("random", "three tiles of drawn modes; exponents and factors as real tensors have them", *parts)
 
 
 def drawn(label: str, rows: int, columns: int, modes: Sequence[int], seed: int = 0) -> Operands:

@@ -12,6 +12,7 @@ from refemu.units.stimuli import Seeds, words
 from refemu.units.unit import Cases, Config, Kind
 
 COLUMN_MAJOR, ROW_MAJOR = 1, 2
+DONE = 7  #: value of the port `code`
 NAMES = ("start", "rows", "inner", "columns", "forced", "v")
 
 
@@ -62,12 +63,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         sizes = words("fdgf/random/sizes", seed, 10).reshape(-1, 5)
         wide = [(*(1 + int(word >> np.uint64(47)) % 131_071 for word in row[:3]), int(row[3]) % 3, 0) for row in sizes]
         yield _case(kind, "products of any size, their first events", wide, events=12)
-        rows = [
-            (1 + int(a) % (3 * m), 1 + int(b) % 160, 1 + int(c) % (3 * k), int(d) % 3, int(e) % 2)
-            for a, b, c, d, e in sizes
+        whole = [
+            (1 + int(a) % (m + 8), 1 + int(b) % 64, 1 + int(c) % (k + 16), int(d) % 3, int(e) % 2)
+            for a, b, c, d, e in words("fdgf/random/whole", seed, 20).reshape(-1, 5)
         ]
-        if long:
-            yield _case(kind, "products of up to three by three tiles", rows, events=128)
+        yield _case(kind, "whole products of up to two by two tiles", whole, events=128 if long else 64)
 
 
 def _case(kind: Kind, why: str, products: list[Any], decision: str = "", events: int = 64) -> Cases:
@@ -111,6 +111,12 @@ def _cut(m: int, k: int) -> Iterator[Cases]:
     short[0, 0] = (1, *first)
     why = "a product that is cut off, then a case without a start: idle"
     yield Cases("edge", why, {name: short[:, :, column] for column, name in enumerate(NAMES)})
+
+
+def closes(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
+    """Events in which a product becomes complete."""
+    done = result.code == DONE
+    return np.concatenate([done[..., :1], done[..., 1:] & ~done[..., :-1]], axis=-1)
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

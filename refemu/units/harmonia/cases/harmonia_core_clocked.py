@@ -18,7 +18,7 @@ IDLE = 24  #: rows behind the paper's product
 FEW = 2  #: products of each block of cases of the whole operation
 WHY_BITS = "large elements; then elements of 0, and every bit of the other operands set and cleared by turns"
 WHY_TIES = "partial sums of 2049, half-way between two words, beside keys of a like score: they go to the even one"
-MORE = 8  #: rows of a random case beyond the longest of its products
+MORE = 16  #: rows of a random case beyond those of three products, as long as the longest
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -40,7 +40,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             yield _back_to_back(config, _ties(config), WHY_TIES, "D-arith-2")
     if kind == "random":
         why = f"{whole[0].why}; one of some in every row, and `go` in every other"
-        yield Cases(kind, why, _random(whole[0].inputs, seed, max(clocks(config, whole[0].inputs)) + MORE))
+        yield Cases(kind, why, _random(whole[0].inputs, seed, 3 * max(clocks(config, whole[0].inputs)) + MORE))
 
 
 def clocks(config: Config, products: Mapping[str, np.ndarray]) -> list[int]:

@@ -40,10 +40,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _case(kind, why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
     if kind == "random":
         if config["growth"] != "realign":
-            yield _case(kind, "words of any kind", _words((33, channels), seed, 0xFFFF, after=1))
-        yield _case(
-            kind, "exponents within 8 of each other, as real tensors have them", _words((34, channels), seed, after=2)
-        )
+            yield _case(
+                kind, "three groups: words of any kind", _words((3 * GROUP + 1, channels), seed, 0xFFFF, after=1)
+            )
+        why = "three groups: exponents within 8 of each other, as real tensors have them"
+        yield _case(kind, why, _words((3 * GROUP + 2, channels), seed, after=2))
 
 
 def _codes(channels: int) -> np.ndarray:
@@ -72,6 +73,11 @@ def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int =
 
 def _case(kind: Kind, why: str, v: np.ndarray, decision: str = "") -> Cases:
     return Cases(kind, why, {"v": v if v.shape[-1] > 1 else v[..., 0]}, decision)
+
+
+def closes(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
+    """Events in which a group is committed."""
+    return np.asarray(result.commit != 0)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

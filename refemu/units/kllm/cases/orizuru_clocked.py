@@ -14,6 +14,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 WIDE = 16  #: inputs of a set of many registers
 IDLE = 6  #: edges behind the paper's row
+GAPS = 24  #: rows of a random case beyond those of its three operations
 PLAIN = 3  #: rows of ties, zeros and infinities, without NaN
 
 
@@ -34,7 +35,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, why, edges({"x": rows}, [in_turn(range(len(rows)), events)]))
     if kind == "random":
         why = f"{whole[0].why}, others at every edge"
-        yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, events + 8, rare=2))
+        yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, 3 * events + GAPS, rare=2))
 
 
 def _brief(config: Config) -> bool:

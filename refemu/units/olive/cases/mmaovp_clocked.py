@@ -1,6 +1,6 @@
-"""Golden cases of mmaovp_clocked: a whole tile with outliers of [olive §4.2], others begun behind it and cut off.
+"""Golden cases of mmaovp_clocked: whole tiles with outliers of [olive §4.2], others begun and cut off.
 
-Stimuli only: every answer comes from mmaovp_clocked.py. A row is wide, so there is one whole tile only.
+Stimuli only: every answer comes from mmaovp_clocked.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,11 @@ import numpy as np
 
 from refemu.units import clocked
 from refemu.units.olive.cases import mmaovp as mmaovp_cases
-from refemu.units.stimuli import Seeds, edges, joined, streamed
+from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
 
 EVENTS = 128  #: of an operation
+GAPS = 16  #: rows of a random case beyond those of its two tiles
 HIGH = (1 << 31) - 1
 
 
@@ -25,10 +26,35 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, why, edges(whole[0].inputs, [[(1, 0), (0, 0), (0, 0)]]))
     if kind == "edge":
         decided = joined(_decided(whole), few=1)
+        yield _back_to_back(whole, config)
         yield from _edge({name: np.concatenate([array, decided[name]]) for name, array in _tiles(config).items()})
     if kind == "random":
-        why = f"{whole[0].why}, others at every edge"
-        yield Cases(kind, why, streamed("mmaovp_clocked/start", seed, whole[0].inputs, 4))
+        for block, operations in zip(whole, (_legal(config, whole[0].inputs), whole[1].inputs), strict=True):
+            label, why = f"mmaovp_clocked/{block.why}/start", f"two whole tiles, others at every edge: {block.why}"
+            yield Cases(kind, why, streamed(label, seed, operations, 2 * EVENTS + GAPS))
+
+
+def _legal(config: Config, operations: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Operations with an outlier instead of each illegal pair."""
+    wide = config["a_type"].startswith("ovpi8")
+    illegal, outlier = ((0x0080, 0x8000, 0x8080), 0x8001) if wide else ((0x08, 0x80, 0x88), 0x81)
+    legal = dict(operations)
+    for name in ("a_pairs", "b_pairs"):
+        pairs = operations[name]
+        legal[name] = np.where(np.isin(pairs, illegal), outlier, pairs)
+    return legal
+
+
+def _back_to_back(whole: list[Cases], config: Config) -> Cases:
+    """A tile of legal pairs of both signs with outliers everywhere, then one whose only illegal pair is the last of A.
+
+    Then an edge that begins a third tile.
+    """
+    drawn = _legal(config, next(iter(mmaovp_cases.cases(config, "random", 1))).inputs)
+    last = next(block.inputs for block in whole if block.decision == "D-olive-18")
+    tiles = joined([drawn, {**last, "b_pairs": drawn["b_pairs"][1:2]}], few=1)
+    why = "two tiles back to back: values of both signs and outliers everywhere; one illegal pair, the last of A"
+    return Cases("edge", why, edges(tiles, [[*in_turn([0, 1], EVENTS), (1, 0)]]), "D-olive-18")
 
 
 def _decided(whole: list[Cases]) -> list[Mapping[str, np.ndarray]]:

@@ -296,6 +296,7 @@ UNIT: Unit[State, Result] = Unit(
     cases=olive_systolic_clocked_cases.cases,
     counters=COUNTERS,
     mark=olive_systolic_clocked_cases.mark,
+    closes=olive_systolic_clocked_cases.closes,
     flags={
         "OVERFLOW": Flag(0, "some accumulator at the south left 32 bits: wrapped or saturated (D-olive-33)"),
         "ILLEGAL": Flag(1, "some pair since reset is an identifier beside magnitude 0 (D-olive-18)"),

@@ -8,7 +8,7 @@ CONFIG = UNIT.configs["i4_i4"]
 
 
 def test_one_tile_is_whole_and_another_begins_behind_it() -> None:
-    block, cut = UNIT.cases(CONFIG, "edge", 0)
+    _, block, cut = UNIT.cases(CONFIG, "edge", 0)
     result = UNIT.evaluate(CONFIG, block.inputs)
 
     assert np.flatnonzero(result.valid[0]).tolist() == [EVENTS - 1] and result.overflow[0, EVENTS - 1].all()
@@ -17,7 +17,12 @@ def test_one_tile_is_whole_and_another_begins_behind_it() -> None:
     assert UNIT.evaluate(CONFIG, cut.inputs).busy[:-1, -1].all() and not cut.inputs["start"][-1].any()
 
 
-def test_every_seed_is_a_case_of_its_own() -> None:
-    (both,), *each = (list(UNIT.cases(CONFIG, "random", seed)) for seed in (range(3, 5), 3, 4))
-    for name, array in both.inputs.items():
-        assert np.array_equal(array, np.concatenate([block.inputs[name] for (block,) in each]))
+def test_the_second_of_two_tiles_has_one_illegal_pair() -> None:
+    both, *_ = UNIT.cases(CONFIG, "edge", 0)
+    result = UNIT.evaluate(CONFIG, both.inputs)
+
+    assert np.flatnonzero(result.valid[0]).tolist() == [EVENTS - 1, 2 * EVENTS - 1]
+    assert result.illegal[0, [EVENTS - 1, 2 * EVENTS - 2, 2 * EVENTS - 1]].tolist() == [0, 1, 1]
+    assert not result.illegal[0, EVENTS : 2 * EVENTS - EVENTS // 8].any()
+    d = result.d[0, EVENTS - 1].astype(np.int64)
+    assert (d < 0).any() and (d > 0).any()
