@@ -77,7 +77,7 @@ CONSTANT = {
         "small: out.count 22-29": "elements of the operations of the set: more take millions of events",
         "out.a_address 8-23": "addresses of the matrices of the set: larger ones take millions of events",
         "out.b_address 7-23": "addresses of the matrices of the set: larger ones take millions of events",
-        "paper: st.fetched 1-3,23-47": (
+        "paper: st.fetched 4,23-47": (
             "elements are only counted up, by whole tiles, and more than 2**22 take millions of events"
         ),
         "small: st.fetched 22-47": (
@@ -114,7 +114,6 @@ CONSTANT = {
         "v: out.working[3] 0": "V goes past the vector unit",
         "linear: st.phase 6": "of the clocks that a product takes where nothing overlaps",
         "k, decode, placed: st.phase 5": "of the clocks that a product takes where nothing overlaps",
-        "v: st.y[14] 2": "one bit of 153 words, of which few products set and clear it",
         "v: st.phase 7": "of the clocks that a product takes where nothing overlaps",
         "keys: st.phase 6-7": "of the clocks that a product takes where nothing overlaps and every row has passes",
         "linear, k, decode, placed, v: st.b_held 4-7": "weights of four bits: codes without an upper nibble",
@@ -150,8 +149,6 @@ CONSTANT = {
         ),
     },
     "v_grouper": {
-        "paper: st.residual[1] 1": "written once a group: of the few groups of a set none clears it",
-        "paper: st.residual[3] 7": "written once a group: of the few groups of a set none clears it",
         "out.tokens 7-31": "counted up alone: upper bits take more events than a set has",
     },
 }

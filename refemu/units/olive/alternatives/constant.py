@@ -9,26 +9,13 @@ CONSTANT = {
         "out.exponent 0,3": "even exponents up to 6",
     },
     "mmaovp_clocked": {
-        "out.d[some] 0-18,20-31": (
-            "128 edges make a tile of 64 wide sums: two whole tiles are in the set; mmaovp has them all"
+        "out.d[some] 0,12-13,15-18,31": (
+            "128 edges make a tile of 64 wide sums: few whole tiles are in the set; mmaovp has them all"
         ),
-        "out.illegal 0": "raised by a tile, and cleared by the next one: none is whole behind it; mmaovp has both",
-        "st.a_pairs_held 3,5,7": (
+        "st.a_pairs_held, st.b_pairs_held[some] 0-7": (
             "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
         ),
-        "st.a_pairs_held[some] 0-2,4,6": (
-            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
-        ),
-        "st.b_pairs_held 3-5,7": (
-            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
-        ),
-        "st.b_pairs_held[some] 0-2,6": (
-            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
-        ),
-        "st.bias_a_held 0-3": (
-            "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
-        ),
-        "st.bias_b_held 0,2-3": (
+        "st.bias_a_held 0-2": (
             "few tiles of wide rows, so that the operands of one seldom follow those of another; mmaovp has them all"
         ),
     },
