@@ -352,8 +352,7 @@ def _at_once(config: Config, groups: int) -> Edges:
     joined = {name: np.zeros((count, *array.shape[1:]), np.int64) for name, array in first.items()}
     for start, part in ((0, first), (groups, second)):
         for name, array in part.items():
-            some = array[: count - start]
-            joined[name][start : start + len(some)] |= some
+            joined[name][start : start + len(array)] |= array
     return joined
 
 
