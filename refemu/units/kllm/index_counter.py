@@ -158,7 +158,7 @@ class IndexCounter(Clocked[State]):
         largest = max(count)
         if largest >> self.counter_bits:
             self._require_fits(count)
-        self.state = State(
+        self.state = self.changed(
             event="count",
             index=before.index + 1,
             clear=clear,
@@ -167,7 +167,7 @@ class IndexCounter(Clocked[State]):
             amount=amount if self.amount_bits else value_of(amounts),
             one_hot=value_of(rows),
             sums=tuple(sums),
-            hits=value_of(tuple(map(mul, used, (sums[index] for index in indices)))),
+            hits=value_of(tuple(map(mul, used, map(sums.__getitem__, indices)))),
             count=count,
             indices=before.indices + used.count(1),
             cycles=before.cycles + 1,

@@ -11,6 +11,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
+from refemu.units.kllm.orizuru import unit as module
 from refemu.units.kllm.twins import orizuru as orizuru_jit
 from tests.oracles.kllm import units
 
@@ -48,6 +49,21 @@ def assert_popped(result: orizuru.Result, x: np.ndarray, k: int, **options: Any)
         result.comparisons_live,
         result.cycles,
     )
+
+
+def test_events_read_no_lanes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those of a load or `restore`: else a token of 4,096 values takes half a second."""
+    device, reads = Orizuru(64, 8), []
+    states = [device.load(np.arange(64, dtype=np.float16))]
+    read = module._tree
+    monkeypatch.setattr(module, "_tree", lambda *lanes: reads.append(1) or read(*lanes))
+    while device.busy:
+        states.append(device.step())
+    assert len(states) > 100 and len(reads) <= 2 * device.levels  # until both trees have their bits
+
+    for at in (3, 20, 60):  # within the levels, pops and repairs
+        device.restore(states[at])
+        assert [device.step() for _ in states[at + 1 :]] == states[at + 1 :]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -148,6 +148,8 @@ class Orizuru(Stepped[State]):
         self.size: int = 1 << self.levels  #: leaves, padding included
         self.ports: Ports = ports({"n": self.n, "k": self.k})
         self._keys: list[int] = []
+        #: of each tree the lanes of `State` that the last event made, and their registers
+        self._latest: dict[int, tuple[Lanes, Lanes, Tree]] = {}
         self._enter(self._fresh((0,) * self.n, self.k))
 
     @property
@@ -272,19 +274,22 @@ class Orizuru(Stepped[State]):
 
     def _initialised(self, before: State, tree: int, level: int) -> State:
         """Set every register of one level; the lowest one of the min tree without comparing (D-kllm-21)."""
-        bits, alive = bytearray(before.trees[tree].bits), before.trees[tree].alive
-        reuse = tree == MIN and level == self.levels and self.min_leaf == "not_max"
+        bits, alive = bytearray(self._tree(before, tree).bits), self._tree(before, tree).alive
+        reuse, maxima = (
+            tree == MIN and level == self.levels and self.min_leaf == "not_max",
+            self._tree(before, MAX).bits,
+        )
         first, used, live = 1 << (level - 1), 0, 0
         for node in range(first, 2 * first):
             bits[node], both = self._better(tree, bits, alive, node)
             if reuse and both:
-                bits[node] = 1 - before.trees[MAX].bits[node]
+                bits[node] = 1 - maxima[node]
             used, live = used + (not reuse), live + (both and not reuse)
         return self._changed(before, "init", tree, first, Tree(bytes(bits), alive), used, live)
 
     def _popped(self, before: State, tree: int, slot: int) -> State:
         """The path of bits from the root names the leaf; its value stays, its mask bit goes (D-kllm-22)."""
-        bits, alive = before.trees[tree].bits, bytearray(before.trees[tree].alive)
+        bits, alive = self._tree(before, tree).bits, bytearray(self._tree(before, tree).alive)
         leaf = self._leaf(bits, 1)
         alive[leaf] = 0
         after = self._changed(before, "pop", tree, self.size + leaf, Tree(bits, bytes(alive)), 0, 0)
@@ -300,7 +305,8 @@ class Orizuru(Stepped[State]):
 
     def _maintained(self, before: State, tree: int) -> State:
         """Repair the parent of what changed last."""
-        node, bits, alive = before.node >> 1, bytearray(before.trees[tree].bits), before.trees[tree].alive
+        bits, alive = bytearray(self._tree(before, tree).bits), self._tree(before, tree).alive
+        node = before.node >> 1
         bits[node], both = self._better(tree, bits, alive, node)
         return self._changed(before, "maintain", tree, node, Tree(bytes(bits), alive), 1, both)
 
@@ -314,14 +320,27 @@ class Orizuru(Stepped[State]):
             **self._registers(tree, now),
         )
 
+    def _tree(self, state: State, tree: int) -> Tree:
+        """Registers of one tree; those that the last event made are not read from thousands of lanes again."""
+        bits, mask = (state.p, state.p_mask) if tree == MAX else (state.q, state.q_mask)
+        latest = self._latest.get(tree)
+        return latest[2] if latest and latest[0] is bits and latest[1] is mask else _tree(bits, mask)
+
     def _registers(self, tree: int, now: Tree) -> dict[str, Any]:
-        """Fields of a State that hold the registers of one tree."""
+        """Fields of a State that hold the registers of one tree; bits or a mask that an event leaves are shared."""
+        bits, mask, before = self._latest.get(tree, (0, 0, None))
+        if before is None or now.bits is not before.bits:
+            bits = lanes(tuple(now.bits[1:]))
+        if before is None or now.alive is not before.alive:
+            mask = lanes(tuple(now.alive[: self.n]))
+        self._latest[tree] = bits, mask, now
         name = "pq"[tree]
-        return {name: lanes(tuple(now.bits[1:])), f"{name}_mask": lanes(tuple(now.alive[: self.n]))}
+        return {name: bits, f"{name}_mask": mask}
 
     def _with_roots(self, state: State) -> State:
-        leaves = [self._leaf(tree.bits, 1) for tree in state.trees]
-        words, valid = fields(state.x), [tree.alive[leaf] for tree, leaf in zip(state.trees, leaves, strict=True)]
+        both = [self._tree(state, tree) for tree in (MAX, MIN)]
+        leaves = [self._leaf(tree.bits, 1) for tree in both]
+        words, valid = fields(state.x), [tree.alive[leaf] for tree, leaf in zip(both, leaves, strict=True)]
         return replace(
             state,
             root_max=words[leaves[MAX]],
