@@ -68,6 +68,16 @@ class Result(stepped.Result):
     cycles: int  #: 8 values a pass and cycle
 
 
+def require_softmax(softmax: Softmax, function: str, thing: str, name: str) -> Softmax:
+    """Refuse a rounding of softmax where another function is computed. name: parameter that names the function."""
+    require_choice(softmax, get_args(Softmax), thing, "softmax")
+    if softmax != "fp16" and function != "softmax":
+        raise Refused(
+            f"{thing}: softmax={softmax!r} needs {name}='softmax', got {name}={function!r}; leave softmax at 'fp16'"
+        )
+    return softmax
+
+
 class Functional(Stepped[State]):
     """Functional Unit: an operation is a function of t values, or the softmax of a row of t values.
 
@@ -88,7 +98,7 @@ class Functional(Stepped[State]):
         t : int
             Values of an operation, 1 to 2**22.
         softmax : {"fp16", "softmax32"}
-            Which steps of softmax round to fp16.
+            Which steps of softmax round to fp16; of no other function.
 
         Raises
         ------
@@ -97,7 +107,7 @@ class Functional(Stepped[State]):
         """
         self.op = require_choice(op, get_args(Op), self.name, "op")
         self.t: int = require_int(t, 1, 1 << 22, self.name, "t")
-        self.softmax = require_choice(softmax, get_args(Softmax), self.name, "softmax")
+        self.softmax = require_softmax(softmax, self.op, self.name, "op")
         self.ports: Ports = ports({"op": self.op, "t": self.t, "softmax": self.softmax})
         self.state: State = self.reset(State, top=MINUS_INF, terms=lanes((0,) * self.t))
 

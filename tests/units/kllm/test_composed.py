@@ -1,23 +1,30 @@
 """Units of a lane are made of its small units: a wrong small unit shows at the outputs of what contains it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from refemu import units
-from refemu.units.kllm import weighted_sum
+from refemu.units.kllm import orizuru_passes, weighted_sum
+from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.concat import State as Register
 from refemu.units.kllm.fp16_mac import Fp16Mac
+from refemu.units.kllm.functional import Functional
 from refemu.units.kllm.index_counter import IndexCounter
 from refemu.units.kllm.index_counter import State as Counts
 from refemu.units.kllm.index_matmul import IndexMatmul, accumulators
 from refemu.units.kllm.index_matmul import unit as index_matmul_unit
 from refemu.units.kllm.index_norm import unit as index_norm_unit
+from refemu.units.kllm.kllm_chip import unit as kllm_chip_unit
+from refemu.units.kllm.orizuru import CandidateArray, OrizuruArray
+from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.pe_lane import macs as pe_lane_macs
 from refemu.units.kllm.pe_lane import unit as pe_lane_unit
+from refemu.units.ports import fields, lanes
 
 Answers = dict[str, list[Any]]
 
@@ -57,6 +64,43 @@ class Sevens(Fp16Mac):
         return super().multiply_add(a, b, acc)[0], 0x4700
 
 
+class Mirrored(OrizuruArray):
+    """The inputs are connected in the reverse order."""
+
+    def load(self, x: Any) -> Any:
+        return super().load(lanes(fields(x)[::-1]))
+
+
+class Exchanged(CandidateArray):
+    """Each tree has the other's candidates."""
+
+    def load_apart(self, top: Any, low: Any) -> Any:
+        return super().load_apart(low, top)
+
+
+class MirroredPasses(OrizuruPasses):
+    """As `Mirrored`, of all passes."""
+
+    def _open(self, x: Any) -> Any:
+        return super()._open(lanes(fields(x)[::-1]))
+
+
+class OtherIndex(Clustering):
+    """The lowest bit of every index is wrong."""
+
+    def _open(self, *inputs: Any) -> Any:
+        state = super()._open(*inputs)
+        return replace(state, index=state.index ^ 1)
+
+
+class OtherFunction(Functional):
+    """The lowest bit of every result is wrong."""
+
+    def step(self, x: Any = None) -> Any:
+        state = super().step(x)
+        return replace(state, y=lanes([word ^ 1 for word in fields(state.y)]))
+
+
 def answers(unit: str, config: str) -> Answers:
     """Outputs of the readable unit over the cases."""
     descriptor = units.find(unit)
@@ -89,6 +133,14 @@ def answers(unit: str, config: str) -> Answers:
         ("pe_lane", "integer", pe_lane_unit, "IndexCounter", WithoutLastLane),
         ("pe_lane", "column", pe_lane_macs, "Fp16Mac", Fused),
         ("pe_lane", "integer", pe_lane_macs, "Fp16Mac", Sevens),
+        ("orizuru_passes", "n40", orizuru_passes, "OrizuruArray", Mirrored),
+        ("orizuru_passes", "n40", orizuru_passes, "CandidateArray", Exchanged),
+        ("kllm_chip", "column", kllm_chip_unit, "OrizuruPasses", MirroredPasses),
+        ("kllm_chip", "column", kllm_chip_unit, "Clustering", OtherIndex),
+        ("kllm_chip", "softmax", kllm_chip_unit, "Functional", OtherFunction),
+        ("kllm_chip", "column", pe_lane_unit, "Concat", Swapped),
+        ("kllm_chip", "counter", pe_lane_unit, "IndexCounter", WithoutLastLane),
+        ("kllm_chip", "sums", pe_lane_macs, "Fp16Mac", Fused),
         ("weighted_sum", "w4a4", weighted_sum, "Fp16Mac", Fused),
         ("weighted_sum", "integer", weighted_sum, "Fp16Mac", Sevens),
     ],

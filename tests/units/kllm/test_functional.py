@@ -142,6 +142,7 @@ BAD_CALLS = [
     pytest.param([], {"op": "softmax"}, Refused, "rows of at least one value", id="empty row"),
     pytest.param([0], {"op": "log"}, Refused, "op must be one of 'exp'", id="op"),
     pytest.param([0], {"op": "softmax", "softmax": "fp32"}, Refused, "softmax must be one of", id="softmax"),
+    pytest.param([0], {"softmax": "softmax32"}, Refused, "softmax='softmax32' needs op='softmax', got", id="exp"),
 ]
 
 

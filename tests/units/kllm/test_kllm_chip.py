@@ -440,3 +440,10 @@ def test_a_chip_whose_lanes_answer_zeros_fails(monkeypatch: pytest.MonkeyPatch) 
     y = kllm_chip.matmul(*PAIR, chip=sizes()).y
 
     assert not y.any() and y.view(np.uint16).tolist() != expected(sizes(), *PAIR).y
+
+
+@pytest.mark.parametrize("function", ["none", "exp"])
+def test_rounding_of_softmax_needs_softmax(function: str) -> None:
+    config = {**UNIT.configs["column"], "function": function, "softmax": "softmax32"}
+    with pytest.raises(Refused, match=f"kllm_chip: softmax='softmax32' needs function='softmax', got .*{function}"):
+        KllmChip(**config)

@@ -152,7 +152,7 @@ def applied(product: Product, words: Operands, function: Function, softmax: Soft
     z, counts = np.zeros_like(y), dict.fromkeys(("cycles", "exps", "roots", "divides"), 0)
     for row in np.flatnonzero(widths).tolist():
         here = row, slice(widths[row])
-        done = apply(y[here], op=function, softmax=softmax)
+        done = apply(y[here], op=function, **({"softmax": softmax} if function == "softmax" else {}))
         z[here] = done.y
         counts = {name: count + getattr(done, name) for name, count in counts.items()}
     counters: dict[str, Any] = dict(zip(FUNCTION_COUNTERS, counts.values(), strict=True))

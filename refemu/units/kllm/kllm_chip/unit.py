@@ -17,7 +17,7 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
 from refemu.units.kllm.cases import kllm_chip as kllm_chip_cases
 from refemu.units.kllm.clustering import Clustering
-from refemu.units.kllm.functional import Functional, Softmax
+from refemu.units.kllm.functional import Functional, Softmax, require_softmax
 from refemu.units.kllm.functional import State as Applied
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, passes
@@ -78,13 +78,13 @@ class KllmChip(Stepped[State]):
         lane_mapping : {"column", "counter"}
             Which columns the counters of a lane count (D-kllm-31).
         merge : {"tree", "serial"}
-            How partial histograms are added (D-kllm-42).
+            How partial histograms are added (D-kllm-42); without effect where each counter has a column of its own.
         carry : {"counts", "sums"}
             What goes from slab to slab of a long column (D-kllm-47).
         function : {"none", "exp", "sqrt", "recip", "softmax"}
             What the Functional Unit makes of the outputs of a token.
         softmax : {"fp16", "softmax32"}
-            Which steps of softmax round to fp16 (D-kllm-20).
+            Which steps of softmax round to fp16 (D-kllm-20); of no other function.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class KllmChip(Stepped[State]):
         self.b_bits: int = self.array.lanes[0].b_bits
         self.chip.rows_at_once(self.k, self.n, self.a_bits, self.array.lanes[0].entries)
         self.function: Function = require_choice(function, get_args(Function), self.name, "function")
-        self.softmax: Softmax = require_choice(softmax, get_args(Softmax), self.name, "softmax")
+        self.softmax: Softmax = require_softmax(softmax, self.function, self.name, "function")
         self.functional: Functional | None = (
             None if self.function == "none" else Functional(self.function, self.n, self.softmax)
         )

@@ -88,7 +88,8 @@ class PeLane(Macs):
         lane_mapping : {"column", "counter"}
             Whether all counters count one column, or each its own (D-kllm-31).
         merge : {"tree", "serial"}
-            Whether the partial histograms of a column are added in one edge, or one an edge (D-kllm-42).
+            Whether the partial histograms of a column are added in one edge, or one an edge (D-kllm-42); without effect
+            where each counter has a column of its own.
         counter_bits : int
             Width of a count, 1 to 62: 13 for 4,096 positions.
 

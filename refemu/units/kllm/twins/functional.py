@@ -37,7 +37,7 @@ def run(device: Functional, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
 def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     """`functional.apply`, compiled."""
     require_choice(op, get_args(Op), "functional", "op")
-    require_choice(softmax, get_args(Softmax), "functional", "softmax")
+    functional.require_softmax(softmax, op, "functional", "op")
     array = functional.require_rows(x, op)
     size, t = array.size, array.shape[-1] if array.ndim else 1
     cycles = (size // t if t else 0) * -(-t // WIDTH)
