@@ -40,6 +40,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _whole(config)
         if plain or config["activity"] == "parallel":
             yield _ties(config)
+        if config["activity"] == "parallel":
+            yield _largest(config)
         if config["activity"] == "by_slot":
             yield from _tiles(config)
         if plain:
@@ -66,6 +68,7 @@ def _long(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         opposite["a_sign"][:, LANES:], opposite["a_mag"][:, -1], opposite["w_scale"][:] = 1, 253, 0x3FFF
         why = "a sum and almost its negative: each product is rounded before it is added"
         yield _cases(kind, why, _fed(config, opposite), decision="D-harmonia-10")
+        yield _largest(config)
         yield from _whole(config)
     if kind == "random":
         yield _tile_streams(config, seed)
@@ -150,6 +153,13 @@ def _sums(config: Config) -> Iterator[Cases]:
     zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
     zero["w_scale"][:] = ONE | 0x8000
     yield _cases("edge", "-0 is added to +0", *[_fed(config, zero)] * 2, decision="D-arith-5")
+
+
+def _largest(config: Config) -> Cases:
+    """Sums with every bit that they can have, where FP16 still shows it; M8M8 latches that of the first nibbles."""
+    group = {"a_mag": 255, "a_exp": 15, "b": 255, "b_exp": 12}
+    edges = _entering(config, [[Entry(M8, [group], clear=1, last=1)]])
+    return _cases("edge", "the largest sum of products of a group of M8M8", edges)
 
 
 def _ties(config: Config) -> Cases:
