@@ -4,7 +4,9 @@ import ast
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from typing import Any
 import docstring_parser
 import pytest
 
+import refemu
 from refemu import units
 from refemu.arith.checks import require_int
 from refemu.units.ports import Ports
@@ -258,3 +261,40 @@ def test_layers_are_imported_when_they_are_used() -> None:
         "assert refemu.formats.INT4.width == 4 and refemu.__version__ and not hasattr(refemu, 'nothing')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Defaults of a function by parameter, `inspect.Parameter.empty` where there is none."""
+    return {name: each.default for name, each in inspect.signature(function).parameters.items()}
+
+
+def test_compiled_forms_have_the_defaults_of_readable_ones() -> None:
+    """Of parameters of both: a compiled form may have some of its own, such as threads."""
+    pairs = []
+    for info in pkgutil.walk_packages(refemu.__path__, "refemu."):
+        name = info.name.replace(".twins.", ".")
+        if name != info.name and importlib.util.find_spec(name):
+            forms = [importlib.import_module(each) for each in (info.name, name)]
+            names = sorted(vars(forms[0]).keys() & vars(forms[1]).keys())
+            pairs += [
+                pair for each in names if all(map(inspect.isfunction, pair := [vars(form)[each] for form in forms]))
+            ]
+    differing = []
+    for compiled, readable in pairs:
+        left, right = defaults(compiled), defaults(readable)
+        differing += [
+            f"{compiled.__module__}.{compiled.__name__}: {name}"
+            for name in left
+            if left[name] != right.get(name, left[name])
+        ]
+
+    assert differing == [] and len(pairs) > 20
+
+
+def test_units_made_of_one_another_share_their_defaults() -> None:
+    """head_step and layer_step but for the number of heads and pages; both hand options on to page_manager."""
+    head, layer, manager = (
+        defaults(units.find(name).unit_class) for name in ("head_step", "layer_step", "page_manager")
+    )
+    for other in (layer, manager):
+        assert {name for name in head.keys() & other.keys() if head[name] != other[name]} <= {"heads", "pages"}

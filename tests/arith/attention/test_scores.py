@@ -99,6 +99,13 @@ def test_values_outside_a_window_do_no_harm() -> None:
     assert found[0].tolist() == found[1].tolist() == [[[3.5, 3.5]]]
 
 
+def test_logits_without_slopes_are_capped_alone() -> None:
+    logits = np.float32([[1.0, -2.0, 3.0]])
+
+    assert same(ScoreRule(cap=2.0).apply(logits), scores.softcap(logits, 2.0))
+    assert PLAIN.apply(logits) is logits
+
+
 def test_what_is_hidden() -> None:
     rule = ScoreRule(window=2)
 

@@ -27,6 +27,9 @@ def test_heads_are_those_of_the_readable_form(start: int) -> None:
     assert np.isnan(out[:, :GROUP]).all()
     attention.attention_heads(q, k, v, SCALE, start, out, none, counting, *EVERY, 0, 1)
     assert out.tobytes() == dot.attention(q, k, v, scale=SCALE, start=start).tobytes()
+    both = np.empty_like(q)
+    attention.attention_heads(q, k, v, SCALE, start, both, none, counting, *EVERY, 0, HEADS)
+    assert both.tobytes() == out.tobytes(), "nothing of one head is left in the next"
 
 
 def test_what_queries_pay() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from refemu.golden.compare import dut
+from refemu.golden.explain import running
 from refemu.golden.explain import table as tables
 from refemu.golden.explain import verdict as verdicts
 from refemu.golden.explain.verdict import verdict
@@ -52,6 +53,14 @@ def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> 
     (few, least), (many, most) = peak(16), peak(64)
 
     assert many == 4 * few and most - least < 4 * (many - few)
+
+
+def test_slow_units_are_searched_on_fewer_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
+    monkeypatch.setattr(running, "pace", lambda table: verdicts.PACE / 50)
+    result = verdict(rows, dut.Answer(arrays, {}), made.wrong(rows, arrays))
+
+    assert 0 < result.rows <= 50 < result.verified
 
 
 def test_equal_predictions_are_one_candidate_decision_first() -> None:

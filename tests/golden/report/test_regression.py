@@ -137,6 +137,8 @@ def test_a_log_of_other_vectors_still_fails(run: Path) -> None:
     log.write_text(log.read_text().replace("want d2", "want d3"))
     (answer,) = only(regression(run, "none"), "outlier_decoder-e2m1").answers
     assert answer.verdict == "fail" and answer.difference is None and "are not of outlier_decoder-e2m1" in answer.reason
+    assert all(f"make -C {run / 'bench'} " in command.run and "VEC" not in command.run for command in answer.commands)
+    assert answer.commands
 
 
 def test_shards_of_a_campaign(run: Path) -> None:

@@ -79,6 +79,8 @@ def test_codes_say_what_they_mean() -> None:
 
     assert codes[0x85] == ["O-V, left 0 10 1 = 3 << 4 = 48, right victim", "48,0"]
     assert codes[0x88][1] == "illegal" and codes[0xD5][1] == "5,-3" and len(codes) == 256
+    wide = units.find("ovp_decoder").ports(units.find("ovp_decoder").config("int8"))
+    assert step_page.codes(wide.all) == {}, "65,536 codes are no table"
 
 
 def multiplier() -> step_page.Shown:

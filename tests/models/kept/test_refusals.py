@@ -108,7 +108,11 @@ def test_weights_changed_between_loading_and_preparing_are_refused(
         models.prepare(model, "fp16")
 
 
-def test_weights_changed_while_they_are_prepared_are_refused(tmp_path: Path, home: Path) -> None:
+@pytest.mark.parametrize("keep", ["1", "0"])
+def test_weights_changed_while_they_are_prepared_are_refused(
+    keep: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFEMU_PREPARED", keep)
     model = toy(tmp_path)
 
     def change(what: str, done: int, total: int) -> None:

@@ -63,6 +63,16 @@ def test_ids_that_come_last_leave_first() -> None:
 
 
 @pytest.mark.parametrize(
+    ("says", "free"),
+    [("an empty list reads as full", [3, 2, 5]), ("a full list reads as empty", [3, 2, 0])],
+)
+def test_bounds_alone_do_not_distinguish_empty_from_full(says: str, free: list[int]) -> None:
+    """Of 5 pages 2 are taken, 1, and the last 2."""
+    history = {"op": [0, 0, 0], "count": [2, 1, 2], "ids": [[0] * 5] * 3}
+    assert answers("free_page_list", "small", f"two bounds only: {says}", **history).free.tolist() == free
+
+
+@pytest.mark.parametrize(
     ("says", "words"),
     [
         ("codes half-way go up", [0b11_10_01_00] * 2),

@@ -74,7 +74,7 @@ def dequantize(words, magnitude, scale, out):  # type: ignore[no-untyped-def]
     for first in range(0, len(words), BLOCK):
         count = min(BLOCK, len(words) - first)
         least = min(least, decode(words[first : first + count], magnitude, pairs))
-        values = out[2 * first : 2 * (first + count)]
+        values = out[2 * first :]
         for i in range(2 * count):
             values[i] = np.float32(np.float32(grid[i]) * scale)
     return least

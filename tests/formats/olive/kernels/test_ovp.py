@@ -128,6 +128,16 @@ def test_only_candidates_that_cannot_win_are_left_out(fmt: Ovp, length: int, beg
     assert beginning != 1 or not there.all(), "and some are left out"
 
 
+@pytest.mark.parametrize(
+    ("least", "first"), [(0, 0), (ovp.LIKELY, ovp.LIKELY // 2), (4 * ovp.LIKELY - 1, 3 * ovp.LIKELY)]
+)
+def test_likely_candidates_surround_the_least_error(least: int, first: int) -> None:
+    error = np.ones(4 * ovp.LIKELY)
+    error[least] = 0
+
+    assert ovp.likely(error) == first
+
+
 def test_what_looks_likely_at_first_need_not_win() -> None:
     """The rows above tell a bound that is too low: the winner stands outside the candidates that are finished first."""
     outside = 0
