@@ -10,7 +10,7 @@ def test_orizuru_finds_masks_and_scales() -> None:
     found = operations("kllm-a4", 0, 5)["blk.0.down_in.outliers"]
 
     assert found.parameters == {"n": 96, "k": 1, "inputs": 4096, "min_leaf": "not_max", "total_order": False}
-    assert (found.elements, found.differing) == (5 * 96 + 5, 0)
+    assert (found.elements, found.differing) == (5 * 96 + 5 * 3, 0)
     assert found.words == {"values": 5 * 96, "outliers": 5 * 2}
 
 
