@@ -118,6 +118,11 @@ class Table:
         """First row of the case of each of these rows of the set."""
         return self.cases[np.searchsorted(self.cases, rows, side="right") - 1]
 
+    def by_case(self, rows: np.ndarray) -> np.ndarray:
+        """Number of marked rows in each case. rows: bool per row here."""
+        cases = np.searchsorted(self.cases, self.first(self.rows[rows]))
+        return np.bincount(cases, minlength=len(self.cases))
+
     def _flat(self, array: np.ndarray, port: Port) -> np.ndarray:
         return np.asarray(array.reshape(self.golden.rows, port.lanes)[self.rows])
 

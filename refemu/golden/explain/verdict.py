@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.integers import total
 from refemu.golden.compare import dut
 from refemu.golden.explain import running
 from refemu.golden.explain import table as tables
@@ -81,6 +82,8 @@ class _Counted:
     rows: int = 0
     wrong: int = 0
     explained: int = 0
+    cases_wrong: int = 0
+    cases_explained: int = 0
     distinguishing: int = 0
     refused: int = 0
     changed: int = 0
@@ -90,9 +93,13 @@ class _Counted:
         """Count the rows of a table. wrong: bool, those of them that differ from the set; scored: if that is known."""
         prediction = scored.prediction if scored else Search(table).predicted(self.scored.story)
         rated = scored.score if scored else score(table, prediction)
+        wrong_by_case, explained_by_case = table.by_case(wrong), table.by_case(wrong & ~rated.rows_wrong)
+        explained = (wrong_by_case > 0) & (explained_by_case >= RIGHT * wrong_by_case)
         self.rows += len(table.rows)
-        self.wrong += int(np.count_nonzero(wrong))
-        self.explained += int(np.count_nonzero(wrong & ~rated.rows_wrong))
+        self.wrong += int(total(wrong_by_case))
+        self.explained += int(total(explained_by_case))
+        self.cases_wrong += int(np.count_nonzero(wrong_by_case))
+        self.cases_explained += int(np.count_nonzero(explained))
         self.distinguishing += int(np.count_nonzero(rated.rows_changed))
         self.refused += int(np.count_nonzero(~prediction.known))
         self.changed += rated.changed
@@ -111,8 +118,11 @@ class _Counted:
 
     @property
     def holds(self) -> bool:
-        """Whether it may be printed."""
-        enough = self.explained >= max(1.0, RIGHT * self.wrong)
+        """Whether it may be printed: it explains most wrong rows, also where each case counts once.
+
+        The rows of a case depend on each other: what fits one long case by chance fits hundreds of rows.
+        """
+        enough = self.explained >= max(1.0, RIGHT * self.wrong) and self.cases_explained >= RIGHT * self.cases_wrong
         return enough and self.put_right >= CHANGED * self.changed
 
 

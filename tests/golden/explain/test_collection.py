@@ -77,4 +77,4 @@ def test_devices_made_by_hand(paper: str) -> None:
     module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
     counts, leads = outcomes(module.devices())
     assert counts.total() >= 3 * len([name for name in units.names() if units.find(name).paper.startswith(paper)])
-    assert len(leads) <= 2 and counts["right"] >= 0.85 * counts.total(), (counts, leads)
+    assert leads == [] and counts["right"] >= 0.85 * counts.total(), (counts, leads)

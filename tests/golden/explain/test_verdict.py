@@ -110,6 +110,26 @@ def test_a_guess_that_changes_right_rows_is_not_printed() -> None:
     assert said(rows, arrays) == []
 
 
+def test_either_side_of_a_condition_is_no_cause() -> None:
+    """Outliers of both operands alone count: half of the wrong rows fit a mask of A that is 0, half one of B."""
+    rows = made.golden("index_product", "w3a3")
+    arrays, inputs = made.outputs(rows), rows.arrays
+    wrong = (inputs["in.a_mask"] ^ inputs["in.b_mask"]) != 0
+    arrays["out.q"] = np.where(wrong, inputs["in.a"] << 3 | inputs["in.b"], arrays["out.q"])
+    for name in ("out.mask", "out.outlier", "out.overflow"):
+        arrays[name] = np.where(wrong, 0, arrays[name]).astype(arrays[name].dtype)
+    assert said(rows, arrays) == []
+
+
+def test_one_long_case_is_no_proof() -> None:
+    """Ids from 1 look like lanes that moved where one case takes them in order; no other case fits that."""
+    rows = made.golden("free_page_list", "small", ("edge",))
+    arrays = made.outputs(rows)
+    there = arrays["out.taken"] != arrays["out.taken"].max()
+    arrays["out.taken"] += there.astype(np.uint32)
+    assert said(rows, arrays) == []
+
+
 def test_parts_of_a_composition_name_each_other() -> None:
     rows, arrays = decided("bfp_aligner", "paper", "rounding is 'half_even'")
     arrays["out.mantissa"][:, 7] ^= 1
