@@ -14,20 +14,21 @@ from refemu.units.unit import Config
 
 
 def decisions(table: Table) -> Iterator[Guess]:
-    """One for each alternative of the unit, then for parameters that other ready configurations have."""
-    changed: set[str] = set()
+    """One for each alternative, then for parameters of other ready configurations, and for numbers off by one."""
+    owners: dict[str, str] = {}
     for alternative in table.unit.alternatives:
         values = parameters(table.config, alternative)
-        changed.update(values)
+        owners |= dict.fromkeys(values, alternative.decision)
         detail = f"right if {alternative.decision}: {alternative.says}"
         yield Guess("decision", alternative.decision, detail, values, alternative=alternative)
     for parameter, current in table.config.items():
-        for value in _candidates(table, parameter, current):
-            if parameter not in changed:
-                says = f"{parameter} is {text(value)} (here {text(current)})"
-                alternative = Alternative("", says, partial(_with, parameter, value))
-                shown = {parameter: text(value)}
-                yield Guess("decision", "parameter", f"right if {says}", shown, 1, alternative=alternative)
+        owner = owners.get(parameter, "")
+        offered = [] if owner else _candidates(table, parameter, current)
+        for value in [*offered, *(number for number in _beside(current) if number not in offered)]:
+            says = f"{parameter} is {text(value)} (here {text(current)})"
+            alternative = Alternative(owner, says, partial(_with, parameter, value))
+            detail, shown = f"right if {owner}{': ' * bool(owner)}{says}", {parameter: text(value)}
+            yield Guess("decision", owner or "parameter", detail, shown, 1, alternative=alternative)
 
 
 def text(value: Any) -> str:
@@ -59,6 +60,11 @@ def _candidates(table: Table, parameter: str, current: Any) -> list[Any]:
     if isinstance(current, Enum):
         offered += list(type(current))
     return [value for at, value in enumerate(offered) if value != current and value not in offered[:at]]
+
+
+def _beside(current: Any) -> list[int]:
+    """Numbers that are off by one: of a size, a count, a place."""
+    return [current - 1, current + 1] if isinstance(current, int) and not isinstance(current, bool) else []
 
 
 def _with(parameter: str, value: Any, config: Config) -> Config:
