@@ -72,7 +72,7 @@ def _stream(arguments: argparse.Namespace) -> int:
     if sys.stdin is None:
         raise Refused("check: standard input is closed: nothing was compared")
     with contextlib.suppress(OSError):  # a stream without a file
-        os.set_blocking(sys.stdin.fileno(), True)  # else what is not there yet counts as the end
+        os.set_blocking(sys.stdin.buffer.fileno(), True)  # else what is not there yet counts as the end
     verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
     if arguments.json:
         print_json("check", _plain(verdict))

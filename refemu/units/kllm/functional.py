@@ -70,7 +70,7 @@ class Result(stepped.Result):
 
 def require_softmax(softmax: Softmax, function: str, thing: str, name: str) -> Softmax:
     """Refuse a rounding of softmax where another function is computed. name: parameter that names the function."""
-    require_choice(softmax, get_args(Softmax), thing, "softmax")
+    softmax = require_choice(softmax, get_args(Softmax), thing, "softmax")
     if softmax != "fp16" and function != "softmax":
         raise Refused(
             f"{thing}: softmax={softmax!r} needs {name}='softmax', got {name}={function!r}; leave softmax at 'fp16'"
