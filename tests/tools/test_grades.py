@@ -12,7 +12,7 @@ NONE = Counts(0, 0, 0, 0, 0)
 
 
 #: sets whose rows are of an earlier stimulus, until `make grades` has counted them again
-DUE: set[str] = {"head_step-paper", "layer_step-eight", "layer_step-one", "layer_step-three"}
+DUE: set[str] = {"layer_step-eight", "layer_step-one", "layer_step-three"}
 
 
 def test_no_row_is_stale_but_those_that_are_due() -> None:
@@ -27,6 +27,7 @@ def test_no_row_is_stale_but_those_that_are_due() -> None:
 HOLES: dict[tuple[str, str], tuple[int, str]] = {
     ("head_step-diffkv", "bits"): (1, "found by counting again after the cases of steps changed; a case is due"),
     ("head_step-one_precision", "bits"): (10, "the same"),
+    ("head_step-paper", "bits"): (5, "the same"),
 }
 
 
