@@ -69,7 +69,7 @@ STAGES = (
     Stage("pythons", "make test-pythons PYTHONS=--digests", 110, needs=ENVIRONMENT),
     Stage("lint", "make lint", 70, needs=ENVIRONMENT),
     Stage("committed", "make test-committed", 150, True, (*BITS, "refemu/golden", "vectors"), ENVIRONMENT),
-    Stage("grades", "make grades GRADES=--check", 600, folders=(*BITS, "refemu/golden", "vectors"), needs=ENVIRONMENT),
+    Stage("grades", "make grades GRADES=--check", 3600, folders=(*BITS, "refemu/golden", "vectors"), needs=ENVIRONMENT),
     Stage("rtl-bugs", "make rtl", 900, folders=("examples/rtl", "refemu/golden/rtl", *BITS), needs=("rtl",)),
     Stage("pythons-tests", "make test-pythons", 600, folders=("refemu/arith", "refemu/formats"), needs=("pythons",)),
     Stage("arm64-tests", "make arm64 ARM64=--tests", 1200, folders=("refemu/arith",), needs=("arm64",)),
