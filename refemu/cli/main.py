@@ -62,7 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("refemu: out of memory; is it limited, as by ulimit -v or for a container?", file=sys.stderr)
         return UNUSABLE
     except BaseException as error:  # also the panic of a library in Rust, a cancelled task, a test's Skipped
-        return _failed(error)
+        code = _failed(error)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:  # Python would try again at its end, and exit with 120
+            _silence_stdout()
+        return code
 
 
 def _run(argv: Sequence[str] | None) -> int:
