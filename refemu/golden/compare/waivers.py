@@ -85,8 +85,9 @@ def of_result(
     for word in words:
         lookup(f"flag or decision of {unit.name}", word, dict.fromkeys([*unit.flags, *decisions]))
         for port in ports:
-            rows = np.asarray(marks.get(word, False), np.bool_)
-            left[port.name][rows[..., None] if rows.ndim and port.lanes > 1 else rows] = fields.mask_of(port.bits)
+            array = left[port.name]
+            rows = np.broadcast_to(marks.get(word, False), array.shape[: array.ndim - (port.lanes > 1)])
+            array[rows] = fields.mask_of(port.bits)
     for wrong in _devices(unit, config, words):
         try:
             got = wrong.evaluate(inputs, jit=False)

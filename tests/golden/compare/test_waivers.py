@@ -157,6 +157,23 @@ def test_hold_leaves_them_out_and_says_so() -> None:
         hold("fp16_mac", "fma", inputs, overflow=[False, False], waive=["edge/ties/0"])
 
 
+@pytest.mark.parametrize("inputs", [{"pair": [0x85, 0x12], "bias": [2, 2]}, {"pair": 0x85, "bias": 2}])
+def test_hold_leaves_out_every_lane_of_a_row(inputs: dict[str, object]) -> None:
+    """An output of two lanes, of several rows and of one."""
+    unit = units.find("ovp_decoder")
+    result = unit.evaluate(unit.config("int4"), {name: np.array(value) for name, value in inputs.items()})
+    exponent = result.exponent.copy()
+    exponent.reshape(-1, 2)[0] ^= 1
+
+    hold("ovp_decoder", "int4", inputs, exponent=exponent, waive=["VICTIM"])
+    with pytest.raises(AssertionError):
+        hold("ovp_decoder", "int4", inputs, exponent=exponent)
+    if exponent.ndim > 1:
+        exponent[1] ^= 1
+        with pytest.raises(AssertionError, match=r"row 1, .*; waived by VICTIM: compared 1 of 2 rows, 0 bits masked"):
+            hold("ovp_decoder", "int4", inputs, exponent=exponent, waive=["VICTIM"])
+
+
 def test_hold_waives_by_decision() -> None:
     """2^-11 of a product that one rounding keeps and two lose."""
     inputs = {"a": [0x3C01, 0x3C00], "b": [0x3C01, 0x3C00], "acc": [0xBC02, 0x3C00]}
