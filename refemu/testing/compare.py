@@ -191,10 +191,14 @@ def _sentence(
     unlike: np.ndarray,
 ) -> str:
     index = tuple(int(i) for i in np.argwhere(unlike)[0])
-    row = index[0] if index else 0
+    rows = index[:-1] if port.lanes > 1 else index
+    row = rows[0] if rows else 0
     values = [decode.value(int(array[index]), port) for array in (got, want)]
     lane = f"[{index[-1]}]" if port.lanes > 1 else ""
-    stimulus = ", ".join(f"{name}={np.asarray(array)[row].tolist()}" for name, array in inputs.items())
+    arrays = {name: np.asarray(array) for name, array in inputs.items()}
+    stimulus = ", ".join(
+        f"{name}={array[row].tolist() if array.ndim and rows else array}" for name, array in arrays.items()
+    )
     return (
         f"{unit.name}-{config}: row {row}, {port.name}{lane}: "
         f"got {values[0].hex} = {values[0].bits} ({values[0].decoded})  "

@@ -166,7 +166,7 @@ def test_hold_leaves_out_every_lane_of_a_row(inputs: dict[str, object]) -> None:
     exponent.reshape(-1, 2)[0] ^= 1
 
     hold("ovp_decoder", "int4", inputs, exponent=exponent, waive=["VICTIM"])
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"row 0, exponent\[0\]: got .* for pair=133, bias=2"):
         hold("ovp_decoder", "int4", inputs, exponent=exponent)
     if exponent.ndim > 1:
         exponent[1] ^= 1
