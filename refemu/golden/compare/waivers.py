@@ -2,7 +2,7 @@
 
 A decision leaves out, row by row, the bits in which a device with another answer to it differs from the unit; with
 several decisions also those in which a device with another answer to each of them differs. Where no such device is
-known, it leaves out the rows of the cases that name it. A verdict says how much was left out, and by which words.
+known, it leaves out the rows of the cases that name it. The result says how much was left out, and by which words.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from refemu.units.unit import AnyUnit, Config
 Left: TypeAlias = dict[str, np.ndarray]  #: array -> bits that are left out, of its shape
 
 SHARE = 10  #: a flag leaves out at most one row in so many, unless it is forced
-CLASSES: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: faults that coverage counts: the quick ones
+FAST: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: faults that need no other device
 
 
 def bits(golden: Golden, words: Sequence[str], force: bool = False) -> Left:
@@ -57,19 +57,19 @@ def bits(golden: Golden, words: Sequence[str], force: bool = False) -> Left:
 
 def without(golden: Golden, left: Left) -> Golden:
     """The set with masks that leave these bits out."""
-    care = {f"{name}.care": _care(golden, name) & ~bits_ for name, bits_ in left.items()}
-    return dataclasses.replace(golden, arrays={**golden.arrays, **care})
+    masks = {f"{name}.care": care(golden, name) & ~array for name, array in left.items()}
+    return dataclasses.replace(golden, arrays={**golden.arrays, **masks})
 
 
 def counts(golden: Golden, left: Left) -> tuple[int, int]:
     """Rows in which some bit of these arrays is compared, and bits of these rows that are not because of the waiver."""
-    return _counts((_care(golden, name), array) for name, array in left.items())
+    return _counts((care(golden, name), array) for name, array in left.items())
 
 
 def coverage(golden: Golden, left: Left) -> tuple[int, list[str]]:
-    """How many faults of CLASSES the set detects, and the ids of those that it detects no longer."""
+    """How many faults of FAST the set detects, and the ids of those that it detects no longer."""
     before, after = answers.of_set(golden), answers.of_set(without(golden, left))
-    detected = [fault for name in CLASSES for fault in LIBRARY[name](before) if fault.wrong(before).any()]
+    detected = [fault for name in FAST for fault in LIBRARY[name](before) if fault.wrong(before).any()]
     return len(detected), [fault.id for fault in detected if not fault.wrong(after).any()]
 
 
@@ -128,7 +128,8 @@ def _compared(golden: Golden) -> list[str]:
     return [entry["name"] for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")]
 
 
-def _care(golden: Golden, name: str) -> np.ndarray:
+def care(golden: Golden, name: str) -> np.ndarray:
+    """Bits of an array that count."""
     full = np.full_like(golden.arrays[name], fields.mask_of(port_of(golden.array(name)).bits))
     return golden.arrays.get(f"{name}.care", full)
 
@@ -182,7 +183,7 @@ def _changes(golden: Golden, words: Sequence[str], left: Left) -> bool:
                 for name in left.keys() & got.arrays.keys():
                     unlike = golden.arrays[name][where] ^ got.arrays[name].reshape(left[name][where].shape)
                     left[name][where] |= unlike
-                    changed = changed or bool((unlike & _care(golden, name)[where]).any())
+                    changed = changed or bool((unlike & care(golden, name)[where]).any())
     return changed
 
 

@@ -24,7 +24,7 @@ def decisions(table: Table) -> Iterator[Guess]:
     for parameter, current in table.config.items():
         owner = owners.get(parameter, "")
         offered = [] if owner else _candidates(table, parameter, current)
-        for value in [*offered, *(number for number in _beside(current) if number not in offered)]:
+        for value in [*offered, *(number for number in _off_by_one(current) if number not in offered)]:
             says = f"{parameter} is {text(value)} (here {text(current)})"
             alternative = Alternative(owner, says, partial(_with, parameter, value))
             detail, shown = f"right if {owner}{': ' * bool(owner)}{says}", {parameter: text(value)}
@@ -62,7 +62,7 @@ def _candidates(table: Table, parameter: str, current: Any) -> list[Any]:
     return [value for at, value in enumerate(offered) if value != current and value not in offered[:at]]
 
 
-def _beside(current: Any) -> list[int]:
+def _off_by_one(current: Any) -> list[int]:
     """Numbers that are off by one: of a size, a count, a place."""
     return [current - 1, current + 1] if isinstance(current, int) and not isinstance(current, bool) else []
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from refemu import units
 from refemu.arith.checks import Refused
+from refemu.golden.compare.waivers import FAST
 from refemu.golden.files.sets import Golden
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import entry, grading
@@ -19,7 +20,6 @@ from refemu.golden.report import places
 
 Grading: TypeAlias = Literal["fast", "all", "none"]
 GRADINGS: tuple[Grading, ...] = get_args(Grading)
-FAST: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: that need no other device
 CLASSES: Mapping[Grading, tuple[FaultClass, ...]] = {"fast": FAST, "all": QUICK, "none": ()}
 
 

@@ -6,8 +6,6 @@ sentinel of all ones.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from refemu.arith.checks import Refused
 from refemu.golden.compare import waivers
 from refemu.golden.files import fields, hexfile
@@ -19,12 +17,7 @@ def registers(golden: Golden) -> dict[str, bytes]:
     entries = [entry for entry in golden.manifest["arrays"] if entry["role"] == "state"]
     if not entries:
         raise Refused(f"{golden.name}: the set has no registers, so +REGS has nothing to compare")
-    care = {
-        entry["name"]: golden.arrays.get(
-            f"{entry['name']}.care", np.full_like(golden.arrays[entry["name"]], fields.mask_of(entry["bits"]))
-        )
-        for entry in entries
-    }
+    care = {entry["name"]: waivers.care(golden, entry["name"]) for entry in entries}
     layout = hexfile.layout(entries)
     sentinel = f"{fields.mask_of(hexfile.width(layout)):x}\n".encode()
     head = _head(golden, "registers")
@@ -39,11 +32,10 @@ def mask(golden: Golden, words: Sequence[str], left: waivers.Left) -> bytes:
 
     Outputs are packed as in gold.mem, registers above them as in regs.mem.
     """
-    roles = [[entry for entry in golden.manifest["arrays"] if entry["role"] == role] for role in ("expected", "state")]
-    layout = hexfile.layout([*roles[0], *roles[1]])
-    kept = {name: ~array for name, array in left.items()}
+    layout = hexfile.layout([golden.array(name) for name in left])
+    compared = {name: ~array for name, array in left.items()}
     sentinel = f"{fields.mask_of(hexfile.width(layout)):x}\n".encode()
-    return b"".join([_head(golden, ",".join(words)), *hexfile.lines(layout, kept), sentinel])
+    return b"".join([_head(golden, ",".join(words)), *hexfile.lines(layout, compared), sentinel])
 
 
 def _head(golden: Golden, by: str) -> bytes:
