@@ -63,6 +63,9 @@ MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (
 LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
 
 
+MANY = 12  #: prompts of as many tokens as there is room for
+
+
 @dataclass(frozen=True)
 class Prompt:
     """Tokens of a prompt, and the positions that a head keeps, in the order of the slots."""
@@ -75,6 +78,9 @@ class Prompt:
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     yield from of_heads("head_step", config, kind, seed)
+    if kind == "edge":
+        why = "prompts of as many high tokens as there is room for: scores and probabilities of the last slots"
+        yield Cases(kind, why, _many(config), "D-leankv-34")
 
 
 def of_heads(unit: str, config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -222,6 +228,17 @@ def _five_pages(config: Config) -> dict[str, np.ndarray]:
         row["value"] = np.tile([word, 0], history.kv_heads * history.size // 2)
         row["q"] = row["q"] * 0
     return history.inputs()
+
+
+def _many(config: Config) -> dict[str, np.ndarray]:
+    """Prompts of one length, each with vectors and scores of its own, and a step after each."""
+    count, parts = _most(config) - 1, []
+    for seed in range(MANY):
+        history = History(config, SEED + 16 + seed, 2, rough=(1, 1))
+        history.prompt(Prompt(count, tuple(range(count))))
+        history.step(NOTHING)
+        parts.append(history.inputs())
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class History:
