@@ -1,4 +1,4 @@
-"""Speed of MX blocks beside OVP_INT4 of refemu, gfloat, ml_dtypes and NumPy: python benchmark.py [VALUES]
+"""Speed of MX blocks compared with OVP_INT4 of refemu, gfloat, ml_dtypes and NumPy: python benchmark.py [VALUES]
 
 Best processor time of several runs, one thread. Exit code 1 where MXFP4 takes longer than OVP_INT4 does;
 with another number of VALUES than by default the times are printed and not compared.

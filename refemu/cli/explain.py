@@ -10,8 +10,8 @@ from refemu.cli import explain_words
 from refemu.cli.output import print_json, print_table
 
 NO_DOCSTRINGS = (
-    "refemu: explain: Python removed the docstrings (-OO, PYTHONOPTIMIZE=2), so that meanings of formats and of units' "
-    "parameters are missing; run it without"
+    "refemu: explain: Python removed the docstrings (-OO, PYTHONOPTIMIZE=2), so the meanings of formats and parameters "
+    "are missing; run Python without it"
 )
 
 

@@ -63,7 +63,7 @@ def _candidates(table: Table, parameter: str, current: Any) -> list[Any]:
 
 
 def _off_by_one(current: Any) -> list[int]:
-    """Numbers that are off by one: of a size, a count, a place."""
+    """An integer parameter one less and one more: a size, a count or a place that is off by one."""
     return [current - 1, current + 1] if isinstance(current, int) and not isinstance(current, bool) else []
 
 

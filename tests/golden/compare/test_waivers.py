@@ -1,4 +1,4 @@
-"""Bits that are left out on request: which they are, and that every verdict says so."""
+"""Bits that are left out on request: which they are, and that every result says so."""
 
 from pathlib import Path
 

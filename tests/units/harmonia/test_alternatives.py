@@ -1,21 +1,8 @@
 """Other answers to decisions, each by a row that is computed by hand."""
 
-from typing import Any
-
 import numpy as np
 
-from refemu import units
-from refemu.units import alternative as other
-from refemu.units.stepped import Result
-
-
-def answers(name: str, config: str, says: str, **inputs: Any) -> Result:
-    """What the device with one other answer gives to a row."""
-    unit = units.find(name)
-    (chosen,) = (each for each in unit.alternatives if each.says == says)
-    device = other.device(unit, unit.configs[config], [chosen])
-    assert device is not None
-    return device.evaluate({port: np.array(value) for port, value in inputs.items()})
+from tests.units.leankv.test_alternatives import answers
 
 
 def test_stored_magnitudes_are_shifted_and_rounded_to_even() -> None:

@@ -1,4 +1,4 @@
-"""The token behind a prompt at the ports of layer_step. [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]
+"""The token after a prompt at the ports of layer_step. [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]
 
 Decision: D-leankv-65 (what is counted).
 """
@@ -49,7 +49,7 @@ def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
 
 
 def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: Call) -> Iterator[Operation]:
-    """The token behind the prompt, against the scheme's pages, decisions and outputs: every lane of every output."""
+    """The token after the prompt, compared with the scheme's pages, decisions and outputs in every lane."""
     q, cache = call.inputs
     held, unit = cache.held, units.find("layer_step")
     (plan,) = [each for each, of in zip(held.current.plans, held.pools.pools, strict=True) if of is pool]
