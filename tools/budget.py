@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "marks.txt"
 BUDGET = 1.0  #: seconds of processor time, children included, of a test without a mark
 #: seconds from which on the list marks a test. Below BUDGET, so that all tests without a mark fit into five minutes
-LISTED = {"slow": 5.0, "long": 0.2}
+LISTED = {"slow": 5.0, "long": 0.12}
 #: tests of many seconds that stay `long`: nothing quicker asks what they ask
 KEPT_LONG = (
     "tests/test_vectors.py::test_every_byte_is_regenerated",

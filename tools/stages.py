@@ -187,7 +187,7 @@ def table(rows: Sequence[tuple[str, float, str]], total: float) -> str:
 def main(words: Sequence[str]) -> int:
     """Run the stages. Returns 1 if one failed."""
     options = argparse.ArgumentParser(prog="python3 tools/stages.py")
-    options.add_argument("--minutes", type=float, default=50, help="a nightly part that would end later is not begun")
+    options.add_argument("--minutes", type=float, default=45, help="a nightly part that would end later is not begun")
     options.add_argument("--since", metavar="REV", help="what has changed since then decides which parts run")
     options.add_argument("--all", action="store_true", help="every part")
     options.add_argument("--only", nargs="+", metavar="NAME", help="these stages alone")
