@@ -1,6 +1,6 @@
 """Speed beside what a user would pick instead, as ratios.
 
-    python -m benchmarks [ID ...] [--json FILE] [--history FILE] [--markdown FILE] [--warm] [--cache DIR] [--list]
+    python -m benchmarks [ID ...] [--json FILE] [--history FILE] [--markdown FILE] [--cold] [--cache DIR] [--list]
     python -m benchmarks [ID ...] --smallest
     python -m benchmarks history [ID ...] [--file FILE] [--plot FILE]
 
@@ -27,7 +27,7 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--json", metavar="FILE", help="append one JSON line per row")
     options.add_argument("--history", metavar="FILE", help="the same, and create the folder of FILE")
     options.add_argument("--markdown", metavar="FILE", help="write the tables into FILE, between its markers if any")
-    options.add_argument("--warm", action="store_true", help="leave out the column of first calls without a cache")
+    options.add_argument("--cold", action="store_true", help="add the column of first calls without a cache")
     options.add_argument("--cache", metavar="DIR", help="compiled code of warm calls; default a folder of this run")
     options.add_argument("--threads", default="1", metavar="N", help="rows of N threads instead; `all`: of every CPU")
     options.add_argument("--list", action="store_true", help="only name the rows")

@@ -133,7 +133,7 @@ def main(arguments: argparse.Namespace) -> int:
     about = context()
     with tempfile.TemporaryDirectory() as folder:
         cache = arguments.cache or folder
-        rows = measured(here, cache, cold=not (arguments.warm or smallest()), pinned=arguments.threads == 1)
+        rows = measured(here, cache, cold=arguments.cold and not smallest(), pinned=arguments.threads == 1)
         if several:
             rows += _elsewhere([id for entry in several for id in entry.ids], cache)
     if arguments.pickle:

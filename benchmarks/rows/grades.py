@@ -19,13 +19,15 @@ from refemu.units.unit import AnyUnit, Config, Kind
 KINDS: tuple[Kind, ...] = ("paper", "edge", "random")  #: of a committed set, all that need no model
 SIMPLE = ("bits", "lanes", "order", "words")  #: classes that run no device
 FEW = 3  #: samples where one takes a second
-#: a set of one step, of many registers, the widest one, and those that need most rows beside the set
-QUICK = ("olive_mac-wrap", "page_manager-paper", "harmonia_core-k", "bfp_pe_array-exact", "paged_attention-long")
+#: a set of one step, of many registers, and one that needs many rows beside the set
+QUICK = ("olive_mac-wrap", "page_manager-paper", "bfp_pe_array-exact")
 SMALLEST = ("fp2half-paper",)  #: sets of `--smallest`
 #: set -> seconds allowed of all classes but mutants
-WHOLE = {"olive_mac-wrap": 60, "page_manager-paper": 60, "paged_attention-long": 60, "harmonia_core-k": 300}
+WHOLE = {"olive_mac-wrap": 60, "page_manager-paper": 60}
 #: set -> seeds of its random rows; registers many times as wide as the outputs, or few beside them
 REGISTERS = {"olive_edp-int8_int8": 3200, "orizuru-n16": 200, "page_manager-paper": 100, "significance-paper": 400}
+#: units whose sets are the widest
+WIDE = ("bfp_pe_array", "harmonia_core", "kllm_chip", "layer_step", "olive_systolic_clocked", "paged_attention")
 ALLOWED_MB = 1000  #: of a process that generates a set
 #: what a child runs: a set is generated, and the process says what it held at most
 CHILD = """import sys
@@ -126,7 +128,7 @@ def memory() -> list[Row | Absent]:
     """A process for every ready configuration; the row is of the one that held most."""
     if not Path("/proc/self/status").exists():
         return [Absent("MEM-GENERATE", "memory of a process that generates a set", "no /proc")]
-    names = size(units.names(), ["concat"])
+    names = size(WIDE, ("concat",))
     held = {f"{unit}:{config}": 0.0 for unit in names for config in list(units.find(unit).configs)[: size(None, 1)]}
     begin = time.perf_counter()
     for name in held:

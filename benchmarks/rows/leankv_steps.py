@@ -49,7 +49,7 @@ def _steps(row: str, whose: str, heads: int, steps: int) -> Row:
         heads * steps / RATE,
         ours,
         lambda done: fine and done,
-        count=5,
+        count=2,
     )
 
 

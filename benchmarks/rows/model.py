@@ -48,18 +48,15 @@ SEARCH = "low=90,high=110,step=20"
 CALIBRATION = "calibration_windows=1,calibration_tokens=64"
 CASES = (
     Case("fp16", 1.6, 0.9, alike=0.9),
-    Case("fp16:acc=fp16", 6, 1.2, prompt=64, alike=0.7),
     Case("olive-4", 1.8, 1.3, SEARCH, alike=0.1),
-    Case("olive-8", 3, 2.2, SEARCH),
     Case("harmonia-kv8", 2.2, 1.0, cut=False),
     Case("harmonia-kv4", 2.2, 1.0, cut=False),
-    Case("leankv-k8v4", 2.2, 1.1, cut=False),
     Case("leankv", 2.2, 1.1, cut=False),
     Case("kllm-a4", 14, 1.4, CALIBRATION, prompt=64, alike=0.1),
 )
 #: leankv of a model whose heads are 16 wide, as those of `tiny`
 NARROW = "leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4"
-LONG_CASES = ("fp16", "harmonia-kv4", "leankv")  #: those that are ready soon and alike to others
+LONG_CASES = ("harmonia-kv4", "leankv")  #: those that are ready soon and alike to others
 
 
 def whole_model() -> Sequence[AnyRow]:

@@ -100,6 +100,6 @@ def each(id: str, rows: Callable[[str], Iterable[Row]], names: Sequence[str]) ->
 
 ROWS = {
     "SERVE": partial(each, "SERVE", fast, FAST),
-    "SERVE-UNITS": partial(each, "SERVE-UNITS", other, units.names()),
+    "SERVE-UNITS": partial(each, "SERVE-UNITS", other, (*LARGE, "kv_compressor", "page_manager")),
     "SERVE-ROWS": partial(each, "SERVE-ROWS", batches, BATCHES),
 }

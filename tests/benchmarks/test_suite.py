@@ -92,7 +92,7 @@ def test_a_row_that_breaks_is_an_error_and_the_next_one_runs(rows, error, tmp_pa
     entries = [replace(ENTRY, ids=("BROKEN",), rows=rows), replace(ENTRY, rows=lambda: [row()])]
     monkeypatch.setattr(suite, "table", lambda several=False: [] if several else entries)
 
-    assert main(["--cache", str(tmp_path), "--warm"]) == 1
+    assert main(["--cache", str(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("BROKEN           ERROR ") and error in lines[1]
     assert lines[2].startswith("PERF-1 ")
@@ -138,7 +138,7 @@ def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
         ids=["PERF-28"],
         threads=1,
         list=False,
-        warm=True,
+        cold=False,
         cache=str(tmp_path),
         markdown=None,
         json=None,
