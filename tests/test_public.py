@@ -20,6 +20,7 @@ import pytest
 import refemu
 from refemu import units
 from refemu.arith.checks import require_int
+from refemu.units.declared import Declared
 from refemu.units.ports import Ports
 from tools import api
 from tools.api import Public
@@ -82,7 +83,12 @@ def class_problems(each: Public) -> Iterator[str]:
         function = getattr(member, "__func__", member)
         if isinstance(member, property) and name[0] != "_" and not inspect.getdoc(member):
             yield f"{each.name}.{name}: no docstring"
-        if inspect.isfunction(function) and written(function, owner) and (name == "__init__" or name[0] != "_"):
+        if not inspect.isfunction(function) or not written(function, owner) or (name[0] == "_" and name != "__init__"):
+            continue
+        if issubclass(owner, Declared):  # only variants and composed units call them
+            if not (inspect.getdoc(function) or "").strip():
+                yield f"{each.name}.{name}: no docstring"
+        else:
             yield from override_problems(f"{each.name}.{name}", function, each.value)
     yield from (f"{each.name}.{name}: no comment" for name in undescribed_fields(each))
 
@@ -119,6 +125,9 @@ def undescribed_fields(each: Public) -> list[str]:
     """Fields of a record that neither a `#:` comment nor a port of its unit describes."""
     if not (dataclasses.is_dataclass(each.value) or hasattr(each.value, "_fields")):
         return []
+    fields = getattr(each.value, "__dataclass_fields__", {}).values()
+    if any("meaning" in field.metadata for field in fields):  # made of a declared unit
+        return [field.name for field in fields if not field.metadata["meaning"]]
     lines = inspect.getsource(each.module).splitlines()
     (body,) = [node for node in api.tree(each.module).body if getattr(node, "name", "") == each.value.__name__]
     assert isinstance(body, ast.ClassDef)
@@ -164,6 +173,10 @@ def citation_problems(each: Public) -> Iterator[str]:
     of_paper = re.match(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b", each.module.__name__)
     record = inspect.isclass(each.value) and (dataclasses.is_dataclass(each.value) or not hasattr(each.value, "step"))
     if not of_paper or record:
+        return
+    if isinstance(each.value, type) and issubclass(each.value, Declared):  # its module and its descriptor cite
+        if not CITATION.search(each.module.__doc__ or ""):
+            yield f"{each.name}: its module does not cite the paper"
         return
     parsed = docstring_parser.parse(inspect.getdoc(each.value) or "", docstring_parser.DocstringStyle.NUMPYDOC)
     references = [meta.description or "" for meta in parsed.meta if meta.args[:1] == ["references"]]
@@ -241,8 +254,8 @@ def test_a_field_without_a_comment_is_seen() -> None:
 
 
 def test_a_function_without_its_paper_is_seen() -> None:
-    decode = Public("", "decode", units.module("concat").Concat, units.module("concat"))
-    uncited = dataclasses.replace(decode, value=type("Concat", (decode.value,), {"__doc__": "Concatenate."}))
+    decode = Public("", "decode", units.module("bfp_accumulator").Accumulator, units.module("bfp_accumulator"))
+    uncited = dataclasses.replace(decode, value=type("Accumulator", (decode.value,), {"__doc__": "Concatenate."}))
 
     assert list(citation_problems(decode)) == []
     assert list(citation_problems(uncited)) == ["decode: no References to the paper"]

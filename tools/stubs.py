@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from refemu import units
+from refemu.units.declared import Declared
 from refemu.units.unit import AnyUnit
 
 PLACE = Path(units.__file__).with_suffix(".pyi")
@@ -33,6 +34,8 @@ COMMON = """from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
 from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
+from refemu.units.declared import Changes as Changes, Combinational as Combinational
+from refemu.units.declared import Sequential as Sequential, constant as constant
 from refemu.units.derived import twin as twin
 from refemu.units.faults import FaultLibrary as FaultLibrary
 from refemu.units.unit import Flag as Flag, Kind as Kind, RunFunction as RunFunction, Unit as Unit, choices as choices
@@ -79,12 +82,33 @@ def classes_of(unit: AnyUnit) -> str:
     derived = getattr(sys.modules[unit.result.__module__], unit.result.__qualname__, None) is not unit.result
     result = f"{name}Result" if derived else spelled(unit.result)
     device = unit.unit_class(**next(iter(unit.configs.values())))
+    state, device_class = spelled(type(device.snapshot())), spelled(unit.unit_class)
+    made = []
+    if issubclass(unit.unit_class, Declared):
+        state, device_class, made = f"{name}State", f"{name}Device", declared_classes(unit, name)
     lines = [f"class {name}Run(Protocol):", f"    def __call__({arguments(unit)}) -> {result}: ...", ""]
-    lines += [f"class {name}Unit(Unit[{spelled(type(device.snapshot()))}, {result}]):"]
-    lines += [f"    run: {name}Run", f"    unit_class: type[{spelled(unit.unit_class)}]"]
+    lines = [*made, *lines, f"class {name}Unit(Unit[{state}, {result}]):"]
+    lines += [f"    run: {name}Run", f"    unit_class: type[{device_class}]"]
     lines += ["    @cached_property", f"    def run_jit(self) -> {name}Run: ...", ""]
     fields = [f"    {field.name}: {spelled(field.type)}" for field in dataclasses.fields(unit.result)]
     return "\n".join([f"class {result}(Result):", *fields, "", *lines] if derived else lines)
+
+
+def declared_classes(unit: AnyUnit, name: str) -> list[str]:
+    """The State of a declared unit, and its class with the arguments of `step`."""
+    state: Any = unit.unit_class.State  # type: ignore[attr-defined]
+    kinds = {field.name: spelled(field.type) for field in dataclasses.fields(state)}
+    taken = list(inspect.signature(unit.unit_class.step).parameters.values())[1:]  # type: ignore[attr-defined]
+    given = ", ".join(f"{each.name}: {kinds[each.name]}" + " | None = ..." * (each.default is None) for each in taken)
+    return [
+        f"class {name}State:",
+        *(f"    {field}: {kind}" for field, kind in kinds.items()),
+        "",
+        f"class {name}Device({spelled(unit.unit_class)}):",
+        f"    def step(self, {given}) -> {name}State: ...",
+        f"    def snapshot(self) -> {name}State: ...",
+        "",
+    ]
 
 
 def arguments(unit: AnyUnit) -> str:

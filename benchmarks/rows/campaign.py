@@ -26,7 +26,7 @@ from refemu.golden.campaign import plan, shards
 
 BEGIN, END = "<!-- table: python -m benchmarks.rows.campaign -->", "<!-- end of table -->"
 PROBE = 0.2  #: seconds of a probe that finds the rate of a unit
-COUNT = 3  #: campaigns of each kind in a row of the suite
+COUNT = 1  #: campaigns of each kind in a row of the suite
 UNIT, CASES = "orizuru", 1_000_000
 
 

@@ -45,7 +45,7 @@ def lane() -> list[Row]:
             edges / LANE_EDGES,
             stepped,
             lambda counted: np.array_equal(counted[:256], due),
-            count=3,
+            count=1,
         )
     ]
 

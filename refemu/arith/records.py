@@ -18,7 +18,7 @@ from typing import (
     overload,
 )
 
-from refemu.arith.checks import plain, require_choice
+from refemu.arith.checks import plain, require_bool, require_choice
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -58,6 +58,9 @@ def plain_fields(record: "DataclassInstance") -> None:
 _PLAIN = frozenset({int, str, bool, float, type(None)})  #: most fields; units have thousands of ports
 
 
+_BOOL = (True, False)
+
+
 def require_options(record: "DataclassInstance", thing: str) -> None:
     """Refuse fields that hold none of the values that their annotation names: a `Literal`, a bool, None beside these.
 
@@ -66,6 +69,8 @@ def require_options(record: "DataclassInstance", thing: str) -> None:
     for name, (choices, many) in _options(type(record)).items():
         value = getattr(record, name)
         for option in value if many else (value,):
+            if type(option) is int and choices is _BOOL:  # 1 equals True
+                require_bool(option, thing, name)
             require_choice(option, choices, thing, name)
 
 
@@ -83,6 +88,6 @@ def _choices(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is Literal:
         return get_args(hint)
     if hint in (bool, NoneType):
-        return (True, False) if hint is bool else (None,)
+        return _BOOL if hint is bool else (None,)
     members = [_choices(member) for member in get_args(hint)] if get_origin(hint) in (Union, UnionType) else []
     return tuple(value for values in members for value in values) if all(members) else ()

@@ -305,7 +305,7 @@ def states_are_frozen_comparable_hashable_and_evaluate_back_while_short(unit: An
     stimulus = one_case(unit, block.inputs, 0)
     states, again = (list(unit.trace(config, stimulus)) for _ in range(2))
     require(states == again and len({*states, *again}) == len(set(states)), "two traces of one case differ")
-    names = dict(vars(importlib.import_module(unit.run.__module__)))
+    names = {**vars(importlib.import_module(unit.run.__module__)), type(states[0]).__qualname__: type(states[0])}
     texts = {repr(state): state for state in states}
     back = all(eval(text, names) == state for text, state in texts.items() if "..." not in text)
     require(back, "the text of a State evaluates to another")

@@ -9,6 +9,7 @@ from types import ModuleType
 from refemu import plugins
 from refemu.arith.checks import Refused
 from refemu.units import consistent, faults, parameters
+from refemu.units.declared import Changes, Combinational, Sequential, constant
 from refemu.units.derived import twin
 from refemu.units.faults import FaultLibrary
 from refemu.units.ports import Port, Ports
@@ -20,7 +21,9 @@ __all__ = [
     "Alternative",
     "AnyUnit",
     "Cases",
+    "Changes",
     "Clocked",
+    "Combinational",
     "Config",
     "FaultLibrary",
     "Flag",
@@ -29,6 +32,7 @@ __all__ = [
     "Ports",
     "Result",
     "RunFunction",
+    "Sequential",
     "Stepped",
     "Unit",
     "broken",
@@ -36,6 +40,7 @@ __all__ = [
     "choices",
     "choose",
     "configurations",
+    "constant",
     "find",
     "module",
     "names",

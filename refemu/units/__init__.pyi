@@ -79,6 +79,8 @@ from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
 from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
+from refemu.units.declared import Changes as Changes, Combinational as Combinational
+from refemu.units.declared import Sequential as Sequential, constant as constant
 from refemu.units.derived import twin as twin
 from refemu.units.faults import FaultLibrary as FaultLibrary
 from refemu.units.unit import Flag as Flag, Kind as Kind, RunFunction as RunFunction, Unit as Unit, choices as choices
@@ -138,7 +140,7 @@ from refemu.units.harmonia import sub_pe as sub_pe
 from refemu.units.harmonia import v_grouper as v_grouper
 from refemu.units.kllm import weighted_sum as weighted_sum
 
-__all__ = ['PAPERS', 'Alternative', 'AnyUnit', 'Cases', 'Clocked', 'Config', 'FaultLibrary', 'Flag', 'Kind', 'Port', 'Ports', 'Result', 'RunFunction', 'Stepped', 'Unit', 'broken', 'called', 'choices', 'choose', 'configurations', 'find', 'module', 'names', 'plugged', 'register', 'register_faults', 'twin', 'unregister', 'unregister_faults', 'working']
+__all__ = ['PAPERS', 'Alternative', 'AnyUnit', 'Cases', 'Changes', 'Clocked', 'Combinational', 'Config', 'FaultLibrary', 'Flag', 'Kind', 'Port', 'Ports', 'Result', 'RunFunction', 'Sequential', 'Stepped', 'Unit', 'broken', 'called', 'choices', 'choose', 'configurations', 'constant', 'find', 'module', 'names', 'plugged', 'register', 'register_faults', 'twin', 'unregister', 'unregister_faults', 'working']
 
 class _BfpAccumulatorResult(Result):
     p: numpy.ndarray
@@ -166,12 +168,28 @@ class _BfpAlignerResult(Result):
     aligned: int
     illegals: int
 
+class _BfpAlignerState:
+    event: str
+    index: int
+    x: tuple[int, ...]
+    emax: tuple[int, ...]
+    m: int
+    sign: tuple[int, ...]
+    mantissa: tuple[int, ...]
+    illegal: tuple[int, ...]
+    aligned: int
+    illegals: int
+
+class _BfpAlignerDevice(refemu.units.harmonia.bfp_aligner.BfpAligner):
+    def step(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> _BfpAlignerState: ...
+    def snapshot(self) -> _BfpAlignerState: ...
+
 class _BfpAlignerRun(Protocol):
     def __call__(self, x: ArrayLike, emax: ArrayLike, m: ArrayLike, *, rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ..., special: Literal['error', 'hw', 'saturate'] = ..., subnormals: Literal['keep', 'flush'] = ..., zero_sign: Literal['keep', 'canonical'] = ...) -> _BfpAlignerResult: ...
 
-class _BfpAlignerUnit(Unit[refemu.units.harmonia.bfp_aligner.State, _BfpAlignerResult]):
+class _BfpAlignerUnit(Unit[_BfpAlignerState, _BfpAlignerResult]):
     run: _BfpAlignerRun
-    unit_class: type[refemu.units.harmonia.bfp_aligner.BfpAligner]
+    unit_class: type[_BfpAlignerDevice]
     @cached_property
     def run_jit(self) -> _BfpAlignerRun: ...
 
@@ -365,12 +383,24 @@ class _ConcatResult(Result):
     q: numpy.ndarray
     concats: int
 
+class _ConcatState:
+    event: str
+    index: int
+    a: int
+    b: int
+    q: int
+    concats: int
+
+class _ConcatDevice(refemu.units.kllm.concat.Concat):
+    def step(self, a: int, b: int) -> _ConcatState: ...
+    def snapshot(self) -> _ConcatState: ...
+
 class _ConcatRun(Protocol):
     def __call__(self, a: ArrayLike, b: ArrayLike, *, a_bits: int = ..., b_bits: int = ...) -> _ConcatResult: ...
 
-class _ConcatUnit(Unit[refemu.units.kllm.concat.State, _ConcatResult]):
+class _ConcatUnit(Unit[_ConcatState, _ConcatResult]):
     run: _ConcatRun
-    unit_class: type[refemu.units.kllm.concat.Concat]
+    unit_class: type[_ConcatDevice]
     @cached_property
     def run_jit(self) -> _ConcatRun: ...
 
@@ -406,12 +436,24 @@ class _FlintDecoderResult(Result):
     base_int: numpy.ndarray
     decodes: int
 
+class _FlintDecoderState:
+    event: str
+    index: int
+    code: int
+    exponent: int
+    base_int: int
+    decodes: int
+
+class _FlintDecoderDevice(refemu.units.olive.flint_decoder.FlintDecoder):
+    def step(self, code: int) -> _FlintDecoderState: ...
+    def snapshot(self) -> _FlintDecoderState: ...
+
 class _FlintDecoderRun(Protocol):
     def __call__(self, code: ArrayLike, *, pairs: tuple[tuple[int, int], ...] = ...) -> _FlintDecoderResult: ...
 
-class _FlintDecoderUnit(Unit[refemu.units.olive.flint_decoder.State, _FlintDecoderResult]):
+class _FlintDecoderUnit(Unit[_FlintDecoderState, _FlintDecoderResult]):
     run: _FlintDecoderRun
-    unit_class: type[refemu.units.olive.flint_decoder.FlintDecoder]
+    unit_class: type[_FlintDecoderDevice]
     @cached_property
     def run_jit(self) -> _FlintDecoderRun: ...
 
@@ -438,12 +480,25 @@ class _Fp2halfResult(Result):
     columns: int
     overflows: int
 
+class _Fp2halfState:
+    event: str
+    index: int
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+    overflow: tuple[int, ...]
+    columns: int
+    overflows: int
+
+class _Fp2halfDevice(refemu.units.harmonia.fp2half.Fp2Half):
+    def step(self, x: tuple[int, ...]) -> _Fp2halfState: ...
+    def snapshot(self) -> _Fp2halfState: ...
+
 class _Fp2halfRun(Protocol):
     def __call__(self, x: ArrayLike, *, saturate: bool = ...) -> _Fp2halfResult: ...
 
-class _Fp2halfUnit(Unit[refemu.units.harmonia.fp2half.State, _Fp2halfResult]):
+class _Fp2halfUnit(Unit[_Fp2halfState, _Fp2halfResult]):
     run: _Fp2halfRun
-    unit_class: type[refemu.units.harmonia.fp2half.Fp2Half]
+    unit_class: type[_Fp2halfDevice]
     @cached_property
     def run_jit(self) -> _Fp2halfRun: ...
 
@@ -869,12 +924,32 @@ class _OliveMacResult(Result):
     macs: int
     overflows: int
 
+class _OliveMacState:
+    event: str
+    index: int
+    load: int
+    acc_in: int
+    a_exp: int
+    a_int: int
+    b_exp: int
+    b_int: int
+    shift: int
+    product: int
+    acc: int
+    overflow: int
+    macs: int
+    overflows: int
+
+class _OliveMacDevice(refemu.units.olive.olive_mac.OliveMac):
+    def step(self, load: int, acc_in: int, a_exp: int, a_int: int, b_exp: int, b_int: int) -> _OliveMacState: ...
+    def snapshot(self) -> _OliveMacState: ...
+
 class _OliveMacRun(Protocol):
     def __call__(self, load: ArrayLike, acc_in: ArrayLike, a_exp: ArrayLike, a_int: ArrayLike, b_exp: ArrayLike, b_int: ArrayLike, *, exponent_bits: int = ..., int_bits: int = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveMacResult: ...
 
-class _OliveMacUnit(Unit[refemu.units.olive.olive_mac.State, _OliveMacResult]):
+class _OliveMacUnit(Unit[_OliveMacState, _OliveMacResult]):
     run: _OliveMacRun
-    unit_class: type[refemu.units.olive.olive_mac.OliveMac]
+    unit_class: type[_OliveMacDevice]
     @cached_property
     def run_jit(self) -> _OliveMacRun: ...
 
@@ -887,12 +962,33 @@ class _OlivePe8Result(Result):
     pe_multiplications: int
     overflows: int
 
+class _OlivePe8State:
+    event: str
+    index: int
+    load: int
+    acc_in: int
+    x_exp: int
+    x_int: int
+    y_exp: int
+    y_int: int
+    partial: tuple[int, ...]
+    shift: tuple[int, ...]
+    acc: int
+    overflow: int
+    macs: int
+    pe_multiplications: int
+    overflows: int
+
+class _OlivePe8Device(refemu.units.olive.olive_pe8.OlivePe8):
+    def step(self, load: int, acc_in: int, x_exp: int, x_int: int, y_exp: int, y_int: int) -> _OlivePe8State: ...
+    def snapshot(self) -> _OlivePe8State: ...
+
 class _OlivePe8Run(Protocol):
     def __call__(self, load: ArrayLike, acc_in: ArrayLike, x_exp: ArrayLike, x_int: ArrayLike, y_exp: ArrayLike, y_int: ArrayLike, *, split: Literal['twos_complement', 'sign_magnitude'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OlivePe8Result: ...
 
-class _OlivePe8Unit(Unit[refemu.units.olive.olive_pe8.State, _OlivePe8Result]):
+class _OlivePe8Unit(Unit[_OlivePe8State, _OlivePe8Result]):
     run: _OlivePe8Run
-    unit_class: type[refemu.units.olive.olive_pe8.OlivePe8]
+    unit_class: type[_OlivePe8Device]
     @cached_property
     def run_jit(self) -> _OlivePe8Run: ...
 
@@ -1020,21 +1116,58 @@ class _OutlierDecoderResult(Result):
     base_int: numpy.ndarray
     decodes: int
 
+class _OutlierDecoderState:
+    event: str
+    index: int
+    code: int
+    bias: int
+    exponent: int
+    base_int: int
+    decodes: int
+
+class _OutlierDecoderDevice(refemu.units.olive.outlier_decoder.OutlierDecoder):
+    def step(self, code: int, bias: int) -> _OutlierDecoderState: ...
+    def snapshot(self) -> _OutlierDecoderState: ...
+
 class _OutlierDecoderRun(Protocol):
     def __call__(self, code: ArrayLike, bias: ArrayLike, *, exp_bits: int = ..., man_bits: int = ..., exponent_bits: int | None = ...) -> _OutlierDecoderResult: ...
 
-class _OutlierDecoderUnit(Unit[refemu.units.olive.outlier_decoder.State, _OutlierDecoderResult]):
+class _OutlierDecoderUnit(Unit[_OutlierDecoderState, _OutlierDecoderResult]):
     run: _OutlierDecoderRun
-    unit_class: type[refemu.units.olive.outlier_decoder.OutlierDecoder]
+    unit_class: type[_OutlierDecoderDevice]
     @cached_property
     def run_jit(self) -> _OutlierDecoderRun: ...
 
-class _OvpDecoderRun(Protocol):
-    def __call__(self, pair: ArrayLike, bias: ArrayLike, *, normal: Literal['int4', 'flint4', 'int8'] = ..., outlier: tuple[int, int] = ...) -> refemu.units.olive.ovp_decoder.Result: ...
+class _OvpDecoderResult(Result):
+    exponent: numpy.ndarray
+    base_int: numpy.ndarray
+    illegal: numpy.ndarray
+    pairs: int
+    outliers: int
+    illegal_pairs: int
 
-class _OvpDecoderUnit(Unit[refemu.units.olive.ovp_decoder.State, refemu.units.olive.ovp_decoder.Result]):
+class _OvpDecoderState:
+    event: str
+    index: int
+    pair: int
+    bias: int
+    exponent: tuple[int, ...]
+    base_int: tuple[int, ...]
+    illegal: int
+    pairs: int
+    outliers: int
+    illegal_pairs: int
+
+class _OvpDecoderDevice(refemu.units.olive.ovp_decoder.OvpDecoder):
+    def step(self, pair: int, bias: int) -> _OvpDecoderState: ...
+    def snapshot(self) -> _OvpDecoderState: ...
+
+class _OvpDecoderRun(Protocol):
+    def __call__(self, pair: ArrayLike, bias: ArrayLike, *, normal: Literal['int4', 'flint4', 'int8'] = ..., outlier: tuple[int, int] = ...) -> _OvpDecoderResult: ...
+
+class _OvpDecoderUnit(Unit[_OvpDecoderState, _OvpDecoderResult]):
     run: _OvpDecoderRun
-    unit_class: type[refemu.units.olive.ovp_decoder.OvpDecoder]
+    unit_class: type[_OvpDecoderDevice]
     @cached_property
     def run_jit(self) -> _OvpDecoderRun: ...
 
@@ -1214,12 +1347,26 @@ class _PrefixSumResult(Result):
     levels: int
     adds: int
 
+class _PrefixSumState:
+    event: str
+    index: int
+    counts: tuple[int, ...]
+    base: int
+    inclusive: tuple[int, ...]
+    level: int
+    levels: int
+    adds: int
+
+class _PrefixSumDevice(refemu.units.leankv.prefix_sum.PrefixSum):
+    def step(self, counts: tuple[int, ...] | None = ..., base: int | None = ...) -> _PrefixSumState: ...
+    def snapshot(self) -> _PrefixSumState: ...
+
 class _PrefixSumRun(Protocol):
     def __call__(self, counts: ArrayLike, base: ArrayLike, *, elements: int = ...) -> _PrefixSumResult: ...
 
-class _PrefixSumUnit(Unit[refemu.units.leankv.prefix_sum.State, _PrefixSumResult]):
+class _PrefixSumUnit(Unit[_PrefixSumState, _PrefixSumResult]):
     run: _PrefixSumRun
-    unit_class: type[refemu.units.leankv.prefix_sum.PrefixSum]
+    unit_class: type[_PrefixSumDevice]
     @cached_property
     def run_jit(self) -> _PrefixSumRun: ...
 
@@ -1255,12 +1402,27 @@ class _SubPeResult(Result):
     psums: int
     macs4x8: int
 
+class _SubPeState:
+    event: str
+    index: int
+    a_sign: tuple[int, ...]
+    a_mag: tuple[int, ...]
+    b_sign: tuple[int, ...]
+    b_mag: tuple[int, ...]
+    psum: int
+    psums: int
+    macs4x8: int
+
+class _SubPeDevice(refemu.units.harmonia.sub_pe.SubPe):
+    def step(self, a_sign: tuple[int, ...], a_mag: tuple[int, ...], b_sign: tuple[int, ...], b_mag: tuple[int, ...]) -> _SubPeState: ...
+    def snapshot(self) -> _SubPeState: ...
+
 class _SubPeRun(Protocol):
     def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, b_sign: ArrayLike, b_mag: ArrayLike) -> _SubPeResult: ...
 
-class _SubPeUnit(Unit[refemu.units.harmonia.sub_pe.State, _SubPeResult]):
+class _SubPeUnit(Unit[_SubPeState, _SubPeResult]):
     run: _SubPeRun
-    unit_class: type[refemu.units.harmonia.sub_pe.SubPe]
+    unit_class: type[_SubPeDevice]
     @cached_property
     def run_jit(self) -> _SubPeRun: ...
 

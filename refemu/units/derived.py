@@ -208,7 +208,7 @@ def _signature(unit: Any) -> inspect.Signature:
         for each in list(_parameters(unit.unit_class.admitted).parameters.values())[1:]
     ]
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in inputs):
-        inputs = _inputs(unit)
+        inputs = inputs_of(unit)
     config = _parameters(unit.unit_class).parameters.values()
     twice = {each.name for each in inputs} & {each.name for each in config}
     if twice:
@@ -217,7 +217,7 @@ def _signature(unit: Any) -> inspect.Signature:
     return inspect.Signature([*inputs, *keywords], return_annotation=unit.result)
 
 
-def _inputs(unit: Any) -> list[inspect.Parameter]:
+def inputs_of(unit: Any) -> list[inspect.Parameter]:
     """One parameter per input port of any configuration.
 
     From the first port that some configuration lacks on, the default is None: Python allows none without one there.

@@ -3,8 +3,8 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
 
 from refemu.units.ports import Port, Ports
 
@@ -52,6 +52,20 @@ def of_run(unit: Any, signature: inspect.Signature) -> str:
         References=f"[{unit.paper}]",
     )
     return f"Run {unit.name}: {unit.meaning}.\n\n{axes}{widths}\n\n{body}"
+
+
+def of_constructor(hints: Mapping[str, Any], meanings: Mapping[str, str]) -> str:
+    """Write the docstring of a declared unit's constructor. meanings: of parameters, from their comments."""
+    entries = [f"{name} : {_type(hint)}\n    {_sentence(meanings.get(name, ''))}." for name, hint in hints.items()]
+    raises = "Refused\n    A parameter is outside its range, or does not fit the others."
+    return f"Configure the unit.\n\n{sections(Parameters=chr(10).join(entries), Raises=raises)}"
+
+
+def _type(hint: Any) -> str:
+    """A type in a docstring: the values of a Literal, else as Python writes it."""
+    if get_origin(hint) is Literal:
+        return "{" + ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in get_args(hint)) + "}"
+    return inspect.formatannotation(hint)
 
 
 def methods(unit: Any) -> None:
@@ -129,9 +143,13 @@ def _meaning(port: Port) -> str:
     """The port's meaning as the start of a sentence, unless it starts with a name or a formula."""
     if not port.meaning:
         return port.kind
-    text = port.meaning
-    first = text.split()[0].rstrip(",;:")
-    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() and first != port.name else text
+    return port.meaning if port.meaning.split()[0].rstrip(",;:") == port.name else _sentence(port.meaning)
+
+
+def _sentence(text: str) -> str:
+    """A meaning as the start of a sentence, unless it starts with a name or a formula."""
+    first = text.split(" ")[0].rstrip(",;:")
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
 
 
 def _range(port: Port) -> str:

@@ -42,7 +42,9 @@ def install(unit: Any) -> None:
 
 
 def state_class(stepped: type[Any]) -> type[Any] | None:
-    """The State in the bases of a stepping class, `Stepped[State]`; None where it names none."""
+    """The State of a declared unit, or that in the bases of a stepping class, `Stepped[State]`; None without one."""
+    if hasattr(stepped, "State"):
+        return stepped.State
     for each in stepped.__mro__:
         for base in vars(each).get("__orig_bases__", ()):
             for argument in get_args(base):

@@ -6,7 +6,7 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -18,7 +18,8 @@ from refemu.units import described, faults, parameters, shown
 from refemu.units.alternative import Alternative as Alternative
 from refemu.units.alternative import choices as choices
 from refemu.units.config import Config as Config
-from refemu.units.derived import readable, result_type
+from refemu.units.declared import Declared, complete, ports_of
+from refemu.units.derived import inputs_of, readable, result_type
 from refemu.units.ports import Ports
 from refemu.units.stepped import Clocked, Result, Stepped
 
@@ -58,21 +59,22 @@ class RunFunction(Protocol[R]):
     def __call__(self, *inputs: Any, **named: Any) -> R: ...
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Unit(Generic[S, R]):
     """Descriptor of a hardware block; the last statements of its module are `UNIT = Unit(...)` and `run = UNIT.run`.
 
-    Fields that follow from the others may be left out: `run`, the Result, the place of the compiled twin.
+    A class that derives from `Combinational` or `Sequential` has name, ports and counters itself. Other fields may be
+    left out where they follow: `run`, the Result, the place of the compiled twin.
     """
 
-    name: str  #: of the block, as in `units.find(name)`
     paper: str  #: "olive §4.2, Fig. 6b"
     meaning: str  #: one line for people
     configs: Mapping[str, Config]  #: ready configurations; each is a golden set of its own
-    ports: Callable[[Config], Ports]  #: ports(config): inputs, outputs and registers in one configuration
     unit_class: type[Stepped[S]]  #: unit_class(**config).steps(**inputs) yields States
     #: cases(config, kind, seed); "random" takes a range of seeds too: what each draws, in turn; "model" comes from taps
     cases: Callable[[Config, Kind, int | range], Iterable[Cases]]
+    name: str = _DERIVED  #: of the block, as in `units.find(name)`; of the class
+    ports: Callable[[Config], Ports] = _DERIVED  #: ports(config): inputs, outputs and registers in one configuration
     counters: Sequence[str] = ()  #: of a State, in a Result: totals over operations and devices
     peaks: Sequence[str] = ()  #: counters whose total over devices is the largest one, not the sum
     result: type[R] = _DERIVED  #: of `run`; made of ports and counters where none is given
@@ -98,7 +100,15 @@ class Unit(Generic[S, R]):
     drawing: str = ""
 
     def __post_init__(self) -> None:
+        unit_class: Any = self.unit_class
+        declared = isinstance(unit_class, type) and issubclass(unit_class, Declared)
+        if declared:
+            object.__setattr__(self, "name", unit_class.name)
+            object.__setattr__(self, "ports", partial(ports_of, unit_class))
+            object.__setattr__(self, "counters", tuple(unit_class.counters))
         self._require_callables()
+        if declared and "State" not in vars(unit_class):
+            complete(unit_class, self.ready_ports, inputs_of(self))
         derived: dict[str, Callable[[], object]] = {
             "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
             "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),

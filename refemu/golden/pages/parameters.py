@@ -16,10 +16,10 @@ from typing import Any, Literal, Union
 
 from refemu import formats, units
 from refemu.formats import spelling
-from refemu.golden.pages import comments
 from refemu.golden.pages.following import following
 from refemu.models.schemes import SCHEMES
 from refemu.models.schemes.scheme import Scheme
+from refemu.units import comments
 from refemu.units.described import section
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit

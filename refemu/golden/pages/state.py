@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from refemu import units
-from refemu.golden.pages import comments
 from refemu.golden.pages.following import following
+from refemu.units import comments
 from refemu.units.unit import AnyUnit, Config
 
 Kind = Literal["event", "counter", "inner"]

@@ -5,16 +5,14 @@ count the sign), D-harmonia-2 (rounding), D-harmonia-3 (weight of field 0), D-ha
 (infinity and NaN), D-harmonia-6 (sign of a zero).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units.harmonia.cases import bfp_aligner as bfp_aligner_cases
+from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.harmonia.cases import bfp_aligner as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = [
     "LANES",
@@ -37,24 +35,6 @@ SPECIAL = 31  #: Exponent field of infinity and NaN
 Rounding: TypeAlias = BfpRounding  #: Rounding of a magnitude (D-harmonia-2)
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports after one group of lanes, and counters since reset."""
-
-    #: "reset": nothing is aligned yet; "align": eight fp16 words become signs and magnitudes under the exponents given
-    event: str
-    index: int  #: number of the event since reset, from 0; -1 at reset
-    x: tuple[int, ...]
-    emax: tuple[int, ...]
-    m: int
-    sign: tuple[int, ...]
-    mantissa: tuple[int, ...]
-    illegal: tuple[int, ...]
-    aligned: int  #: elements aligned, those with `illegal` set left out
-    #: elements with `illegal` set: an exponent above the one given, or infinity or NaN where not admitted
-    illegals: int
-
-
 class Element(NamedTuple):
     """Output of one lane."""
 
@@ -63,85 +43,51 @@ class Element(NamedTuple):
     illegal: int = 0  #: 1 if the word's exponent is above the shared one, or special and not admitted
 
 
-class BfpAligner(Stepped[State]):
-    """Shared aligner, combinational: one step aligns eight lanes.
-
-    References
-    ----------
-    [harmonia §IV-C, Fig. 14c]
-    """
+class BfpAligner(Combinational):
+    """Shared aligner: one event aligns eight lanes."""
 
     name = "bfp_aligner"
+    events = ("align",)
+    counters = {
+        "aligned": "elements aligned, those with `illegal` set left out",
+        "illegals": "elements with `illegal` set: an exponent above the one given, or a special value not admitted",
+    }
+    initial = {"m": 1}
+    rounding: Rounding = "truncate"  #: rounding of a magnitude (D-harmonia-2)
+    special: Special = "error"  #: infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal
+    subnormals: Subnormals = "keep"  #: subnormals (D-harmonia-4)
+    zero_sign: ZeroSign = "keep"  #: sign of a magnitude of 0 (D-harmonia-6)
 
-    def __init__(
-        self,
-        rounding: Rounding = "truncate",
-        special: Special = "error",
-        subnormals: Subnormals = "keep",
-        zero_sign: ZeroSign = "keep",
-    ) -> None:
-        """Configure the aligner; options are those of `Bfp`.
+    @constant
+    def options(self) -> Bfp:
+        """The same as a format."""
+        return Bfp(8, LANES, self.rounding, self.special, self.subnormals, self.zero_sign)
 
-        Parameters
-        ----------
-        rounding : {"truncate", "half_even", "half_away", "floor"}
-            Rounding of a magnitude (D-harmonia-2).
-        special : {"error", "hw", "saturate"}
-            Infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal.
-        subnormals : {"keep", "flush"}
-            Subnormals (D-harmonia-4).
-        zero_sign : {"keep", "canonical"}
-            Sign of a magnitude of 0 (D-harmonia-6).
-
-        Raises
-        ------
-        Refused
-            An unknown option.
-        """
-        self.options: Bfp = Bfp(8, LANES, rounding, special, subnormals, zero_sign)
-        self.rounding, self.special = self.options.rounding, self.options.special
-        self.subnormals, self.zero_sign = self.options.subnormals, self.options.zero_sign
-        self.ports: Ports = ports({})
-        self.state: State = self.reset(State, m=1)
-
-    def step(self, x: Sequence[int], emax: Sequence[int], m: int) -> State:
-        """Align eight fp16 words, each under its lane's exponent, to `m` bits."""
-        return self._open(*self.accept(x, emax, m))
-
-    def _open(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> State:
-        lanes = [self.align(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
-        sign, mantissa, illegal = zip(*lanes, strict=True)
-        illegals = illegal.count(1)
-        self.state = self.latched(
-            x,
-            emax,
-            m,
-            event="align",
-            sign=sign,
-            mantissa=mantissa,
-            illegal=illegal,
-            aligned=self.state.aligned + LANES - illegals,
-            illegals=self.state.illegals + illegals,
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("x", 16, LANES, meaning="fp16 words"),
+                Port("emax", 5, LANES, meaning="shared exponent of each lane's group"),
+                Port("m", 4, least=1, most=11, meaning="mantissa bits"),
+            ),
+            outputs=(
+                Port("sign", 1, LANES, meaning="1 = negative"),
+                Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
+                Port("illegal", 1, LANES, meaning="the word's exponent is above emax, or special and not admitted"),
+            ),
         )
-        return self.state
 
-    def align(self, word: int, emax: int, m: int) -> Element:
-        """Align one lane.
+    def align(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> Changes:
+        """Eight fp16 words become signs and magnitudes under the exponents given."""
+        elements = [self.element(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
+        sign, mantissa, illegal = zip(*elements, strict=True)
+        illegals = illegal.count(1)
+        counts = {"aligned": LANES - illegals, "illegals": illegals}
+        return {"sign": sign, "mantissa": mantissa, "illegal": illegal, **counts}
 
-        Parameters
-        ----------
-        word : int
-            fp16 word.
-        emax : int
-            Shared exponent, 0 to 31.
-        m : int
-            Mantissa bits, 1 to 11.
-
-        Returns
-        -------
-        Element
-            Zeros and `illegal` where the word's exponent is above `emax`, or special and not admitted.
-        """
+    def element(self, word: int, emax: int, m: int) -> Element:
+        """One lane; zeros and `illegal` where the word's exponent is above `emax`, or special and not admitted."""
         word = self.clamped(word)
         sign, field, fraction = word >> 15, (word >> 10) & 31, word & 0x3FF
         if field > emax or (field == SPECIAL and self.special != "hw"):
@@ -159,37 +105,11 @@ class BfpAligner(Stepped[State]):
         return min(magnitude, (1 << m) - 1)
 
     def clamped(self, word: int) -> int:
-        """Replace infinity by 65504 of its sign under special="saturate" (D-harmonia-5).
-
-        Parameters
-        ----------
-        word : int
-            fp16 word.
-
-        Returns
-        -------
-        int
-            fp16 word.
-        """
+        """Replace infinity by 65504 of its sign under special="saturate" (D-harmonia-5)."""
         return word - 1 if self.special == "saturate" and word & 0x7FFF == 0x7C00 else word
 
     def shifted(self, significand: int, shift: int, sign: int) -> int:
-        """Shift a significand right and round it (D-harmonia-2).
-
-        Parameters
-        ----------
-        significand : int
-            11 bits.
-        shift : int
-            Places, at least 0.
-        sign : int
-            1 if the value is negative.
-
-        Returns
-        -------
-        int
-            Rounded magnitude.
-        """
+        """Shift a significand of 11 bits right and round it (D-harmonia-2)."""
         whole, rest = significand >> shift, significand & ((1 << shift) - 1)
         if self.rounding == "truncate" or rest == 0:
             return whole
@@ -200,26 +120,10 @@ class BfpAligner(Stepped[State]):
         return whole + int(up)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in any configuration."""
-    return Ports(
-        inputs=(
-            Port("x", 16, LANES, meaning="fp16 words"),
-            Port("emax", 5, LANES, meaning="shared exponent of each lane's group"),
-            Port("m", 4, least=1, most=11, meaning="mantissa bits"),
-        ),
-        outputs=(
-            Port("sign", 1, LANES, meaning="1 = negative"),
-            Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
-            Port("illegal", 1, LANES, meaning="the word's exponent is above emax, or special and not admitted"),
-        ),
-    )
-
-
 PAPER = {"rounding": "truncate", "special": "error", "subnormals": "keep", "zero_sign": "keep"}
 
-UNIT: Unit[State, Result] = Unit(
-    name="bfp_aligner",
+UNIT: AnyUnit = Unit(
+    unit_class=BfpAligner,
     paper="harmonia §IV-C, Fig. 14c",
     meaning="shift eight fp16 words to a shared exponent",
     configs={
@@ -228,15 +132,12 @@ UNIT: Unit[State, Result] = Unit(
         "half_even": Config(**PAPER | {"rounding": "half_even"}),
         "hw": Config(**PAPER | {"special": "hw"}),
     },
-    ports=ports,
-    unit_class=BfpAligner,
-    cases=bfp_aligner_cases.cases,
-    counters=("aligned", "illegals"),
-    mark=bfp_aligner_cases.mark,
-    care=bfp_aligner_cases.care,
+    cases=cases.cases,
+    mark=cases.mark,
+    care=cases.care,
     flags={
         "ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
         "LOST": Flag(1, "a lane that is not zero became magnitude 0"),
     },
 )
-run: RunFunction[Result] = UNIT.run
+State, run = BfpAligner.State, UNIT.run

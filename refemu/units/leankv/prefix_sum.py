@@ -3,35 +3,18 @@
 Paper: [leankv §5.2]. Decision: D-leankv-39 (the network of Hillis and Steele).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from refemu.arith.checks import require_int
-from refemu.units.leankv.cases import prefix_sum as prefix_sum_cases
+from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.leankv.cases import prefix_sum as cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
 
 BITS = 32  #: Width of an adder; sums wrap
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no operation yet; "load": the counts are loaded, the base added to the first; "level": every element
-    #: adds the one 1, 2, 4, ... places before it
-    event: str
-    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
-    counts: Lanes
-    base: int
-    inclusive: Lanes  #: partial sums while an operation is on its way
-    level: int  #: levels of this operation done
-    levels: int  #: levels executed
-    adds: int  #: additions made
 
 
 @dataclass(frozen=True)
@@ -117,83 +100,50 @@ def scan(counts: Sequence[int], base: int = 0) -> Scan:
     return Scan(tuple(values), depth(len(values)), adds)
 
 
-class PrefixSum(Stepped[State]):
-    """Network of prefix sums: an operation is a `load`, then ceil(log2 elements) times `level`.
-
-    References
-    ----------
-    [leankv §5.2]
-    """
+class PrefixSum(Combinational):
+    """Network of prefix sums: an operation is a `load`, then ceil(log2 elements) times `level`."""
 
     name = "prefix_sum"
+    events = ("load", "level")
+    counters = {"levels": "levels executed", "adds": "additions made"}
+    elements: int = 8  #: counts of one operation, 1 to 65536
 
-    def __init__(self, elements: int = 8) -> None:
-        """Configure the network.
+    def check(self) -> None:
+        require_int(self.elements, 1, 1 << 16, self.name, "elements")
 
-        Parameters
-        ----------
-        elements : int
-            Counts of one operation, 1 to 65536.
-
-        Raises
-        ------
-        Refused
-            `elements` is out of range.
-        """
-        self.elements: int = require_int(elements, 1, 1 << 16, self.name, "elements")
-        self.ports: Ports = ports({"elements": self.elements})
-        self.state: State = self.reset(State)
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("counts", BITS, self.elements, meaning="pages of every head"),
+                Port("base", BITS, meaning="place in the ring where the first region begins"),
+            ),
+            outputs=(Port("inclusive", BITS, self.elements, meaning="where the region of every head ends"),),
+            state=(Port("level", max(depth(self.elements).bit_length(), 1), meaning="levels of the operation done"),),
+        )
 
     @property
     def busy(self) -> bool:
         """Whether levels are left."""
         return self.state.event != "reset" and self.state.level < depth(self.elements)
 
-    def step(self, counts: Sequence[int] | int | None = None, base: int | None = None) -> State:
-        """Load the counts and the base of an operation; without inputs, execute the next level."""
-        return self._stepped(counts=counts, base=base)
-
-    def _open(self, counts: Lanes, base: int) -> State:
+    def load(self, counts: Lanes, base: int) -> Changes:
+        """The counts are loaded, the base added to the first."""
         first, *others = fields(counts)
-        loaded = lanes(((first + base) % (1 << BITS), *others))
-        self.state = self.latched(counts, base, event="load", inclusive=loaded, level=0)
-        return self.state
+        return {"inclusive": lanes(((first + base) % (1 << BITS), *others)), "level": 0}
 
-    def _continue(self) -> State:
+    def level(self) -> Changes:
+        """Every element adds the one 1, 2, 4, ... places before it."""
         before = self.state
         values, adds = add_level(fields(before.inclusive), before.level)
-        self.state = replace(
-            before,
-            event="level",
-            inclusive=lanes(tuple(values)),
-            level=before.level + 1,
-            levels=before.levels + 1,
-            adds=before.adds + adds,
-        )
-        return self.state
+        return {"inclusive": lanes(tuple(values)), "level": before.level + 1, "levels": 1, "adds": adds}
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    elements = config["elements"]
-    return Ports(
-        inputs=(
-            Port("counts", BITS, elements, meaning="pages of every head"),
-            Port("base", BITS, meaning="place in the ring where the first region begins"),
-        ),
-        outputs=(Port("inclusive", BITS, elements, meaning="where the region of every head ends"),),
-        state=(Port("level", max(depth(elements).bit_length(), 1), meaning="levels of the operation done"),),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="prefix_sum",
+UNIT: AnyUnit = Unit(
+    unit_class=PrefixSum,
     paper="leankv §5.2",
     meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
-    ports=ports,
-    unit_class=PrefixSum,
-    cases=prefix_sum_cases.cases,
-    counters=("levels", "adds"),
+    cases=cases.cases,
 )
-run: RunFunction[Result] = UNIT.run
+State, run = PrefixSum.State, UNIT.run

@@ -109,8 +109,8 @@ def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
         ("cases", "must not be that of a folder in the package, got 'cases'"),
         ("twins", "must not be that of a folder"),
         ("alternatives", "must not be that of a folder"),
-        ("state", "class must hide no name of its module, got State for 'state'"),
-        ("run_function", "class must hide no name"),
+        ("combinational", "class must hide no name of its module, got Combinational for 'combinational'"),
+        ("any_unit", "class must hide no name"),
         ("one_short", "class must hide no name"),
         ("none", "class must hide no name"),
     ],
@@ -158,7 +158,7 @@ def test_a_name_that_the_files_have_works_or_is_refused(
         for path in (tmp_path / name).rglob("*.py"):
             names = list(bound(ast.parse(path.read_text()).body))
             assert len(names) == len(set(names)), (name, path)
-    assert {"cases", "state", "port", "unit", "flag", "ports", "sequence"} <= refused
+    assert {"cases", "changes", "port", "unit", "flag", "ports", "sequence"} <= refused
 
 
 @pytest.mark.long

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from refemu import units
+from refemu.units.declared import Changes
 from refemu.units.kllm import orizuru_passes, weighted_sum
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.concat import Concat
-from refemu.units.kllm.concat import State as Register
 from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.functional import Functional
 from refemu.units.kllm.index_counter import IndexCounter
@@ -32,8 +32,8 @@ Answers = dict[str, list[Any]]
 class Swapped(Concat):
     """The halves of the register are exchanged."""
 
-    def edge(self, a: int, b: int) -> Register:
-        return super().edge(b, a)
+    def concat(self, a: int, b: int) -> Changes:
+        return super().concat(b, a)
 
 
 class WithoutLane15(IndexCounter):

@@ -12,6 +12,7 @@ from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.ovp_decoder import OvpDecoder
+from refemu.units.stepped import Result
 from tests.oracles.olive import units
 
 IMPLEMENTATIONS = [pytest.param(ovp_decoder.run, id="unit"), pytest.param(ovp_decoder.UNIT.run_jit, id="twin")]
@@ -26,11 +27,11 @@ def expected(pairs: Any, biases: Any, normal: str, outlier: tuple[int, int]) -> 
     return [list(a[0]) for a in answers], [list(a[1]) for a in answers], [a[2] for a in answers]
 
 
-def fields(result: ovp_decoder.Result) -> tuple[Any, Any, Any]:
+def fields(result: Result) -> tuple[Any, Any, Any]:
     return result.exponent.tolist(), result.base_int.tolist(), result.illegal.tolist()
 
 
-def grid(result: ovp_decoder.Result) -> np.ndarray:
+def grid(result: Result) -> np.ndarray:
     return result.base_int.astype(np.int64) << result.exponent
 
 

@@ -4,57 +4,47 @@ A block is decoded to integers times powers of two, never to float32, so no elem
 Decisions: those of mx_encoder, and D-mx-7 (a block that holds NaN or infinity).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
-from refemu_mx.block_device import BlockDevice, BlockState
-from refemu_mx.cases import mx_converter as mx_converter_cases
-from refemu_mx.elements import Element, ElementName
-from refemu_mx.mx_encoder import BIAS, BLOCK, NAN, RULES, Magnitude, Rule, element_of, quantize, scale_code
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant
+from refemu_mx.block_device import BlockDevice
+from refemu_mx.cases import mx_converter as cases
+from refemu_mx.elements import ELEMENTS, Element, ElementName
+from refemu_mx.mx_encoder import BIAS, BLOCK, NAN, Magnitude, Rule, quantize, scale_code
 
 
-@dataclass(frozen=True)
-class State(BlockState):
-    """Everything after a block."""
-
-    scale_in: int
-    codes_in: tuple[int, ...]
-
-
-class MxConverter(BlockDevice[State]):
-    """Converter of blocks; one event is one block."""
+class MxConverter(BlockDevice):
+    """Converter of blocks."""
 
     name = "mx_converter"
-    does = "convert"
+    events = ("convert",)
+    source: ElementName = "e4m3"  #: element format of the block
+    target: ElementName = "e2m1"  #: element format that it gets
+    rule: Rule = "floor"  #: rule of the new scale, as of mx_encoder (D-mx-1)
 
-    def __init__(self, source: ElementName = "e4m3", target: ElementName = "e2m1", rule: Rule = "floor") -> None:
-        """Choose both element formats and the rule of the new scale.
+    @constant
+    def formats(self) -> tuple[Element, Element]:
+        """Both element formats."""
+        return ELEMENTS[self.source], ELEMENTS[self.target]
 
-        Parameters
-        ----------
-        source, target : str
-            Element formats.
-        rule : str
-            Rule of the scale, as of mx_encoder (D-mx-1).
+    @constant
+    def ports(self) -> Ports:
+        """Ports in this configuration."""
+        return Ports(
+            inputs=(
+                Port("scale_in", 8, meaning="E8M0 code, 255 for NaN"),
+                Port("codes_in", self.formats[0].width, BLOCK, meaning="element codes"),
+            ),
+            outputs=(
+                Port("scale", 8, meaning="E8M0 code, 255 for NaN"),
+                Port("codes", self.formats[1].width, BLOCK, meaning="element codes"),
+                Port("clipped", 1, meaning="an element was beyond the largest"),
+            ),
+        )
 
-        Raises
-        ------
-        Refused
-            Unknown element or rule.
-        """
-        self.source, self.target, self.rule = source, target, rule
-        self.formats = element_of(source, self.name), element_of(target, self.name)
-        if rule not in RULES:
-            raise Refused(f"{self.name}: rule must be one of {', '.join(RULES)}, got {rule!r}")
-        self.ports = ports(Config(source=source, target=target, rule=rule))
-        self.state = self.reset(State)
-
-    def step(self, scale_in: int, codes_in: Sequence[int]) -> State:
-        """Convert one block."""
-        return self._open(*self.accept(scale_in, codes_in))
+    def convert(self, scale_in: int, codes_in: tuple[int, ...]) -> Changes:
+        """A block gets other elements."""
+        return self.made(scale_in, codes_in)
 
     def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element was clipped."""
@@ -80,22 +70,6 @@ def magnitude(fmt: Element, code: int) -> Magnitude | None:
     return None if size > fmt.largest_code else fmt.magnitude(size)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    widths = [element_of(config[name], "mx_converter").width for name in ("source", "target")]
-    return Ports(
-        inputs=(
-            Port("scale_in", 8, meaning="E8M0 code, 255 for NaN"),
-            Port("codes_in", widths[0], BLOCK, meaning="element codes"),
-        ),
-        outputs=(
-            Port("scale", 8, meaning="E8M0 code, 255 for NaN"),
-            Port("codes", widths[1], BLOCK, meaning="element codes"),
-            Port("clipped", 1, meaning="an element was beyond the largest"),
-        ),
-    )
-
-
 PAIRS: tuple[tuple[ElementName, ElementName], ...] = (
     ("e4m3", "e2m1"),
     ("e5m2", "e4m3"),
@@ -103,19 +77,16 @@ PAIRS: tuple[tuple[ElementName, ElementName], ...] = (
     ("int8", "e2m1"),
     ("e2m1", "e5m2"),
 )
-UNIT: Unit[State, Result] = Unit(
-    name="mx_converter",
+UNIT: AnyUnit = Unit(
+    unit_class=MxConverter,
     paper="ocp MX 1.0 §6.3",
     meaning="a block of one element format to a block of another, rounded once",
     configs={
         **{f"{one}_{other}": Config(source=one, target=other, rule="floor") for one, other in PAIRS},
         "e4m3_e2m1_nvidia": Config(source="e4m3", target="e2m1", rule="nvidia"),
     },
-    ports=ports,
-    unit_class=MxConverter,
-    cases=mx_converter_cases.cases,
-    counters=("blocks", "clips"),
-    mark=mx_converter_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={"CLIPPED": Flag(0, "an element is beyond the largest and saturates (D-mx-4)")},
 )
-run: RunFunction[Result] = UNIT.run
+run = UNIT.run

@@ -3,72 +3,52 @@
 Decisions: D-mx-8 (the sum is exact and rounded once), D-mx-9 (NaN, infinity, and the sign of a sum of zero).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Stepped, Unit
-from refemu_mx.cases import mx_dot as mx_dot_cases
-from refemu_mx.elements import ElementName
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant
+from refemu_mx.cases import mx_dot as cases
+from refemu_mx.elements import ELEMENTS, Element, ElementName
 from refemu_mx.mx_converter import magnitude
-from refemu_mx.mx_encoder import BIAS, BLOCK, NAN, element_of, nearest
+from refemu_mx.mx_encoder import BIAS, BLOCK, NAN, nearest
 
 Sum: TypeAlias = Literal["exact", "fp32"]
 NAN32, INFINITY32 = 0x7FC00000, 0x7F800000
 
 
-@dataclass(frozen=True)
-class State:
-    """Everything after a product."""
-
-    event: str  #: "reset": no product yet; "multiply": two blocks are multiplied
-    index: int  #: number of the event since reset, from 0; -1 at reset
-    a_scale: int
-    a_codes: tuple[int, ...]
-    b_scale: int
-    b_codes: tuple[int, ...]
-    sum: int
-    products: int  #: dot products computed
-
-
-class MxDot(Stepped[State]):
+class MxDot(Combinational):
     """Dot product of two blocks; one event is one product."""
 
     name = "mx_dot"
+    events = ("multiply",)
+    counters = {"products": "dot products computed"}
+    a: ElementName = "e4m3"  #: element format of the first operand
+    b: ElementName = "e4m3"  #: of the second
+    accumulate: Sum = "exact"  #: one rounding at the end; "fp32": a float32 addition per lane, lane 0 first (D-mx-8)
 
-    def __init__(self, a: ElementName = "e4m3", b: ElementName = "e4m3", accumulate: Sum = "exact") -> None:
-        """Choose the element formats of both operands and the sum.
+    @constant
+    def formats(self) -> tuple[Element, Element]:
+        """Both element formats."""
+        return ELEMENTS[self.a], ELEMENTS[self.b]
 
-        Parameters
-        ----------
-        a, b : str
-            Element formats.
-        accumulate : str
-            "exact": one rounding at the end; "fp32": a float32 addition per lane, lane 0 first (D-mx-8).
+    @constant
+    def ports(self) -> Ports:
+        """Ports in this configuration."""
+        return Ports(
+            inputs=(
+                Port("a_scale", 8, meaning="E8M0 code, 255 for NaN"),
+                Port("a_codes", self.formats[0].width, BLOCK, meaning="element codes"),
+                Port("b_scale", 8, meaning="E8M0 code, 255 for NaN"),
+                Port("b_codes", self.formats[1].width, BLOCK, meaning="element codes"),
+            ),
+            outputs=(Port("sum", 32, encoding="f32", meaning="dot product"),),
+        )
 
-        Raises
-        ------
-        Refused
-            Unknown element or sum.
-        """
-        self.a, self.b, self.accumulate = a, b, accumulate
-        self.formats = element_of(a, self.name), element_of(b, self.name)
-        if accumulate not in ("exact", "fp32"):
-            raise Refused(f"{self.name}: accumulate must be 'exact' or 'fp32', got {accumulate!r}")
-        self.ports = ports(Config(a=a, b=b, accumulate=accumulate))
-        self.state = self.reset(State)
-
-    def step(self, a_scale: int, a_codes: Sequence[int], b_scale: int, b_codes: Sequence[int]) -> State:
-        """Multiply two blocks."""
-        return self._open(*self.accept(a_scale, a_codes, b_scale, b_codes))
-
-    def _open(self, a_scale: int, a: tuple[int, ...], b_scale: int, b: tuple[int, ...]) -> State:
-        done = self.latched(a_scale, a, b_scale, b, event="multiply", sum=self.product(a_scale, a, b_scale, b))
-        self.state = State(**{**vars(done), "products": done.products + 1})
-        return self.state
+    def multiply(self, a_scale: int, a_codes: tuple[int, ...], b_scale: int, b_codes: tuple[int, ...]) -> Changes:
+        """Two blocks are multiplied."""
+        return {"sum": self.product(a_scale, a_codes, b_scale, b_codes), "products": 1}
 
     def product(self, a_scale: int, a: Sequence[int], b_scale: int, b: Sequence[int]) -> int:
         """The float32 pattern of a dot product."""
@@ -124,20 +104,6 @@ def word32(m: int, e: int) -> int:
     return min(code, INFINITY32) | int(m < 0) << 31
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    widths = [element_of(config[name], "mx_dot").width for name in ("a", "b")]
-    return Ports(
-        inputs=(
-            Port("a_scale", 8, meaning="E8M0 code, 255 for NaN"),
-            Port("a_codes", widths[0], BLOCK, meaning="element codes"),
-            Port("b_scale", 8, meaning="E8M0 code, 255 for NaN"),
-            Port("b_codes", widths[1], BLOCK, meaning="element codes"),
-        ),
-        outputs=(Port("sum", 32, encoding="f32", meaning="dot product"),),
-    )
-
-
 PAIRS: tuple[tuple[ElementName, ElementName], ...] = (
     ("e4m3", "e4m3"),
     ("e5m2", "e5m2"),
@@ -145,19 +111,16 @@ PAIRS: tuple[tuple[ElementName, ElementName], ...] = (
     ("e2m3", "e3m2"),
     ("int8", "e4m3"),
 )
-UNIT: Unit[State, Result] = Unit(
-    name="mx_dot",
+UNIT: AnyUnit = Unit(
+    unit_class=MxDot,
     paper="ocp MX 1.0 §6.2",
     meaning="the dot product of two blocks",
     configs={
         **{f"{a}_{b}": Config(a=a, b=b, accumulate="exact") for a, b in PAIRS},
         "e5m2_e5m2_fp32": Config(a="e5m2", b="e5m2", accumulate="fp32"),
     },
-    ports=ports,
-    unit_class=MxDot,
-    cases=mx_dot_cases.cases,
-    counters=("products",),
-    mark=mx_dot_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={"NOT_FINITE": Flag(0, "the sum is NaN or infinite (D-mx-9)")},
 )
-run: RunFunction[Result] = UNIT.run
+run = UNIT.run

@@ -4,14 +4,13 @@ Decisions: D-mx-1 (the rule of the scale), D-mx-2 (a block of zeros), D-mx-3 (Na
 the largest saturate), D-mx-5 (the smallest MXINT8 code), D-mx-6 (a negative value that rounds to zero).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
-from refemu_mx.block_device import BlockDevice, BlockState
-from refemu_mx.cases import mx_encoder as mx_encoder_cases
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant
+from refemu_mx.block_device import BlockDevice
+from refemu_mx.cases import mx_encoder as cases
 from refemu_mx.elements import ELEMENTS, Element, ElementName
 
 Rule: TypeAlias = Literal["floor", "ceil", "even", "nvidia"]
@@ -20,44 +19,34 @@ BLOCK, BIAS, NAN = 32, 127, 255  #: elements of a block; of the scale: bias, and
 Magnitude: TypeAlias = tuple[int, int]  #: m * 2**e
 
 
-@dataclass(frozen=True)
-class State(BlockState):
-    """Everything after a block."""
-
-    x: tuple[int, ...]
-
-
-class MxEncoder(BlockDevice[State]):
-    """Encoder of blocks; one event is one block."""
+class MxEncoder(BlockDevice):
+    """Encoder of blocks."""
 
     name = "mx_encoder"
-    does = "encode"
+    events = ("encode",)
+    element: ElementName = "e4m3"  #: element format
+    rule: Rule = "floor"  #: rule of the scale (D-mx-1): "floor" of the specification, or another
 
-    def __init__(self, element: ElementName = "e4m3", rule: Rule = "floor") -> None:
-        """Choose the element format and the rule of the scale.
+    @constant
+    def format(self) -> Element:
+        """The element format."""
+        return ELEMENTS[self.element]
 
-        Parameters
-        ----------
-        element : str
-            Element format.
-        rule : str
-            Rule of the scale: "floor" of the specification, "ceil", "even", "nvidia" (D-mx-1).
+    @constant
+    def ports(self) -> Ports:
+        """Ports in this configuration."""
+        return Ports(
+            inputs=(Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),),
+            outputs=(
+                Port("scale", 8, meaning="E8M0 code, 255 for NaN"),
+                Port("codes", self.format.width, BLOCK, meaning="element codes"),
+                Port("clipped", 1, meaning="an element was beyond the largest"),
+            ),
+        )
 
-        Raises
-        ------
-        Refused
-            Unknown element or rule.
-        """
-        self.element, self.rule = element, rule
-        self.format = element_of(element, self.name)
-        if rule not in RULES:
-            raise Refused(f"{self.name}: rule must be one of {', '.join(RULES)}, got {rule!r}")
-        self.ports = ports(Config(element=element, rule=rule))
-        self.state = self.reset(State)
-
-    def step(self, x: Sequence[int]) -> State:
-        """Encode one block."""
-        return self._open(*self.accept(x))
+    def encode(self, x: tuple[int, ...]) -> Changes:
+        """A block of values is encoded."""
+        return self.made(x)
 
     def block(self, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element was clipped, of 32 float32 patterns."""
@@ -137,35 +126,19 @@ def nearest(m: int, shift: int) -> int:
     return whole + int(rest > half or (rest == half and whole & 1 == 1))
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    width = element_of(config["element"], "mx_encoder").width
-    return Ports(
-        inputs=(Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),),
-        outputs=(
-            Port("scale", 8, meaning="E8M0 code, 255 for NaN"),
-            Port("codes", width, BLOCK, meaning="element codes"),
-            Port("clipped", 1, meaning="an element was beyond the largest"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="mx_encoder",
+UNIT: AnyUnit = Unit(
+    unit_class=MxEncoder,
     paper="ocp MX 1.0 §6.3",
     meaning="a block of float32 values to a shared scale and element codes",
     configs={
         **{f"{name}": Config(element=name, rule="floor") for name in ELEMENTS},
         **{f"{name}_{rule}": Config(element=name, rule=rule) for name in ("e4m3", "e2m1") for rule in RULES[1:]},
     },
-    ports=ports,
-    unit_class=MxEncoder,
-    cases=mx_encoder_cases.cases,
-    counters=("blocks", "clips"),
-    mark=mx_encoder_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={
         "CLIPPED": Flag(0, "an element is beyond the largest and saturates (D-mx-4)"),
         "NOT_FINITE": Flag(1, "a value is NaN or infinite (D-mx-3)"),
     },
 )
-run: RunFunction[Result] = UNIT.run
+run = UNIT.run

@@ -5,16 +5,14 @@ Decisions: D-mx-10 (float32 operations and their order), D-mx-11 (a scale of zer
 D-mx-4 and D-mx-6 (elements).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from refemu.arith import Refused
-from refemu.units import Config, Flag, Port, Ports, Result, RunFunction, Unit
-from refemu_mx.block_device import BlockDevice, BlockState
-from refemu_mx.cases import nvfp4_encoder as nvfp4_encoder_cases
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant
+from refemu_mx.block_device import BlockDevice
+from refemu_mx.cases import nvfp4_encoder as cases
 from refemu_mx.elements import E2M1, E4M3, Element
 from refemu_mx.mx_encoder import magnitude32, quantize
 
@@ -22,42 +20,31 @@ Order: TypeAlias = Literal["reciprocal", "division"]
 BLOCK, NAN = 16, 0x7F  #: elements of a block; E4M3 code of NaN
 
 
-@dataclass(frozen=True)
-class State(BlockState):
-    """Everything after a block."""
-
-    factor: int
-    x: tuple[int, ...]
-
-
-class Nvfp4Encoder(BlockDevice[State]):
-    """Encoder of blocks; one event is one block."""
+class Nvfp4Encoder(BlockDevice):
+    """Encoder of blocks."""
 
     name = "nvfp4_encoder"
-    does = "encode"
+    events = ("encode",)
+    order: Order = "reciprocal"  #: x * (factor / scale); "division": (x * factor) / scale (D-mx-10)
 
-    def __init__(self, order: Order = "reciprocal") -> None:
-        """Choose the order of the float32 operations on elements.
+    @constant
+    def ports(self) -> Ports:
+        """Ports in any configuration."""
+        return Ports(
+            inputs=(
+                Port("factor", 32, encoding="f32", most=0x7F800000, meaning="factor of the tensor, not negative"),
+                Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),
+            ),
+            outputs=(
+                Port("scale", 8, meaning="E4M3 code, 0x7f for NaN"),
+                Port("codes", 4, BLOCK, meaning="E2M1 codes"),
+                Port("clipped", 1, meaning="the scale or an element was beyond the largest"),
+            ),
+        )
 
-        Parameters
-        ----------
-        order : str
-            "reciprocal": x * (factor / scale); "division": (x * factor) / scale (D-mx-10).
-
-        Raises
-        ------
-        Refused
-            Unknown order.
-        """
-        if order not in ("reciprocal", "division"):
-            raise Refused(f"{self.name}: order must be 'reciprocal' or 'division', got {order!r}")
-        self.order = order
-        self.ports = ports(Config(order=order))
-        self.state = self.reset(State)
-
-    def step(self, factor: int, x: Sequence[int]) -> State:
-        """Encode one block."""
-        return self._open(*self.accept(factor, x))
+    def encode(self, factor: int, x: tuple[int, ...]) -> Changes:
+        """A block of values is encoded."""
+        return self.made(factor, x)
 
     def block(self, factor: int, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element or the scale was clipped."""
@@ -93,34 +80,16 @@ def _float(word: int) -> np.float32:
     return np.uint32(word).view(np.float32)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    return Ports(
-        inputs=(
-            Port("factor", 32, encoding="f32", most=0x7F800000, meaning="factor of the tensor, not negative"),
-            Port("x", 32, BLOCK, encoding="f32", payload=True, meaning="values of the block"),
-        ),
-        outputs=(
-            Port("scale", 8, meaning="E4M3 code, 0x7f for NaN"),
-            Port("codes", 4, BLOCK, meaning="E2M1 codes"),
-            Port("clipped", 1, meaning="the scale or an element was beyond the largest"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="nvfp4_encoder",
+UNIT: AnyUnit = Unit(
+    unit_class=Nvfp4Encoder,
     paper="nvfp4",
     meaning="a block of float32 values to an E4M3 scale and E2M1 codes",
     configs={"reciprocal": Config(order="reciprocal"), "division": Config(order="division")},
-    ports=ports,
-    unit_class=Nvfp4Encoder,
-    cases=nvfp4_encoder_cases.cases,
-    counters=("blocks", "clips"),
-    mark=nvfp4_encoder_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={
         "CLIPPED": Flag(0, "the scale or an element is beyond the largest and saturates (D-mx-4)"),
         "NO_SCALE": Flag(1, "the scale rounds to zero (D-mx-11)"),
     },
 )
-run: RunFunction[Result] = UNIT.run
+run = UNIT.run

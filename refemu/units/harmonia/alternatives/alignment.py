@@ -12,9 +12,9 @@ from refemu.units.stepped import Stepped
 class Narrow(BfpAligner):
     """m counts the sign: magnitudes have m - 1 bits."""
 
-    def align(self, word: int, emax: int, m: int) -> Element:
+    def element(self, word: int, emax: int, m: int) -> Element:
         """One lane."""
-        return super().align(word, emax, m - 1)
+        return super().element(word, emax, m - 1)
 
 
 class Jamming(BfpAligner):

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from refemu.arith import fp16
+from refemu.arith.fp16 import Fp16Mode
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import constant
 from refemu.units.harmonia.alternatives import rounding
 from refemu.units.harmonia.fp2half import Fp2Half
 
@@ -13,17 +15,17 @@ from refemu.units.harmonia.fp2half import Fp2Half
 class Truncating(Fp2Half):
     """Values are cut off toward zero."""
 
-    def __init__(self, saturate: bool = False) -> None:
-        super().__init__(saturate)
-        self.mode = replace(self.mode, rounding="truncate")
+    @constant
+    def mode(self) -> Fp16Mode:
+        return replace(super().mode, rounding="truncate")
 
 
 class Flushing(Fp2Half):
     """Subnormal values become 0."""
 
-    def __init__(self, saturate: bool = False) -> None:
-        super().__init__(saturate)
-        self.mode = replace(self.mode, subnormals="flush")
+    @constant
+    def mode(self) -> Fp16Mode:
+        return replace(super().mode, subnormals="flush")
 
 
 class HalfAway(Fp2Half):

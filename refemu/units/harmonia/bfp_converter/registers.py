@@ -103,7 +103,7 @@ def require_column(
     if kind == V:
         _require_loop(bank, last, at)
     for lane, word in enumerate(x):
-        if valid >> lane & 1 and aligner.align(word, SPECIAL, m).illegal:
+        if valid >> lane & 1 and aligner.element(word, SPECIAL, m).illegal:
             raise Refused(
                 f"{NAME}: x 0x{word:04x} in lane {lane} {at} has exponent field 31, special={aligner.special!r}"
             )

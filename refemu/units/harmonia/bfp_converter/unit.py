@@ -194,7 +194,7 @@ class BfpConverter(Clocked[State]):
         mask = bank.valid[at]
         lanes = [mask >> lane & 1 for lane in range(LANES)]
         emax = bank.emax[:LANES] if bank.kind == TOKEN else (bank.emax[element],) * LANES
-        aligned = [self.aligner.align(word, top, bank.m) for word, top in zip(bank.words[at], emax, strict=True)]
+        aligned = [self.aligner.element(word, top, bank.m) for word, top in zip(bank.words[at], emax, strict=True)]
         sign, mantissa, exponent = (
             tuple(value * lane for value, lane in zip(values, lanes, strict=True))
             for values in ([each.sign for each in aligned], [each.mantissa for each in aligned], emax)

@@ -1,10 +1,9 @@
 """Other answers to the decisions of olive_pe8."""
 
-from dataclasses import replace
-
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes
 from refemu.units.olive.olive_mac import reduce
-from refemu.units.olive.olive_pe8 import OlivePe8, State
+from refemu.units.olive.olive_pe8 import OlivePe8
 
 
 class Chain(OlivePe8):
@@ -12,20 +11,20 @@ class Chain(OlivePe8):
 
     order = (0, 1, 2, 3)
 
-    def _multiply(self, before: State) -> State:
-        state, acc, flags = super()._multiply(before), before.acc, 0
+    def mac(self, *operands: int) -> Changes:
+        changes, acc, flags = super().mac(*operands), self.state.acc, 0
         for element in self.order:
-            acc, overflow = reduce(acc + (state.partial[element] << state.shift[element]), self.overflow)
+            acc, overflow = reduce(acc + (changes["partial"][element] << changes["shift"][element]), self.overflow)
             flags |= overflow
-        return replace(state, acc=acc, overflow=flags)
+        return {**changes, "acc": acc, "overflow": flags}
 
 
 class LowFirst(OlivePe8):
     """The elements compute low x low, low x high, high x low, high x high."""
 
-    def _multiply(self, before: State) -> State:
-        state = super()._multiply(before)
-        return replace(state, partial=state.partial[::-1], shift=state.shift[::-1])
+    def mac(self, *operands: int) -> Changes:
+        changes = super().mac(*operands)
+        return {**changes, "partial": changes["partial"][::-1], "shift": changes["shift"][::-1]}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

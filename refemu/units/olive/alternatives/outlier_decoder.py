@@ -1,12 +1,10 @@
 """Other answers to the decisions of outlier_decoder."""
 
-from dataclasses import replace
-from typing import Any
-
 from refemu.arith.checks import Refused
 from refemu.units.alternative import Alternative
 from refemu.units.config import Config
-from refemu.units.olive.outlier_decoder import OutlierDecoder, State, width_of_exponent
+from refemu.units.declared import Changes
+from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
 
 _OTHER = {(4, 3): (2, 5), (2, 5): (4, 3)}
 
@@ -16,27 +14,24 @@ def _other_format(config: Config) -> Config:
     if sizes not in _OTHER:
         raise Refused("outlier_decoder: codes of 4 bits have one format")
     exp_bits, man_bits = _OTHER[sizes]
-    bits = width_of_exponent(config)
+    bits = UNIT.ports(config).outputs[0].bits
     return Config(**{**config, "exp_bits": exp_bits, "man_bits": man_bits, "exponent_bits": bits})
 
 
 class ZeroOfReserved(OutlierDecoder):
     """The reserved code has exponent 0."""
 
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
-        self.state = state if state.base_int else replace(state, exponent=0)
-        return self.state
+    def decode(self, code: int, bias: int) -> Changes:
+        changes = super().decode(code, bias)
+        return changes if changes["base_int"] else {**changes, "exponent": 0}
 
 
 class Saturating(OutlierDecoder):
     """An exponent beyond the port is its largest value."""
 
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
-        exact = state.bias + ((state.code >> self.man_bits) & ((1 << self.exp_bits) - 1))
-        self.state = replace(state, exponent=min(exact, (1 << self.exponent_bits) - 1))
-        return self.state
+    def decode(self, code: int, bias: int) -> Changes:
+        exact = bias + ((code >> self.man_bits) & ((1 << self.exp_bits) - 1))
+        return {**super().decode(code, bias), "exponent": min(exact, (1 << self.shift_bits) - 1)}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

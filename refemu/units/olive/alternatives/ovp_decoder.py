@@ -1,12 +1,12 @@
 """Other answers to the decisions of ovp_decoder."""
 
-from dataclasses import replace
 from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.units.alternative import Alternative
 from refemu.units.config import Config
-from refemu.units.olive.ovp_decoder import OUTLIERS, OvpDecoder, State
+from refemu.units.declared import Changes
+from refemu.units.olive.ovp_decoder import OUTLIERS, OvpDecoder
 
 
 def _other_format(config: Config) -> Config:
@@ -20,10 +20,9 @@ def _other_format(config: Config) -> Config:
 class LeftHigh(OvpDecoder):
     """The left element is in the high half."""
 
-    def _open(self, pair: int, bias: int) -> State:
+    def decode(self, pair: int, bias: int) -> Changes:
         low, high = pair & ((1 << self.width) - 1), pair >> self.width
-        self.state = replace(super()._open(low << self.width | high, bias), pair=pair)
-        return self.state
+        return super().decode(low << self.width | high, bias)
 
 
 class NeverIllegal(OvpDecoder):

@@ -12,7 +12,7 @@ from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
 @twin(UNIT)
 def run(decoder: OutlierDecoder, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Decode every code at its bias."""
-    _decode(*inputs, decoder.exp_bits, decoder.man_bits, decoder.exponent_bits, *outputs)
+    _decode(*inputs, decoder.exp_bits, decoder.man_bits, decoder.shift_bits, *outputs)
     return (inputs[0].size,)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from refemu.golden.pages import comments
+from refemu.units import comments
 
 
 @dataclass

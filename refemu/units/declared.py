@@ -1,0 +1,238 @@
+"""Units declared by parameters, ports, counters and events; the constructor, State, `step` and Result follow.
+
+A unit is a class of four parts. Annotated names with a `#:` comment are its parameters. `ports` says which interface
+they give it, `counters` and `registers` what else a State has. Each method that `events` names takes the inputs of an
+event and returns what the event changes. `Unit(unit_class=...)` completes the class; `refemu new-unit` writes one.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from types import FunctionType
+from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
+
+from refemu.arith.checks import Refused, RefusedType, plain
+from refemu.arith.records import require_options
+from refemu.units import comments, described
+from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.stepped import Clocked, Stepped
+
+__all__ = ["Changes", "Combinational", "Sequential", "constant"]
+
+#: what an event changes: values of outputs and registers, increments of counters; `event` if it has another name
+Changes: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
+
+
+def constant(method: Callable[[Any], T]) -> T:
+    """Decorate a method of `self` alone, such as `ports`: its value is a constant of the configuration.
+
+    Parameters
+    ----------
+    method : callable
+        Method without arguments, called once for a device.
+
+    Returns
+    -------
+    object
+        An attribute of devices: what the method returns.
+    """
+    return cached_property(method)  # type: ignore[return-value]  # what an instance has
+
+
+def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
+    """Annotation and default of each parameter."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for each in reversed(cls.__mro__):
+        unit = hasattr(each, "counters") and each.__module__ != __name__
+        if unit or dataclasses.is_dataclass(each):  # or a group of parameters
+            hints: dict[str, Any] = inspect.get_annotations(each)
+            for name, hint in hints.items():
+                if get_origin(hint) is not ClassVar:
+                    found[name] = hint, vars(each).get(name, dataclasses.MISSING)
+    return found
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Declared(Stepped[Any]):
+    """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
+
+    events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
+    counters: ClassVar[Mapping[str, str]] = {}  #: name -> what is counted
+    registers: ClassVar[Mapping[str, str]] = {}  #: name -> meaning, of fields of the State that are no ports
+    initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset
+    State: ClassVar[type[Any]]  #: of all configurations; `complete` makes it
+    _names: ClassVar[tuple[str, ...]] = ()  #: of the parameters
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        parameters = _parameters(cls)
+        if tuple(parameters) == cls._names and hasattr(cls.__base__, "events"):
+            return  # a variant
+        fields: list[Any] = [
+            (name, hint, dataclasses.field(default=default)) for name, (hint, default) in parameters.items()
+        ]
+        made = dataclasses.make_dataclass("_", fields, namespace={"__post_init__": lambda self: None})
+        constructor: Any = vars(made)["__init__"]
+        constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+        for name in ("__setattr__", "__eq__", "__hash__", "__repr__"):
+            setattr(cls, name, getattr(Stepped, name))  # not those of a group, which is frozen
+        cls._names = tuple(parameters)
+        cls.__init__ = constructor  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        if not hasattr(self, "State"):
+            raise RefusedType(f"{self.name}: Unit(unit_class={type(self).__name__}, ...) must describe the class first")
+        values = self.__dict__
+        for name in self._names:
+            values[name] = _plain(values[name], f"{self.name}: {name}")
+        kind: Any = type(self)
+        values["ports"] = _interface(kind, *(values[name] for name in self._names))
+        self.state: Any = self.reset(self.State, **self.initial)
+
+    def check(self) -> None:
+        """Reject parameters whose types are right and that do not fit each other."""
+
+    def step(self, *values: Any, **named: Any) -> Any:
+        """Execute one event; return the State after it."""
+        if type(self).busy is not Stepped.busy:  # operations of several events
+            names = [port.name for port in self.ports.inputs]
+            return self._stepped(**dict(zip(names, values, strict=False)), **named)
+        return self._open(*self.accept(*values, **named))
+
+    def opens(self, *inputs: Any) -> str:
+        """Event that takes these inputs."""
+        return self.events[0]
+
+    def follows(self) -> str:
+        """Event that takes none, while `busy`."""
+        return self.events[-1]
+
+    def _open(self, *inputs: Lanes) -> Any:
+        event = self.opens(*inputs)
+        return self._commit(event, inputs, getattr(self, event)(*inputs))
+
+    def _continue(self) -> Any:
+        event = self.follows()
+        return self._commit(event, (), getattr(self, event)())
+
+    def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> Any:
+        """The State after an event."""
+        before: dict[str, Any] = self.state.__dict__
+        ports = [port.name for port in self.ports.inputs] if inputs else []
+        after = {**before, **dict(zip(ports, inputs, strict=True)), "event": event, **changes}
+        if len(after) != len(before):
+            unknown = ", ".join(sorted(set(changes) - set(before)))
+            raise TypeError(f"{self.name}: {event} changes {unknown}, which is no output, register or counter")
+        after["index"] += bool(inputs)
+        for name in changes:
+            if name in self.counters:
+                after[name] += before[name]
+        self.state = object.__new__(self.state.__class__)
+        self.state.__dict__.update(after)
+        return self.state
+
+
+class Combinational(Declared):
+    """Base of units without registers that outlast an event; the rows of a set are independent."""
+
+
+class Sequential(Declared, Clocked[Any]):
+    """Base of units with registers; they run sequences of events from reset."""
+
+
+def ports_of(unit_class: Any, config: Mapping[str, Any]) -> Ports:
+    """Ports in a configuration; parameters that it does not state have their defaults."""
+    values = {name: config.get(name, each.default) for name, each in inspect.signature(unit_class).parameters.items()}
+    for name, value in values.items():
+        if value is inspect.Parameter.empty:
+            raise KeyError(name)
+    return _interface(unit_class, *(_plain(value, f"{unit_class.name}: {name}") for name, value in values.items()))
+
+
+def _plain(value: Any, thing: str) -> Any:
+    """A parameter as a value of Python: a tuple for a list, an int for one of NumPy."""
+    same = plain(tuple(value) if isinstance(value, list) else value)
+    try:
+        hash(same)
+    except TypeError as error:
+        raise RefusedType(f"{thing} must be a number, a word or a tuple of these, got {value!r}") from error
+    return same
+
+
+@lru_cache(maxsize=1024, typed=True)  # a lane has thousands of units, and each call of a compiled form makes one
+def _interface(unit_class: Any, *values: Any) -> Ports:
+    """Ports of a unit with these parameters. Refused: they do not fit."""
+    device = object.__new__(unit_class)
+    device.__dict__.update(zip(unit_class._names, values, strict=True))
+    require_options(device, unit_class.name)
+    for each in reversed(unit_class.__mro__):
+        if "check" in vars(each):
+            vars(each)["check"](device)
+    ports: Ports = device.ports
+    return ports
+
+
+def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[inspect.Parameter]) -> None:
+    """Make the State of a unit, and the signatures and texts of its constructor and of `step`.
+
+    configurations: ports of each. inputs: of `run`.
+    """
+    ports: dict[str, list[Port]] = {}
+    for port in (port for each in configurations for port in each.all):
+        ports.setdefault(port.name, []).append(port)
+    _require_names(unit_class, ports)
+    several = unit_class.busy is not Stepped.busy
+    fields: list[Any] = [
+        ("event", str, _events(unit_class)),
+        ("index", int, f"number of the {'operation' if several else 'event'} since reset, from 0; -1 at reset"),
+        *((name, _type(each), each[0].meaning) for name, each in ports.items()),
+        *((name, Any, meaning) for name, meaning in unit_class.registers.items()),
+        *((name, int, meaning) for name, meaning in unit_class.counters.items()),
+    ]
+    made = [(name, kind, dataclasses.field(metadata={"meaning": meaning})) for name, kind, meaning in fields]
+    namespace = {"__module__": unit_class.__module__, "__doc__": "Ports after one event, and counts since reset."}
+    unit_class.State = dataclasses.make_dataclass("State", made, frozen=True, namespace=namespace)
+    hints = {name: hint for name, (hint, _) in _parameters(unit_class).items()}
+    unit_class.__init__.__doc__ = described.of_constructor(hints, comments.of_class(unit_class))
+
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [each.replace(annotation=_type(ports[each.name])) for each in inputs]
+    if several:
+        taken = [each.replace(default=None) for each in taken]
+    unit_class.step = FunctionType(Declared.step.__code__, globals(), "step")
+    unit_class.step.__doc__, unit_class.step.__module__ = Declared.step.__doc__, unit_class.__module__
+    unit_class.step.__qualname__ = f"{unit_class.__qualname__}.step"
+    unit_class.step.__signature__ = inspect.Signature([this, *taken], return_annotation=unit_class.State)
+    unit_class.step.__annotations__ = {each.name: each.annotation for each in taken} | {"return": unit_class.State}
+
+
+def _require_names(unit_class: Any, ports: Mapping[str, object]) -> None:
+    """Refuse an event without its method, and two fields of the State with one name."""
+    for name in getattr(unit_class, "events", ()):
+        if not callable(getattr(unit_class, name, None)):
+            raise Refused(f"{unit_class.name}: event {name!r} needs a method of that name")
+    if not getattr(unit_class, "events", ()):
+        raise Refused(f"{unit_class.name}: events must name the methods that are events, got none")
+    names = ["event", "index", *ports, *unit_class.registers, *unit_class.counters]
+    twice = [name for at, name in enumerate(names) if name in names[:at]]
+    if twice:
+        raise Refused(
+            f"{unit_class.name}: ports, registers and counters must have different names, got {twice[0]!r} twice"
+        )
+
+
+def _events(unit_class: Any) -> str:
+    """What each event does, by the first lines of their methods."""
+    texts = ['"reset": nothing has happened yet']
+    for name in unit_class.events:
+        does = (inspect.getdoc(getattr(unit_class, name)) or name).splitlines()[0].rstrip(".")
+        texts.append(f'"{name}": {does[:1].lower()}{does[1:]}')
+    return "; ".join(texts)
+
+
+def _type(ports: Sequence[Port]) -> Any:
+    """Type of a port's value, by its lanes in all configurations."""
+    kinds = {tuple[int, ...] if port.lanes > 1 else int for port in ports}
+    return kinds.pop() if len(kinds) == 1 else Lanes

@@ -1,0 +1,209 @@
+"""A declared unit: what follows from its parameters, ports, counters and events."""
+
+import dataclasses
+import inspect
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.units.declared import Changes, Combinational, Sequential, constant
+from refemu.units.ports import Port, Ports
+from refemu.units.unit import AnyUnit, Config, Unit
+
+
+@dataclasses.dataclass(frozen=True)
+class Width:
+    """A group of parameters."""
+
+    bits: int = 8  #: width of a word, 2 to 8
+
+    def check(self) -> None:
+        """The group's own rule."""
+        require_int(self.bits, 2, 8, "width", "bits")
+
+
+class Adder(Width, Sequential):
+    """Adds words; an operation is two events with `twice`."""
+
+    name = "adder"
+    events = ("add", "again")
+    counters = {"adds": "words added"}
+    registers = {"last": "the word that came last"}
+    initial = {"total": 1}
+    mode: Literal["wrap", "stay"] = "wrap"  #: what a sum does at the end
+
+    def check(self) -> None:
+        """No word is that narrow."""
+        if self.mode == "stay" and self.bits == 2:
+            raise Refused("adder: mode 'stay' needs 3 bits, got 2")
+
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(Port("x", self.bits, meaning="word"), Port("twice", 1)),
+            outputs=(Port("total", self.bits, meaning="sum"),),
+            state=(Port("left", 1),),
+        )
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.state.left)
+
+    def add(self, x: int, twice: int) -> Changes:
+        """A word is added."""
+        return {"total": self.sum(x), "last": x, "left": twice, "adds": 1}
+
+    def again(self) -> Changes:
+        """The last word is added again."""
+        return {"total": self.sum(self.state.last), "left": 0, "adds": 1}
+
+    def sum(self, x: int) -> int:
+        """The total and a word."""
+        exact, most = self.state.total + x, (1 << self.bits) - 1
+        return exact & most if self.mode == "wrap" else min(exact, most)
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=Adder,
+    paper="olive §1",
+    meaning="sums of words",
+    configs={"wrap": Config(), "stay": Config(bits=4, mode="stay")},
+    cases=lambda config, kind, seed: (),
+    twin="none",
+)
+
+
+def test_a_state_has_ports_registers_and_counters_with_their_meanings() -> None:
+    fields = {field.name: field.metadata["meaning"] for field in dataclasses.fields(Adder.State)}
+
+    assert list(fields) == ["event", "index", "x", "twice", "total", "left", "last", "adds"]
+    assert fields["adds"] == "words added" and fields["last"] == "the word that came last"
+    assert fields["event"] == (
+        '"reset": nothing has happened yet; "add": a word is added; "again": the last word is added again'
+    )
+    assert Adder().snapshot() == Adder.State("reset", -1, 0, 0, 1, 0, 0, 0)
+
+
+def test_events_change_what_they_return_and_counters_grow() -> None:
+    device = Adder(bits=4)
+    states = [device.step(9, 1), device.step(), device.step(x=2, twice=0)]
+
+    assert [(s.event, s.index, s.total, s.adds) for s in states] == [
+        ("add", 0, 10, 1),
+        ("again", 0, 3, 2),
+        ("add", 1, 5, 3),
+    ]
+    assert hash(states[0]) == hash(dataclasses.replace(states[0])) and states[0].last == 9
+    with pytest.raises(Refused, match="takes the inputs of an operation now"):
+        device.step()
+
+
+def test_run_and_result_follow() -> None:
+    result = UNIT.run(x=np.array([9, 2]), twice=[1, 0], bits=4)
+
+    assert result.total.tolist() == [3, 5] and result.adds == 3
+
+
+def test_constructor_and_step_are_described() -> None:
+    assert str(inspect.signature(Adder)) == "(bits: int = 8, mode: Literal['wrap', 'stay'] = 'wrap') -> None"
+    assert str(inspect.signature(Adder.step)).startswith("(self, x: int = None, twice: int = None)")
+    assert "bits : int\n    Width of a word, 2 to 8." in (Adder.__init__.__doc__ or "")
+    assert 'mode : {"wrap", "stay"}\n    What a sum does at the end.' in (UNIT.run.__doc__ or "")
+    assert repr(Adder(bits=3)) == "Adder(bits=3, mode='wrap')"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"bits": 9}, Refused, r"width: bits must be in \[2, 8\], got 9"),
+        ({"bits": "8"}, RefusedType, "bits must be an int"),
+        ({"mode": "stop"}, Refused, "adder: mode must be one of 'wrap', 'stay', got 'stop'"),
+        ({"bits": 2, "mode": "stay"}, Refused, "adder: mode 'stay' needs 3 bits, got 2"),
+        ({"mode": [["wrap"]]}, RefusedType, "adder: mode must be a number, a word or a tuple"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters: Any, error: type[Exception], message: str) -> None:
+    for make in (lambda: Adder(**parameters), lambda: UNIT.ports(Config(**parameters))):
+        with pytest.raises(error, match=message):
+            make()
+
+
+def test_parameters_become_plain_and_devices_are_apart() -> None:
+    narrow, other = Adder(np.int64(4)), Adder(4)  # type: ignore[arg-type]
+    narrow.step(1, 0)
+
+    assert type(narrow.bits) is int and narrow.ports is other.ports
+    assert other.state.adds == 0 and narrow != other
+
+
+def test_a_variant_overrides_what_decides() -> None:
+    class Minus(Adder):
+        def sum(self, x: int) -> int:
+            return (self.state.total - x) & 15
+
+    assert Minus(4).step(2, 0).total == 15 and type(Minus().snapshot()) is Adder.State
+
+
+def test_parameters_of_a_base_without_events_count() -> None:
+    class Base(Combinational):
+        bits: int = 3  #: width
+
+    class Through(Base):
+        name = "through"
+        events = ("go",)
+
+        def go(self) -> Changes:
+            """Nothing."""
+            return {}
+
+    assert list(inspect.signature(Through).parameters) == ["bits"]
+
+
+def test_a_change_of_an_unknown_name_is_an_error() -> None:
+    class Wrong(Adder):
+        def add(self, x: int, twice: int) -> Changes:
+            return {"sum": x}
+
+    device = Wrong()
+    with pytest.raises(TypeError, match="adder: add changes sum, which is no output, register or counter"):
+        device.step(1, 0)
+    assert device.state.event == "reset"
+
+
+def test_a_parameter_without_a_default_must_be_in_every_configuration() -> None:
+    class Open(Combinational):
+        name = "open"
+        events = ("pass_on",)
+        bits: int  #: width
+
+        @constant
+        def ports(self) -> Ports:
+            return Ports((Port("x", self.bits),), (Port("y", self.bits),))
+
+        def pass_on(self, x: int) -> Changes:
+            """A word goes through."""
+            return {"y": x}
+
+    with pytest.raises(Refused, match="configuration all must state what its ports need, 'bits'"):
+        Unit(unit_class=Open, paper="olive §1", meaning="m", configs={"all": Config()}, cases=lambda *_: ())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"events": ()}, "bad: events must name the methods that are events, got none"),
+        ({"events": ("gone",)}, "bad: event 'gone' needs a method of that name"),
+        ({"counters": {"left": "words"}}, "bad: ports, registers and counters must have different names, got 'left'"),
+    ],
+)
+def test_a_class_that_contradicts_itself_is_refused(attributes: dict[str, Any], message: str) -> None:
+    bad: Any = type("Bad", (Combinational,), {"name": "bad", "events": ("add",), "add": Adder.add} | attributes)
+    bad.ports = constant(lambda self: UNIT.ports(Config()))
+    vars(bad)["ports"].__set_name__(bad, "ports")
+
+    with pytest.raises(RefusedType, match=r"bad: Unit\(unit_class=Bad, \.\.\.\) must describe the class first"):
+        bad()
+    with pytest.raises(Refused, match=message):
+        Unit(unit_class=bad, paper="olive §1", meaning="m", configs={"all": Config()}, cases=lambda *_: ())
