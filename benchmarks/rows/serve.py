@@ -24,8 +24,8 @@ FAST = ("fp16_mac", "ovp_decoder", "olive_mac")  #: units whose single transacti
 BATCHES = ("ovp_decoder", "fp16_mac")  #: units whose rows are to be fast
 #: attention, arrays, and machines that hold them: single transactions without a goal
 LARGE = (
-    *("bfp_pe_array", "bfp_pe_array_clocked", "harmonia_core", "kllm_chip", "mmaovp", "mmaovp_clocked"),
-    *("olive_systolic", "olive_systolic_clocked", "paged_attention", "head_step", "layer_step"),
+    *("bfp_pe_array_clocked", "harmonia_core", "kllm_chip", "mmaovp_clocked"),
+    *("olive_systolic_clocked", "paged_attention", "layer_step"),
 )
 SINGLE, OTHER, ROWS_A_SECOND = 20_000, 1_000, 1_000_000  #: a second, by the goals
 LONG = 100_000  #: rows of a set for long batches, at least
