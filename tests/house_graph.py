@@ -248,8 +248,8 @@ def _components(needs: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def misnamed(graph: list[Edge]) -> list[str]:
-    """Rule 8: a twin is imported as `<block>_jit`, cases as `<block>_cases`: neither hides the readable form."""
-    suffix = {"twins": "_jit", "cases": "_cases"}
+    """Rule 8: a twin is imported as `<block>_jit`, cases as `<block>_cases` or `cases`; neither hides the block."""
+    suffix = {"twins": "_jit", "cases": "cases"}
     return [
         f"{edge} as {edge.bound}"
         for edge in graph

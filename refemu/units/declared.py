@@ -43,15 +43,15 @@ def constant(method: Callable[[Any], T]) -> T:
 
 def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
     """Annotation and default of each parameter."""
-    found: dict[str, tuple[Any, Any]] = {}
+    parameters: dict[str, tuple[Any, Any]] = {}
     for each in reversed(cls.__mro__):
         unit = hasattr(each, "counters") and each.__module__ != __name__
         if unit or dataclasses.is_dataclass(each):  # or a group of parameters
             hints: dict[str, Any] = inspect.get_annotations(each)
             for name, hint in hints.items():
                 if get_origin(hint) is not ClassVar:
-                    found[name] = hint, vars(each).get(name, dataclasses.MISSING)
-    return found
+                    parameters[name] = hint, vars(each).get(name, dataclasses.MISSING)
+    return parameters
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -73,8 +73,8 @@ class Declared(Stepped[Any]):
         fields: list[Any] = [
             (name, hint, dataclasses.field(default=default)) for name, (hint, default) in parameters.items()
         ]
-        made = dataclasses.make_dataclass("_", fields, namespace={"__post_init__": lambda self: None})
-        constructor: Any = vars(made)["__init__"]
+        record = dataclasses.make_dataclass("_", fields, namespace={"__post_init__": lambda self: None})
+        constructor: Any = vars(record)["__init__"]
         constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
         for name in ("__setattr__", "__eq__", "__hash__", "__repr__"):
             setattr(cls, name, getattr(Stepped, name))  # not those of a group, which is frozen
@@ -191,9 +191,9 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
         *((name, Any, meaning) for name, meaning in unit_class.registers.items()),
         *((name, int, meaning) for name, meaning in unit_class.counters.items()),
     ]
-    made = [(name, kind, dataclasses.field(metadata={"meaning": meaning})) for name, kind, meaning in fields]
+    columns = [(name, kind, dataclasses.field(metadata={"meaning": meaning})) for name, kind, meaning in fields]
     namespace = {"__module__": unit_class.__module__, "__doc__": "Ports after one event, and counts since reset."}
-    unit_class.State = dataclasses.make_dataclass("State", made, frozen=True, namespace=namespace)
+    unit_class.State = dataclasses.make_dataclass("State", columns, frozen=True, namespace=namespace)
     hints = {name: hint for name, (hint, _) in _parameters(unit_class).items()}
     unit_class.__init__.__doc__ = described.of_constructor(hints, comments.of_class(unit_class))
 

@@ -86,6 +86,7 @@ def test_a_program_starts(
     assert said or words[0] == "--check" or name == "tools/deflate.py"
 
 
+@pytest.mark.filterwarnings("ignore:The distutils package is deprecated:DeprecationWarning")  # setuptools imports it
 @pytest.mark.parametrize("path", sorted((ROOT / "tools").glob("*.py")), ids=lambda path: path.stem)
 def test_a_tool_is_imported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))  # some are started as files, which have their neighbours
