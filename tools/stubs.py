@@ -34,7 +34,7 @@ COMMON = """from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
 from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
-from refemu.units.declared import Changes as Changes, Combinational as Combinational
+from refemu.units.declared import Changes as Changes, Combinational as Combinational, DeclaredState
 from refemu.units.declared import Sequential as Sequential, constant as constant
 from refemu.units.derived import twin as twin
 from refemu.units.faults import FaultLibrary as FaultLibrary
@@ -85,7 +85,7 @@ def classes_of(unit: AnyUnit) -> str:
     state, device_class = spelled(type(device.snapshot())), spelled(unit.unit_class)
     made = []
     if issubclass(unit.unit_class, Declared):
-        state, device_class, made = f"{name}State", f"{name}Device", declared_classes(unit, name)
+        state, device_class, made = "DeclaredState", f"{name}Device", declared_classes(unit, name)
     lines = [f"class {name}Run(Protocol):", f"    def __call__({arguments(unit)}) -> {result}: ...", ""]
     lines = [*made, *lines, f"class {name}Unit(Unit[{state}, {result}]):"]
     lines += [f"    run: {name}Run", f"    unit_class: type[{device_class}]"]
@@ -101,7 +101,7 @@ def declared_classes(unit: AnyUnit, name: str) -> list[str]:
     taken = list(inspect.signature(unit.unit_class.step).parameters.values())[1:]  # type: ignore[attr-defined]
     given = ", ".join(f"{each.name}: {kinds[each.name]}" + " | None = ..." * (each.default is None) for each in taken)
     return [
-        f"class {name}State:",
+        f"class {name}State(DeclaredState):",
         *(f"    {field}: {kind}" for field, kind in kinds.items()),
         "",
         f"class {name}Device({spelled(unit.unit_class)}):",

@@ -79,7 +79,7 @@ from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
 from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
-from refemu.units.declared import Changes as Changes, Combinational as Combinational
+from refemu.units.declared import Changes as Changes, Combinational as Combinational, DeclaredState
 from refemu.units.declared import Sequential as Sequential, constant as constant
 from refemu.units.derived import twin as twin
 from refemu.units.faults import FaultLibrary as FaultLibrary
@@ -168,7 +168,7 @@ class _BfpAlignerResult(Result):
     aligned: int
     illegals: int
 
-class _BfpAlignerState:
+class _BfpAlignerState(DeclaredState):
     event: str
     index: int
     x: tuple[int, ...]
@@ -187,7 +187,7 @@ class _BfpAlignerDevice(refemu.units.harmonia.bfp_aligner.BfpAligner):
 class _BfpAlignerRun(Protocol):
     def __call__(self, x: ArrayLike, emax: ArrayLike, m: ArrayLike, *, rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ..., special: Literal['error', 'hw', 'saturate'] = ..., subnormals: Literal['keep', 'flush'] = ..., zero_sign: Literal['keep', 'canonical'] = ...) -> _BfpAlignerResult: ...
 
-class _BfpAlignerUnit(Unit[_BfpAlignerState, _BfpAlignerResult]):
+class _BfpAlignerUnit(Unit[DeclaredState, _BfpAlignerResult]):
     run: _BfpAlignerRun
     unit_class: type[_BfpAlignerDevice]
     @cached_property
@@ -383,7 +383,7 @@ class _ConcatResult(Result):
     q: numpy.ndarray
     concats: int
 
-class _ConcatState:
+class _ConcatState(DeclaredState):
     event: str
     index: int
     a: int
@@ -398,7 +398,7 @@ class _ConcatDevice(refemu.units.kllm.concat.Concat):
 class _ConcatRun(Protocol):
     def __call__(self, a: ArrayLike, b: ArrayLike, *, a_bits: int = ..., b_bits: int = ...) -> _ConcatResult: ...
 
-class _ConcatUnit(Unit[_ConcatState, _ConcatResult]):
+class _ConcatUnit(Unit[DeclaredState, _ConcatResult]):
     run: _ConcatRun
     unit_class: type[_ConcatDevice]
     @cached_property
@@ -436,7 +436,7 @@ class _FlintDecoderResult(Result):
     base_int: numpy.ndarray
     decodes: int
 
-class _FlintDecoderState:
+class _FlintDecoderState(DeclaredState):
     event: str
     index: int
     code: int
@@ -451,7 +451,7 @@ class _FlintDecoderDevice(refemu.units.olive.flint_decoder.FlintDecoder):
 class _FlintDecoderRun(Protocol):
     def __call__(self, code: ArrayLike, *, pairs: tuple[tuple[int, int], ...] = ...) -> _FlintDecoderResult: ...
 
-class _FlintDecoderUnit(Unit[_FlintDecoderState, _FlintDecoderResult]):
+class _FlintDecoderUnit(Unit[DeclaredState, _FlintDecoderResult]):
     run: _FlintDecoderRun
     unit_class: type[_FlintDecoderDevice]
     @cached_property
@@ -480,7 +480,7 @@ class _Fp2halfResult(Result):
     columns: int
     overflows: int
 
-class _Fp2halfState:
+class _Fp2halfState(DeclaredState):
     event: str
     index: int
     x: tuple[int, ...]
@@ -496,7 +496,7 @@ class _Fp2halfDevice(refemu.units.harmonia.fp2half.Fp2Half):
 class _Fp2halfRun(Protocol):
     def __call__(self, x: ArrayLike, *, saturate: bool = ...) -> _Fp2halfResult: ...
 
-class _Fp2halfUnit(Unit[_Fp2halfState, _Fp2halfResult]):
+class _Fp2halfUnit(Unit[DeclaredState, _Fp2halfResult]):
     run: _Fp2halfRun
     unit_class: type[_Fp2halfDevice]
     @cached_property
@@ -924,7 +924,7 @@ class _OliveMacResult(Result):
     macs: int
     overflows: int
 
-class _OliveMacState:
+class _OliveMacState(DeclaredState):
     event: str
     index: int
     load: int
@@ -947,7 +947,7 @@ class _OliveMacDevice(refemu.units.olive.olive_mac.OliveMac):
 class _OliveMacRun(Protocol):
     def __call__(self, load: ArrayLike, acc_in: ArrayLike, a_exp: ArrayLike, a_int: ArrayLike, b_exp: ArrayLike, b_int: ArrayLike, *, exponent_bits: int = ..., int_bits: int = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveMacResult: ...
 
-class _OliveMacUnit(Unit[_OliveMacState, _OliveMacResult]):
+class _OliveMacUnit(Unit[DeclaredState, _OliveMacResult]):
     run: _OliveMacRun
     unit_class: type[_OliveMacDevice]
     @cached_property
@@ -962,7 +962,7 @@ class _OlivePe8Result(Result):
     pe_multiplications: int
     overflows: int
 
-class _OlivePe8State:
+class _OlivePe8State(DeclaredState):
     event: str
     index: int
     load: int
@@ -986,7 +986,7 @@ class _OlivePe8Device(refemu.units.olive.olive_pe8.OlivePe8):
 class _OlivePe8Run(Protocol):
     def __call__(self, load: ArrayLike, acc_in: ArrayLike, x_exp: ArrayLike, x_int: ArrayLike, y_exp: ArrayLike, y_int: ArrayLike, *, split: Literal['twos_complement', 'sign_magnitude'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OlivePe8Result: ...
 
-class _OlivePe8Unit(Unit[_OlivePe8State, _OlivePe8Result]):
+class _OlivePe8Unit(Unit[DeclaredState, _OlivePe8Result]):
     run: _OlivePe8Run
     unit_class: type[_OlivePe8Device]
     @cached_property
@@ -1116,7 +1116,7 @@ class _OutlierDecoderResult(Result):
     base_int: numpy.ndarray
     decodes: int
 
-class _OutlierDecoderState:
+class _OutlierDecoderState(DeclaredState):
     event: str
     index: int
     code: int
@@ -1132,7 +1132,7 @@ class _OutlierDecoderDevice(refemu.units.olive.outlier_decoder.OutlierDecoder):
 class _OutlierDecoderRun(Protocol):
     def __call__(self, code: ArrayLike, bias: ArrayLike, *, exp_bits: int = ..., man_bits: int = ..., exponent_bits: int | None = ...) -> _OutlierDecoderResult: ...
 
-class _OutlierDecoderUnit(Unit[_OutlierDecoderState, _OutlierDecoderResult]):
+class _OutlierDecoderUnit(Unit[DeclaredState, _OutlierDecoderResult]):
     run: _OutlierDecoderRun
     unit_class: type[_OutlierDecoderDevice]
     @cached_property
@@ -1146,7 +1146,7 @@ class _OvpDecoderResult(Result):
     outliers: int
     illegal_pairs: int
 
-class _OvpDecoderState:
+class _OvpDecoderState(DeclaredState):
     event: str
     index: int
     pair: int
@@ -1165,7 +1165,7 @@ class _OvpDecoderDevice(refemu.units.olive.ovp_decoder.OvpDecoder):
 class _OvpDecoderRun(Protocol):
     def __call__(self, pair: ArrayLike, bias: ArrayLike, *, normal: Literal['int4', 'flint4', 'int8'] = ..., outlier: tuple[int, int] = ...) -> _OvpDecoderResult: ...
 
-class _OvpDecoderUnit(Unit[_OvpDecoderState, _OvpDecoderResult]):
+class _OvpDecoderUnit(Unit[DeclaredState, _OvpDecoderResult]):
     run: _OvpDecoderRun
     unit_class: type[_OvpDecoderDevice]
     @cached_property
@@ -1347,7 +1347,7 @@ class _PrefixSumResult(Result):
     levels: int
     adds: int
 
-class _PrefixSumState:
+class _PrefixSumState(DeclaredState):
     event: str
     index: int
     counts: tuple[int, ...]
@@ -1364,7 +1364,7 @@ class _PrefixSumDevice(refemu.units.leankv.prefix_sum.PrefixSum):
 class _PrefixSumRun(Protocol):
     def __call__(self, counts: ArrayLike, base: ArrayLike, *, elements: int = ...) -> _PrefixSumResult: ...
 
-class _PrefixSumUnit(Unit[_PrefixSumState, _PrefixSumResult]):
+class _PrefixSumUnit(Unit[DeclaredState, _PrefixSumResult]):
     run: _PrefixSumRun
     unit_class: type[_PrefixSumDevice]
     @cached_property
@@ -1402,7 +1402,7 @@ class _SubPeResult(Result):
     psums: int
     macs4x8: int
 
-class _SubPeState:
+class _SubPeState(DeclaredState):
     event: str
     index: int
     a_sign: tuple[int, ...]
@@ -1420,7 +1420,7 @@ class _SubPeDevice(refemu.units.harmonia.sub_pe.SubPe):
 class _SubPeRun(Protocol):
     def __call__(self, a_sign: ArrayLike, a_mag: ArrayLike, b_sign: ArrayLike, b_mag: ArrayLike) -> _SubPeResult: ...
 
-class _SubPeUnit(Unit[_SubPeState, _SubPeResult]):
+class _SubPeUnit(Unit[DeclaredState, _SubPeResult]):
     run: _SubPeRun
     unit_class: type[_SubPeDevice]
     @cached_property

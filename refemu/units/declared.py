@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from types import FunctionType
-from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
 
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
@@ -23,6 +23,17 @@ __all__ = ["Changes", "Combinational", "Sequential", "constant"]
 #: what an event changes: values of outputs and registers, increments of counters; `event` if it has another name
 Changes: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
+
+
+class DeclaredState:
+    """Base of the State of every declared unit, a frozen dataclass whose other fields are its ports and counters."""
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+        event: str
+        index: int
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def constant(method: Callable[[Any], T]) -> T:
@@ -55,14 +66,14 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Declared(Stepped[Any]):
+class Declared(Stepped[DeclaredState]):
     """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
 
     events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
-    counters: ClassVar[Mapping[str, str]] = {}  #: name -> what is counted
-    registers: ClassVar[Mapping[str, str]] = {}  #: name -> meaning, of fields of the State that are no ports
-    initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset
-    State: ClassVar[type[Any]]  #: of all configurations; `complete` makes it
+    counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
+    registers: ClassVar[dict[str, str]] = {}  #: name -> meaning, of fields of the State that are no ports
+    initial: ClassVar[dict[str, int]] = {}  #: fields of the State that are not 0 at reset
+    State: ClassVar[type[DeclaredState]]  #: of all configurations; `complete` makes it
     _names: ClassVar[tuple[str, ...]] = ()  #: of the parameters
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -79,7 +90,7 @@ class Declared(Stepped[Any]):
         for name in ("__setattr__", "__eq__", "__hash__", "__repr__"):
             setattr(cls, name, getattr(Stepped, name))  # not those of a group, which is frozen
         cls._names = tuple(parameters)
-        cls.__init__ = constructor  # type: ignore[method-assign]
+        type.__setattr__(cls, "__init__", constructor)
 
     def __post_init__(self) -> None:
         if not hasattr(self, "State"):
@@ -89,12 +100,12 @@ class Declared(Stepped[Any]):
             values[name] = _plain(values[name], f"{self.name}: {name}")
         kind: Any = type(self)
         values["ports"] = _interface(kind, *(values[name] for name in self._names))
-        self.state: Any = self.reset(self.State, **self.initial)
+        self.state: DeclaredState = self.reset(self.State, **self.initial)
 
     def check(self) -> None:
         """Reject parameters whose types are right and that do not fit each other."""
 
-    def step(self, *values: Any, **named: Any) -> Any:
+    def step(self, *values: Any, **named: Any) -> DeclaredState:
         """Execute one event; return the State after it."""
         if type(self).busy is not Stepped.busy:  # operations of several events
             names = [port.name for port in self.ports.inputs]
@@ -109,15 +120,15 @@ class Declared(Stepped[Any]):
         """Event that takes none, while `busy`."""
         return self.events[-1]
 
-    def _open(self, *inputs: Lanes) -> Any:
+    def _open(self, *inputs: Lanes) -> DeclaredState:
         event = self.opens(*inputs)
         return self._commit(event, inputs, getattr(self, event)(*inputs))
 
-    def _continue(self) -> Any:
+    def _continue(self) -> DeclaredState:
         event = self.follows()
         return self._commit(event, (), getattr(self, event)())
 
-    def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> Any:
+    def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> DeclaredState:
         """The State after an event."""
         before: dict[str, Any] = self.state.__dict__
         ports = [port.name for port in self.ports.inputs] if inputs else []
@@ -138,7 +149,7 @@ class Combinational(Declared):
     """Base of units without registers that outlast an event; the rows of a set are independent."""
 
 
-class Sequential(Declared, Clocked[Any]):
+class Sequential(Declared, Clocked[DeclaredState]):
     """Base of units with registers; they run sequences of events from reset."""
 
 
@@ -193,7 +204,9 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
     ]
     columns = [(name, kind, dataclasses.field(metadata={"meaning": meaning})) for name, kind, meaning in fields]
     namespace = {"__module__": unit_class.__module__, "__doc__": "Ports after one event, and counts since reset."}
-    unit_class.State = dataclasses.make_dataclass("State", columns, frozen=True, namespace=namespace)
+    unit_class.State = dataclasses.make_dataclass(
+        "State", columns, bases=(DeclaredState,), frozen=True, namespace=namespace
+    )
     hints = {name: hint for name, (hint, _) in _parameters(unit_class).items()}
     unit_class.__init__.__doc__ = described.of_constructor(hints, comments.of_class(unit_class))
 
