@@ -66,8 +66,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 @settings(max_examples=1, database=None)
 @given(st.none())
-def registers_its_random_numbers(_: None) -> None:
-    """A test of hypothesis that does nothing."""
+def first_test_of_hypothesis(_: None) -> None:
+    """Do nothing: hypothesis registers its random generator during its first test."""
 
 
 class Clock:
@@ -82,7 +82,7 @@ class Clock:
 
     def pytest_collection_finish(self) -> None:
         """Take tests and modules out of garbage collection: each would look at millions of objects that stay."""
-        registers_its_random_numbers()  # at its first test; Python 3.14 does not find what holds them once frozen
+        first_test_of_hypothesis()  # before freezing: on Python 3.14 it warns if the generator's holder is frozen
         gc.freeze()
         gc.enable()
 

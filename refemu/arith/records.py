@@ -56,9 +56,7 @@ def plain_fields(record: "DataclassInstance") -> None:
 
 
 _PLAIN = frozenset({int, str, bool, float, type(None)})  #: most fields; units have thousands of ports
-
-
-_BOOL = (True, False)
+_BOOL = (True, False)  #: the values of a bool, distinguished from those of `Literal[0, 1]` by identity
 
 
 def require_options(record: "DataclassInstance", thing: str) -> None:

@@ -135,7 +135,7 @@ class Declared(Stepped[DeclaredState]):
         after = {**before, **dict(zip(ports, inputs, strict=True)), "event": event, **changes}
         if len(after) != len(before):
             unknown = ", ".join(sorted(set(changes) - set(before)))
-            raise TypeError(f"{self.name}: {event} changes {unknown}, which is no output, register or counter")
+            raise TypeError(f"{self.name}: {event} changes {unknown}, which is not an output, register or counter")
         after["index"] += bool(inputs)
         for name in changes:
             if name in self.counters:
@@ -223,11 +223,12 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
 
 def _require_names(unit_class: Any, ports: Mapping[str, object]) -> None:
     """Refuse an event without its method, and two fields of the State with one name."""
-    for name in getattr(unit_class, "events", ()):
+    events = getattr(unit_class, "events", ())
+    if not events:
+        raise Refused(f"{unit_class.name}: events must name the methods that are events, got none")
+    for name in events:
         if not callable(getattr(unit_class, name, None)):
             raise Refused(f"{unit_class.name}: event {name!r} needs a method of that name")
-    if not getattr(unit_class, "events", ()):
-        raise Refused(f"{unit_class.name}: events must name the methods that are events, got none")
     names = ["event", "index", *ports, *unit_class.registers, *unit_class.counters]
     twice = [name for at, name in enumerate(names) if name in names[:at]]
     if twice:

@@ -138,6 +138,28 @@ def test_parameters_become_plain_and_devices_are_apart() -> None:
     assert other.state.adds == 0 and narrow != other
 
 
+def test_lists_become_tuples_and_one_is_not_true() -> None:
+    class Flagged(Combinational):
+        name = "flagged"
+        events = ("go",)
+        flag: bool = False  #: whether
+        sizes: tuple[int, ...] = (1, 2)  #: of what
+
+        @constant
+        def ports(self) -> Ports:
+            return Ports((Port("x", self.sizes[0]),), (Port("y", 1),))
+
+        def go(self, x: int) -> Changes:
+            """Nothing."""
+            return {}
+
+    Unit(unit_class=Flagged, paper="olive §1", meaning="m", configs={"all": Config()}, cases=lambda *_: ())
+    device = Flagged(True, sizes=[3, 4])  # type: ignore[arg-type]
+    assert device.sizes == (3, 4) and device.ports.inputs[0].bits == 3
+    with pytest.raises(RefusedType, match="flagged: flag must be a bool, got 1"):
+        Flagged(1, sizes=(3, 4))  # type: ignore[arg-type]
+
+
 def test_a_variant_overrides_what_decides() -> None:
     class Minus(Adder):
         def sum(self, x: int) -> int:
@@ -167,7 +189,7 @@ def test_a_change_of_an_unknown_name_is_an_error() -> None:
             return {"sum": x}
 
     device = Wrong()
-    with pytest.raises(TypeError, match="adder: add changes sum, which is no output, register or counter"):
+    with pytest.raises(TypeError, match="adder: add changes sum, which is not an output, register or counter"):
         device.step(1, 0)
     assert device.state.event == "reset"
 

@@ -5,14 +5,15 @@ count the sign), D-harmonia-2 (rounding), D-harmonia-3 (weight of field 0), D-ha
 (infinity and NaN), D-harmonia-6 (sign of a zero).
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.harmonia.cases import bfp_aligner as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = [
     "LANES",
@@ -47,12 +48,12 @@ class BfpAligner(Combinational):
     """Shared aligner: one event aligns eight lanes."""
 
     name = "bfp_aligner"
-    events = ("align",)
-    counters = {
+    events: ClassVar[tuple[str, ...]] = ("align",)
+    counters: ClassVar[dict[str, str]] = {
         "aligned": "elements aligned, those with `illegal` set left out",
         "illegals": "elements with `illegal` set: an exponent above the one given, or a special value not admitted",
     }
-    initial = {"m": 1}
+    initial: ClassVar[dict[str, int]] = {"m": 1}
     rounding: Rounding = "truncate"  #: rounding of a magnitude (D-harmonia-2)
     special: Special = "error"  #: infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal
     subnormals: Subnormals = "keep"  #: subnormals (D-harmonia-4)
@@ -140,4 +141,5 @@ UNIT: AnyUnit = Unit(
         "LOST": Flag(1, "a lane that is not zero became magnitude 0"),
     },
 )
-State, run = BfpAligner.State, UNIT.run
+State: type[DeclaredState] = BfpAligner.State
+run: RunFunction[Result] = UNIT.run

@@ -4,14 +4,17 @@ Paper: [harmonia §IV-A (4), Fig. 12]. Decisions: D-harmonia-13 (what does not f
 to even, subnormals kept).
 """
 
+from typing import ClassVar
+
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.harmonia.cases import fp2half as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
@@ -23,8 +26,8 @@ class Fp2Half(Combinational):
     """FP2Half: one event is one column of 8 lanes."""
 
     name = "fp2half"
-    events = ("convert",)
-    counters = {
+    events: ClassVar[tuple[str, ...]] = ("convert",)
+    counters: ClassVar[dict[str, str]] = {
         "columns": "columns of eight words converted",
         "overflows": "elements with `overflow` set: finite in FP32, infinite in FP16",
     }
@@ -72,4 +75,5 @@ UNIT: AnyUnit = Unit(
         "SUBNORMAL": Flag(1, "a lane's result is subnormal"),
     },
 )
-State, run = Fp2Half.State, UNIT.run
+State: type[DeclaredState] = Fp2Half.State
+run: RunFunction[Result] = UNIT.run

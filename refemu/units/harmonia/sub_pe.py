@@ -4,10 +4,13 @@ Paper: [harmonia §IV-B, Fig. 13] "dot-products on 32 pairs of 4-bit and 8-bit o
 D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either nibble of an 8-bit mantissa of `b`).
 """
 
-from refemu.units.declared import Changes, Combinational, constant
+from typing import ClassVar
+
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.harmonia.cases import sub_pe as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["LANES", "PSUM_BITS", "UNIT", "State", "SubPe", "run"]
 
@@ -22,8 +25,8 @@ class SubPe(Combinational):
     """Sub-PE: one event is one dot product."""
 
     name = "sub_pe"
-    events = ("psum",)
-    counters = {
+    events: ClassVar[tuple[str, ...]] = ("psum",)
+    counters: ClassVar[dict[str, str]] = {
         "psums": "sums of 32 products made",
         "macs4x8": "products of 4 by 8 bits, 32 for each sum, those with a zero included",
     }
@@ -60,4 +63,5 @@ UNIT: AnyUnit = Unit(
     configs={"paper": Config()},
     cases=cases.cases,
 )
-State, run = SubPe.State, UNIT.run
+State: type[DeclaredState] = SubPe.State
+run: RunFunction[Result] = UNIT.run

@@ -4,11 +4,14 @@ Paper: [kllm §III-B, §IV-A]. Decision: D-kllm-6 (the first operand is the high
 left unused between the two).
 """
 
+from typing import ClassVar
+
 from refemu.arith.checks import require_int
-from refemu.units.declared import Changes, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
 from refemu.units.kllm.cases import concat as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]
 
@@ -21,8 +24,8 @@ class Concat(Sequential):
     """Concat unit: one event is a clock edge, q <- (a << b_bits) | b."""
 
     name = "concat"
-    events = ("concat",)
-    counters = {"concats": "pairs of indices concatenated, one each clock edge"}
+    events: ClassVar[tuple[str, ...]] = ("concat",)
+    counters: ClassVar[dict[str, str]] = {"concats": "pairs of indices concatenated, one each clock edge"}
     a_bits: int = INPUT_BITS  #: width of the index a, 1 to 4
     b_bits: int = INPUT_BITS  #: width of the index b, 1 to 4
 
@@ -43,7 +46,9 @@ class Concat(Sequential):
         """Two indices go side by side into the register."""
         return {"q": (a << self.b_bits) | b, "concats": 1}  # [kllm §III-B]; D-kllm-6
 
-    edge = Sequential._open  #: a clock edge whose inputs are known to fit, as lanes call it
+    def edge(self, a: int, b: int) -> DeclaredState:
+        """One clock edge of inputs that are known to fit, as lanes call it."""
+        return self._open(a, b)
 
 
 UNIT: AnyUnit = Unit(
@@ -53,4 +58,5 @@ UNIT: AnyUnit = Unit(
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
     cases=cases.cases,
 )
-State, run = Concat.State, UNIT.run
+State: type[DeclaredState] = Concat.State
+run: RunFunction[Result] = UNIT.run

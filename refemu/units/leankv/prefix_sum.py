@@ -5,12 +5,14 @@ Paper: [leankv §5.2]. Decision: D-leankv-39 (the network of Hillis and Steele).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.leankv.cases import prefix_sum as cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
 
@@ -104,8 +106,8 @@ class PrefixSum(Combinational):
     """Network of prefix sums: an operation is a `load`, then ceil(log2 elements) times `level`."""
 
     name = "prefix_sum"
-    events = ("load", "level")
-    counters = {"levels": "levels executed", "adds": "additions made"}
+    events: ClassVar[tuple[str, ...]] = ("load", "level")
+    counters: ClassVar[dict[str, str]] = {"levels": "levels executed", "adds": "additions made"}
     elements: int = 8  #: counts of one operation, 1 to 65536
 
     def check(self) -> None:
@@ -146,4 +148,5 @@ UNIT: AnyUnit = Unit(
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
     cases=cases.cases,
 )
-State, run = PrefixSum.State, UNIT.run
+State: type[DeclaredState] = PrefixSum.State
+run: RunFunction[Result] = UNIT.run

@@ -4,14 +4,16 @@ Paper: [olive §4.2] ("we exploit its original decoder"), values of [olive Tbl. 
 """
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import AnyUnit, Cases, Config, Kind, Unit
+from refemu.units.unit import AnyUnit, Cases, Config, Kind, RunFunction, Unit
 
 __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
 
@@ -32,8 +34,8 @@ class FlintDecoder(Combinational):
     """Decoder of flint codes: one event is one code."""
 
     name = "flint_decoder"
-    events = ("decode",)
-    counters = {"decodes": "codes decoded"}
+    events: ClassVar[tuple[str, ...]] = ("decode",)
+    counters: ClassVar[dict[str, str]] = {"decodes": "codes decoded"}
     #: exponent, 0 to 15, and integer, 0 to 7, of each magnitude code; of the same values as `FLINT4_PAIRS` (D-olive-16)
     pairs: Pairs = FLINT4_PAIRS
 
@@ -84,4 +86,5 @@ UNIT: AnyUnit = Unit(
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
     cases=cases,
 )
-State, run = FlintDecoder.State, UNIT.run
+State: type[DeclaredState] = FlintDecoder.State
+run: RunFunction[Result] = UNIT.run

@@ -4,14 +4,15 @@ Paper: [olive §4.4]; the datapath of a 4-bit processing element without its for
 Decision: D-olive-33 (an accumulator that leaves 32 bits).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from refemu.arith.checks import require_choice, require_int
 from refemu.arith.integers import Overflow
-from refemu.units.declared import Changes, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
 from refemu.units.olive.cases import olive_mac as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 
@@ -78,8 +79,8 @@ class OliveMac(Sequential):
     """Multiply-accumulate unit: one event loads the accumulator, or multiplies, shifts and adds."""
 
     name = "olive_mac"
-    events = ("load", "mac")
-    counters = {
+    events: ClassVar[tuple[str, ...]] = ("load", "mac")
+    counters: ClassVar[dict[str, str]] = {
         "macs": "products added to the accumulator",
         "overflows": "events with `overflow` set: their exact sum left 32 bits",
     }
@@ -140,4 +141,5 @@ UNIT: AnyUnit = Unit(
     mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
 )
-State, run = OliveMac.State, UNIT.run
+State: type[DeclaredState] = OliveMac.State
+run: RunFunction[Result] = UNIT.run

@@ -5,13 +5,14 @@ accumulator that leaves 32 bits), D-olive-36 (how a negative integer is split), 
 what, and where the four meet).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from refemu.units.declared import Changes, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
 from refemu.units.olive.cases import olive_pe8 as cases
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
 
@@ -34,8 +35,8 @@ class OlivePe8(Sequential):
     """8-bit unit: one event loads the accumulator, or makes four products, shifts and adds them."""
 
     name = "olive_pe8"
-    events = ("load", "mac")
-    counters = {
+    events: ClassVar[tuple[str, ...]] = ("load", "mac")
+    counters: ClassVar[dict[str, str]] = {
         "macs": "8-bit products added to the accumulator",
         "pe_multiplications": "products of two 4-bit halves, four for each 8-bit product",
         "overflows": "events with `overflow` set: their exact sum left 32 bits",
@@ -104,4 +105,5 @@ UNIT: AnyUnit = Unit(
     mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
 )
-State, run = OlivePe8.State, UNIT.run
+State: type[DeclaredState] = OlivePe8.State
+run: RunFunction[Result] = UNIT.run

@@ -5,14 +5,16 @@ code), D-olive-20 (exponents beyond the port).
 """
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, Unit
+from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit
 
 __all__ = ["FORMATS", "UNIT", "OutlierDecoder", "State", "run"]
 
@@ -37,8 +39,8 @@ class OutlierDecoder(Combinational):
     """Decoder of outliers: one event is one code."""
 
     name = "outlier_decoder"
-    events = ("decode",)
-    counters = {"decodes": "codes decoded"}
+    events: ClassVar[tuple[str, ...]] = ("decode",)
+    counters: ClassVar[dict[str, str]] = {"decodes": "codes decoded"}
     exp_bits: int = 2  #: width of the exponent field; with man_bits one of `FORMATS`
     man_bits: int = 1  #: width of the mantissa
     exponent_bits: int | None = None  #: width of the exponent port, 1 to 8; None: 4 for 4-bit codes, 5 for 8-bit codes
@@ -140,4 +142,5 @@ UNIT: AnyUnit = Unit(
         "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags"),
     },
 )
-State, run = OutlierDecoder.State, UNIT.run
+State: type[DeclaredState] = OutlierDecoder.State
+run: RunFunction[Result] = UNIT.run

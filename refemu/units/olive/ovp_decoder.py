@@ -5,17 +5,18 @@ half), D-olive-14 (8-bit outliers), D-olive-18 (illegal pairs), D-olive-19 (expo
 beyond the port).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.units.declared import Changes, Combinational, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.olive import flint_decoder, outlier_decoder
 from refemu.units.olive.cases import ovp_decoder as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "State", "run"]
 
@@ -30,8 +31,8 @@ class OvpDecoder(Combinational):
     """Decoder of outlier-victim pairs: one event is one pair."""
 
     name = "ovp_decoder"
-    events = ("decode",)
-    counters = {
+    events: ClassVar[tuple[str, ...]] = ("decode",)
+    counters: ClassVar[dict[str, str]] = {
         "pairs": "pairs decoded",
         "outliers": "outliers decoded: elements next to an identifier",
         "illegal_pairs": "pairs with `illegal` set: an identifier next to a code of magnitude 0 (D-olive-18)",
@@ -132,4 +133,5 @@ UNIT: AnyUnit = Unit(
         "UNSPECIFIED": Flag(3, "the paper leaves an output of this row open; see the other flags"),
     },
 )
-State, run = OvpDecoder.State, UNIT.run
+State: type[DeclaredState] = OvpDecoder.State
+run: RunFunction[Result] = UNIT.run
