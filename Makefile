@@ -52,7 +52,7 @@ test:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
 	@echo "compiling every kernel (a minute the first time)"
-	@$(BIN)/python -m benchmarks.every_kernel --processes 2
+	@$(BIN)/python -m benchmarks.every_kernel --processes 2 > /dev/null
 	@$(TEST) -m "not slow and not long and not committed" --times=$(OUT)/times/test.json $(PYTEST)
 
 test-long:

@@ -27,6 +27,11 @@ from refemu.golden.make import build, generate
 SCHEMES = ("fp16", "olive-4", "harmonia-kv4", "kllm-a4")
 
 
+def name_of(kernel: Any) -> str:
+    """Module and name of a kernel."""
+    return f"{kernel.py_func.__module__.removeprefix('refemu.')}.{kernel.py_func.__name__}"
+
+
 class Compiler(event.Listener):
     """Seconds of the processor per kernel, those of the kernels that it calls not counted."""
 
@@ -42,8 +47,7 @@ class Compiler(event.Listener):
         """It ends."""
         start, inner = self._open.pop()
         taken = time.thread_time() - start
-        function = event.data["dispatcher"].py_func
-        name = f"{function.__module__.removeprefix('refemu.')}.{function.__name__}"
+        name = name_of(event.data["dispatcher"])
         self.seconds[name] = self.seconds.get(name, 0.0) + taken - inner
         if self._open:
             self._open[-1][1] += taken
@@ -81,6 +85,22 @@ def use_arithmetic() -> None:
     bfp_jit.decode(tensor), bfp_jit.encode(BFP8, np.zeros((2, 32), np.float16))
 
 
+def shared(command: Sequence[str], processes: int) -> dict[str, Any]:
+    """What processes that share the work say, each the number of its share. Exits where one fails."""
+    shares = [
+        subprocess.Popen([sys.executable, *command, str(share)], stdout=subprocess.PIPE) for share in range(processes)
+    ]
+    outputs = [process.communicate()[0] for process in shares]
+    if failed := max(process.returncode for process in shares):
+        sys.exit(failed)
+    first, *others = map(json.loads, outputs)
+    for other in others:
+        for name, seconds in other["seconds"].items():  # what several compile counts once
+            first["seconds"][name] = max(seconds, first["seconds"].get(name, 0.0))
+        first["used"], first["kernels"] = ({*first[each], *other[each]} for each in ("used", "kernels"))
+    return {"seconds": first["seconds"], "kernels": sorted(first["kernels"]), "used": sorted(first["used"])}
+
+
 def main(words: Sequence[str]) -> None:
     """Use everything and print what it cost."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.every_kernel")
@@ -89,11 +109,8 @@ def main(words: Sequence[str]) -> None:
     options.add_argument("--share", type=int, help=argparse.SUPPRESS)
     arguments = options.parse_args(words)
     if arguments.processes > 1 and arguments.share is None:
-        command = [sys.executable, "-m", "benchmarks.every_kernel", *words, "--share"]
-        each = [
-            subprocess.Popen([*command, str(share)], stdout=subprocess.DEVNULL) for share in range(arguments.processes)
-        ]
-        sys.exit(max(process.wait() for process in each))
+        print(json.dumps(shared(["-m", "benchmarks.every_kernel", *words, "--share"], arguments.processes)))
+        return
     share = arguments.share or 0
     compiler = Compiler()
     event.register("numba:compile", compiler)
@@ -104,8 +121,9 @@ def main(words: Sequence[str]) -> None:
     if share == arguments.processes - 1 and not arguments.smallest:
         use_models()
         use_arithmetic()
-    unused = [kernel.py_func.__name__ for kernel in jit._kernels if not kernel.signatures]
-    print(json.dumps({"seconds": compiler.seconds, "kernels": len(jit._kernels), "unused": unused}))
+    kernels = sorted(map(name_of, jit._kernels))
+    used = [name_of(kernel) for kernel in jit._kernels if kernel.signatures]
+    print(json.dumps({"seconds": compiler.seconds, "kernels": kernels, "used": used}))
 
 
 if __name__ == "__main__":

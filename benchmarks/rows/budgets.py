@@ -128,13 +128,15 @@ def _first(what: str, allowed: float, code: str) -> list[Row]:
 
 
 def compiling() -> list[Row]:
-    """All kernels in one process, without a cache."""
-    command = [sys.executable, "-m", "benchmarks.every_kernel", *size((), ("--smallest",))]
+    """All kernels in two processes, without a cache: seconds are those of the processor."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # rows are measured on one core
+    command = [sys.executable, "-m", "benchmarks.every_kernel", *size(("--processes", "2"), ("--smallest",))]
     with tempfile.TemporaryDirectory() as folder:
         found = json.loads(output(command, REFEMU_CACHE=folder))
-    slowest, unused = max(found["seconds"], key=found["seconds"].get), found["unused"]
+    slowest = max(found["seconds"], key=found["seconds"].get)
     seconds, total = found["seconds"][slowest], sum(found["seconds"].values())
-    used = f"{found['kernels'] - len(unused)} of {found['kernels']} kernels"
+    used = f"{len(found['used'])} of {len(found['kernels'])} kernels"
     return [
         _compiled("BUDGET-KERNEL", f"slowest kernel to compile: {slowest}", "goal: 2 s", 2.0, seconds),
         _compiled("BUDGET-ALL", f"every kernel compiled: {used}", "goal: 60 s", 60.0, total),
