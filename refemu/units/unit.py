@@ -79,8 +79,8 @@ class Unit(Generic[S, R]):
     peaks: Sequence[str] = ()  #: counters whose total over devices is the largest one, not the sum
     result: type[R] = _DERIVED  #: of `run`; made of ports and counters where none is given
     run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); steps `unit_class` where none is given
-    #: "module:function" of the compiled twin, imported on first use; in `twins/` where none is given; "none": there is
-    #: no twin, and the readable form runs in its place
+    #: "module:function" of the compiled twin, imported on first use; in `twins/` where none is given; where that is not
+    #: there, made of the events of a declared class; "none": there is no twin, and the readable form runs in its place
     twin: str = ""
     timing: str = ""  #: "combinational", or "event": rows of a case are consecutive steps from reset; by `unit_class`
     version: int = 1  #: +1 whenever some input gives another output
@@ -153,6 +153,11 @@ class Unit(Generic[S, R]):
         if self.twin == "none":
             return self.run
         module, _, function = self.twin.partition(":")
+        if issubclass(self.unit_class, Declared) and not (module and _exists(module)):
+            from refemu.units.compiled import derived  # numba
+
+            compiled: Callable[..., R] = derived(self)
+            return compiled
         if not module or (not module.startswith("refemu.") and not _exists(module)):
             place = f"module {module}" if module else "a module in no package"
             raise Refused(f"{self.name}: a compiled twin is needed, or twin='none', got none in {place}")

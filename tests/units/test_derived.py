@@ -348,7 +348,7 @@ def test_a_twin_with_another_number_of_counters_is_refused(counts: Any) -> None:
 
 def test_timing_and_the_place_of_the_twin_follow() -> None:
     assert (SCALER.timing, SUMMER.timing) == ("combinational", "event")
-    assert find("ovp_decoder").twin == "refemu.units.olive.twins.ovp_decoder:run"
+    assert find("orizuru").twin == "refemu.units.kllm.twins.orizuru:run"
     assert (SCALER.twin, SUMMER.others) == ("tests.units.twins.scaler:run", "tests.units.alternatives.summer")
 
 

@@ -96,6 +96,22 @@ def helper(function: Callable[..., Any]) -> Any:
     return numba.njit(error_model="numpy", nogil=True, inline="always")(function)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile like `kernel`; LLVM puts it into the kernels that call it.
+
+    Parameters
+    ----------
+    function : callable
+        Function that a kernel calls.
+
+    Returns
+    -------
+    callable
+        For kernels only.
+    """
+    return numba.njit(error_model="numpy", nogil=True, forceinline=True)(function)
+
+
 def jit_is_off() -> bool:
     """Whether NUMBA_DISABLE_JIT is set: kernels are then the Python functions themselves."""
     return bool(numba.config.DISABLE_JIT)

@@ -103,7 +103,7 @@ class OvpDecoder(Combinational):
 
     def is_illegal(self, left: int, right: int) -> int:
         """1 if one code is the identifier and the other has magnitude 0, which no encoder writes (D-olive-18)."""
-        return int(self.identifier in (left, right) and {left, right} <= {0, self.identifier})
+        return int(self.identifier in (left, right) and (left | right) & (self.identifier - 1) == 0)
 
     def admitted(self, pair: ArrayLike, bias: ArrayLike) -> list[np.ndarray]:
         """Pairs and biases as arrays of one shape; rejects bytes where a pair is a word of 16 bits."""

@@ -9,8 +9,8 @@ import functools
 import numpy as np
 
 from refemu.arith.jit import kernel
+from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_edp import OPERANDS, WIDE, Operand
-from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 EXACT = 1 << 62  # a sum of products is smaller: 64 bits hold it, and c beside it
 MASK = 0x7FFFFFFF  # the left value of an entry; bit 31 marks an illegal pair, and the right value stands above
@@ -35,7 +35,7 @@ def table(kind: Operand) -> np.ndarray:
 
 def _decoded(kind: Operand, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     normal, outlier = OPERANDS[kind]
-    decoded = ovp_decoder_jit.run(words, bias, normal=normal, outlier=outlier)
+    decoded = ovp_decoder.UNIT.run_jit(words, bias, normal=normal, outlier=outlier)
     return decoded.base_int.astype(np.int64) << decoded.exponent.astype(np.int64), decoded.illegal.astype(np.int64)
 
 

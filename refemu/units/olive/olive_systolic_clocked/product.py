@@ -120,13 +120,15 @@ def _stepped(
 def _compiled(
     array: OliveSystolicClocked, left: np.ndarray, right: np.ndarray, biases: tuple[int, int], mode: int
 ) -> Product:
+    from refemu.units.olive import ovp_decoder
     from refemu.units.olive.kernels.systolic import multiply as kernel
-    from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
     fields, illegal = [], False
     for narrow, pairs, bias in ((array.a, left, biases[0]), (array.b, right, biases[1])):
         normal, outlier = OPERANDS[array.eight if mode else narrow]
-        done = ovp_decoder_jit.run(pairs.astype(np.uint16 if mode else np.uint8), bias, normal=normal, outlier=outlier)
+        done = ovp_decoder.UNIT.run_jit(
+            pairs.astype(np.uint16 if mode else np.uint8), bias, normal=normal, outlier=outlier
+        )
         fields += [values.reshape(len(pairs), -1).astype(np.int64) for values in (done.exponent, done.base_int)]
         illegal |= bool(done.illegal.any())
     shape, (down, across) = (len(left), len(right)), array.grid(mode)

@@ -11,10 +11,10 @@ import numpy as np
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
+from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.pairs import decode, dot, fits, reduce, table
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, UNIT, MmaOvp
 from refemu.units.olive.olive_edp import OPERANDS
-from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 MASK = 0xFFFFFFFF
 
@@ -33,7 +33,7 @@ def run(core: MmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         overflows = _multiply_by_tables(*words, *biases, *tables, c, saturate, d, overflow, bad)
     else:
         decoded = [
-            ovp_decoder_jit.run(array, bias[:, None, None], normal=OPERANDS[kind][0], outlier=OPERANDS[kind][1])
+            ovp_decoder.UNIT.run_jit(array, bias[:, None, None], normal=OPERANDS[kind][0], outlier=OPERANDS[kind][1])
             for array, bias, kind in zip(words, biases, kinds, strict=True)
         ]
         elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]

@@ -6,11 +6,11 @@ import numpy as np
 
 from refemu.arith.jit import helper, kernel
 from refemu.units.derived import Arrays, twin
+from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.systolic import compute, drain, halves
 from refemu.units.olive.olive_edp import OPERANDS, Operand
 from refemu.units.olive.olive_systolic_clocked.registers import COUNTERS, Narrow, Wide
 from refemu.units.olive.olive_systolic_clocked.unit import UNIT, OliveSystolicClocked
-from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 
 @twin(UNIT)
@@ -44,7 +44,7 @@ def _decoded(narrow: Narrow, eight: Wide, words: np.ndarray, bias: np.ndarray) -
     for kind, mask in kinds:
         normal, outlier = OPERANDS[kind]
         pairs = (words & mask).astype(np.uint8 if mask == 0xFF else np.uint16)
-        done = ovp_decoder_jit.run(pairs, bias[..., None], normal=normal, outlier=outlier)
+        done = ovp_decoder.UNIT.run_jit(pairs, bias[..., None], normal=normal, outlier=outlier)
         fields = [done.exponent[..., 0], done.base_int[..., 0], done.exponent[..., 1], done.base_int[..., 1]]
         parts.append(np.stack([*fields, done.illegal], axis=-1).astype(np.int64))
     return np.stack(parts, axis=-2)

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.units.olive import mmaovp, olive_edp
+from refemu.units.olive import mmaovp, olive_edp, ovp_decoder
 from refemu.units.olive.kernels import pairs as olive_pairs_jit
 from refemu.units.olive.twins import mmaovp as mmaovp_jit
 from refemu.units.olive.twins import olive_edp as olive_edp_jit
-from refemu.units.olive.twins import ovp_decoder as ovp_decoder_jit
 
 BIASES = np.arange(16)
 
@@ -17,7 +16,7 @@ BIASES = np.arange(16)
 @pytest.mark.parametrize("kind", ["int4", "flint4"])
 def test_an_entry_holds_both_values_of_a_pair(kind: str) -> None:
     words = np.arange(256)
-    want = ovp_decoder_jit.run(words, BIASES[:, None], normal=kind, outlier=(2, 1))
+    want = ovp_decoder.UNIT.run_jit(words, BIASES[:, None], normal=kind, outlier=(2, 1))
     entries = olive_pairs_jit.table(kind)
     values = np.stack([(entries << 33) >> 33, entries >> 32], axis=-1)
 
@@ -29,7 +28,7 @@ def test_an_entry_holds_both_values_of_a_pair(kind: str) -> None:
 @pytest.mark.parametrize("bias", [0, 4, 11, 15])
 def test_an_element_of_8_bits_is_looked_up_beside_an_identifier_or_not(bias: int) -> None:
     words = np.arange(1 << 16).astype(np.uint16)
-    want = ovp_decoder_jit.run(words, bias, normal="int8", outlier=(4, 3))
+    want = ovp_decoder.UNIT.run_jit(words, bias, normal="int8", outlier=(4, 3))
     row = olive_pairs_jit.table("int8")[bias]
     left, right = words & 255, words >> 8
     found = np.stack([row[left + 256 * (right == 128)], row[right + 256 * (left == 128)]], axis=-1)

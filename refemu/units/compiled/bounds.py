@@ -1,0 +1,329 @@
+"""Bounds of every value in lifted functions, by the widths of the ports: numba has integers of 64 bits, Python has all.
+
+Branches are joined, and those that a constant excludes are left out; loops run as often as the text says. A place by
+which a value is shifted counts from 0, since the readable form would raise below it.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+class Range(NamedTuple):
+    """An integer."""
+
+    low: int
+    high: int
+
+
+class Vector(NamedTuple):
+    """A list or an array of some length; each of its values is within `item`."""
+
+    item: Any
+    length: int
+
+
+HIDDEN = ("_c", "_s", "_p")  #: arguments that only compiled code has
+Value: TypeAlias = Any  #: Range, Vector, or a tuple of values
+BIT = Range(0, 1)
+
+
+def of_constant(value: Any) -> Value:
+    """Bounds of a constant: itself; a class of named tuples stays what it is."""
+    if isinstance(value, type):
+        return value
+    if isinstance(value, np.ndarray):
+        item: Value = Range(int(value.min()), int(value.max()))
+        for length in reversed(value.shape):
+            item = Vector(item, length)
+        return item
+    return tuple(map(of_constant, value)) if isinstance(value, tuple) else Range(int(value), int(value))
+
+
+def joined(values: Iterable[Value]) -> Value:
+    """What holds all of some values."""
+    return reduce(_join, values)
+
+
+def _join(a: Value, b: Value) -> Value:
+    if isinstance(a, Range) and isinstance(b, Range):
+        return Range(min(a.low, b.low), max(a.high, b.high))
+    if isinstance(a, Vector) or isinstance(b, Vector):
+        return Vector(_join(joined(items(a)), joined(items(b))), max(length(a), length(b)))
+    parts = [_join(x, y) for x, y in zip(a, b, strict=True)]
+    return a._make(parts) if hasattr(a, "_fields") else tuple(parts)
+
+
+def items(value: Value) -> list[Value]:
+    """Values that a loop over this one takes, in turn."""
+    return [value.item] * value.length if isinstance(value, Vector) else list(value)
+
+
+def length(value: Value) -> int:
+    """Of a vector or a tuple."""
+    return value.length if isinstance(value, Vector) else len(value)
+
+
+def _bits(*ranges: Range) -> int:
+    """Bits of the magnitudes."""
+    return max(max(each.high, ~each.low).bit_length() for each in ranges)
+
+
+def _and(a: Range, b: Range) -> Range:
+    highs = [each.high for each in (a, b) if each.low >= 0]
+    return Range(0, min(highs)) if highs else Range(-(1 << _bits(a, b)), max(a.high, b.high))
+
+
+def _or(a: Range, b: Range) -> Range:
+    return Range(0 if min(a.low, b.low) >= 0 else -(1 << _bits(a, b)), (1 << _bits(a, b)) - 1)
+
+
+def _corners(operation: Callable[[int, int], int], a: Range, b: Range) -> Range:
+    values = [operation(x, y) for x in a for y in b]
+    return Range(min(values), max(values))
+
+
+def _shift(operation: Callable[[int, int], int], a: Range, b: Range) -> Range:
+    if b.high > 63:
+        raise OverflowError(f"a shift by {b.high}")
+    return _corners(operation, a, Range(max(b.low, 0), max(b.high, 0)))
+
+
+def _divided(operation: Callable[[int, int], int], a: Range, b: Range) -> Range:
+    if b.low <= 0:
+        raise OverflowError(f"a divisor of {b.low}")
+    return _corners(operation, a, b) if operation is operator.floordiv else Range(0, b.high - 1)
+
+
+OPERATIONS: dict[type[ast.operator], Callable[[Range, Range], Range]] = {
+    ast.Add: lambda a, b: Range(a.low + b.low, a.high + b.high),
+    ast.Sub: lambda a, b: Range(a.low - b.high, a.high - b.low),
+    ast.Mult: lambda a, b: _corners(operator.mul, a, b),
+    ast.LShift: lambda a, b: _shift(operator.lshift, a, b),
+    ast.RShift: lambda a, b: _shift(operator.rshift, a, b),
+    ast.BitAnd: _and,
+    ast.BitOr: _or,
+    ast.BitXor: _or,
+    ast.FloorDiv: lambda a, b: _divided(operator.floordiv, a, b),
+    ast.Mod: lambda a, b: _divided(operator.mod, a, b),
+}
+COMPARED: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+class Bounds:
+    """Evaluates lifted functions over ranges. Refused: a value may leave 64 bits."""
+
+    def __init__(self, unit: str, functions: Mapping[str, ast.FunctionDef], names: Mapping[str, Value]) -> None:
+        self.unit, self.functions = unit, functions
+        self.names = names  #: of constants and registers
+        self.known: dict[tuple[str, tuple[Value, ...]], Value] = {}
+
+    def call(self, name: str, arguments: Sequence[Value]) -> Value:
+        """What a function returns."""
+        key = name, tuple(arguments)
+        if key not in self.known:
+            tree = self.functions[name]
+            taken = [each.arg for each in tree.args.args]
+            local = dict(zip(taken, arguments, strict=False))
+            if tree.args.vararg:
+                local[tree.args.vararg.arg] = tuple(arguments[len(taken) :])
+            returned: list[Value] = []
+            self._block(tree.body, local, returned)
+            self.known[key] = joined(returned)
+        return self.known[key]
+
+    # statements
+
+    def _block(self, body: Sequence[ast.stmt], local: dict[str, Value], returned: list[Value]) -> bool:
+        """Run a block; whether what follows it can be reached."""
+        return all(self._statement(statement, local, returned) for statement in body)
+
+    def _statement(self, node: ast.stmt, local: dict[str, Value], returned: list[Value]) -> bool:
+        match node:
+            case ast.Return(value=ast.expr() as value):
+                returned.append(self.value(value, local))
+                return False
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value):
+                item, vector = self.value(value, local), local[name]
+                local[name] = Vector(item if vector.item is None else _join(vector.item, item), vector.length)
+            case ast.Assign(targets=[target], value=value):
+                self._assign(target, self.value(value, local), local)
+            case ast.AugAssign(target=ast.Name() as target, op=op, value=value):
+                binary = ast.BinOp(ast.Name(target.id, ast.Load()), op, value)
+                local[target.id] = self.value(ast.copy_location(binary, node), local)
+            case ast.If():
+                return self._branches(node, local, returned)
+            case ast.For():
+                for item in items(self.value(node.iter, local)):
+                    self._assign(node.target, item, local)
+                    if not self._block(node.body, local, returned):
+                        break
+            case ast.Expr(value=ast.Call(args=arguments)):  # a vector that is written
+                for each in arguments:
+                    self.value(each, local)
+        return True
+
+    def _branches(self, node: ast.If, local: dict[str, Value], returned: list[Value]) -> bool:
+        test = self.value(node.test, local)
+        after = []
+        for taken, body in ((test.high != 0 or test.low != 0, node.body), (test.low <= 0 <= test.high, node.orelse)):
+            branch = dict(local)
+            if taken and self._block(body, branch, returned):
+                after.append(branch)
+        for name in set().union(*after):
+            local[name] = joined(branch[name] for branch in after if name in branch)
+        return bool(after)
+
+    def _assign(self, target: ast.expr, value: Value, local: dict[str, Value]) -> None:
+        if isinstance(target, ast.Name):
+            local[target.id] = value
+        elif isinstance(target, ast.Tuple):
+            for part, item in zip(target.elts, items(value), strict=True):
+                self._assign(part, item, local)
+
+    # expressions
+
+    def value(self, node: ast.expr, local: Mapping[str, Value]) -> Value:
+        """Bounds of an expression. Refused: it may leave 64 bits."""
+        try:
+            value = self._expression(node, local)
+        except OverflowError as error:
+            raise Refused(f"{self.unit}: {ast.unparse(node)} may be {error}") from None
+        if isinstance(value, Range) and not LOWEST <= value.low <= value.high <= HIGHEST:
+            raise Refused(f"{self.unit}: {ast.unparse(node)} may leave 64 bits: {value.low} to {value.high}")
+        return value
+
+    def _expression(self, node: ast.expr, local: Mapping[str, Value]) -> Value:
+        match node:
+            case ast.Constant(value=int(value)):
+                return Range(int(value), int(value))
+            case ast.Name(id=name):
+                return local[name] if name in local else self.names[name]
+            case ast.Tuple(elts=parts):
+                return tuple(self.value(each, local) for each in parts)
+            case ast.List(elts=parts):
+                return Vector(joined(self.value(each, local) for each in parts), len(parts))
+            case ast.BinOp(left=left, op=op, right=right):
+                return OPERATIONS[type(op)](self.value(left, local), self.value(right, local))
+            case ast.UnaryOp(op=op, operand=operand):
+                return self._unary(op, self.value(operand, local))
+            case ast.BoolOp(op=op, values=parts):
+                return self._either(op, [self.value(each, local) for each in parts])
+            case ast.Compare():
+                return self._compared(node, local)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                condition = self.value(test, local)
+                chosen = [body] * (condition != (0, 0)) + [other] * (condition.low <= 0 <= condition.high)
+                return joined(self.value(each, local) for each in chosen)
+            case ast.Subscript(value=vector, slice=index):
+                return self._item(self.value(vector, local), index, local)
+            case ast.ListComp(elt=element, generators=[loop]):
+                iterated, inner = items(self.value(loop.iter, local)), dict(local)
+                self._assign(loop.target, joined(iterated), inner)
+                return Vector(self.value(element, inner), len(iterated))
+            case ast.Attribute(value=record, attr=name):
+                return getattr(self.value(record, local), name)
+            case ast.Call():
+                return self._called(node, local)
+        raise Refused(f"{self.unit}: {ast.unparse(node)} has no bounds")
+
+    def _called(self, node: ast.Call, local: Mapping[str, Value]) -> Value:
+        values: list[Value] = []
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                values += items(self.value(each.value, local))
+            else:
+                hidden = isinstance(each, ast.Name) and each.id in HIDDEN
+                values.append(() if hidden else self.value(each, local))
+        name = ast.unparse(node.func)
+        if name in self.functions:
+            return self.call(name, values)
+        return BUILTINS[name](*values) if name in BUILTINS else self.names[name](*values)
+
+    def _item(self, vector: Value, index: ast.expr, local: Mapping[str, Value]) -> Value:
+        if isinstance(index, ast.Slice):
+            return Vector(joined(items(vector)), length(vector))
+        place = self.value(index, local)
+        if isinstance(vector, tuple) and not isinstance(vector, Vector) and place.low == place.high:
+            return vector[place.low]
+        return joined(items(vector))
+
+    def _unary(self, op: ast.unaryop, value: Range) -> Range:
+        if isinstance(op, ast.Not):
+            return Range(1 - _truth(value).high, 1 - _truth(value).low)
+        if isinstance(op, ast.USub):
+            return Range(-value.high, -value.low)
+        return Range(~value.high, ~value.low) if isinstance(op, ast.Invert) else value
+
+    def _either(self, op: ast.boolop, values: Sequence[Range]) -> Value:
+        if isinstance(op, ast.And) and any(each == (0, 0) for each in values):
+            return Range(0, 0)
+        if isinstance(op, ast.Or) and all(each == (0, 0) for each in values):
+            return Range(0, 0)
+        return joined(values)
+
+    def _compared(self, node: ast.Compare, local: Mapping[str, Value]) -> Range:
+        """1 or 0 where constants decide, else either."""
+        values = [self.value(each, local) for each in (node.left, *node.comparators)]
+        if len(node.ops) == 1 and all(isinstance(each, Range) and each.low == each.high for each in values):
+            result = int(COMPARED[type(node.ops[0])](values[0].low, values[1].low))
+            return Range(result, result)
+        return BIT
+
+
+def _truth(value: Range) -> Range:
+    return Range(int(not value.low <= 0 <= value.high), int(value != (0, 0)))
+
+
+def _range(*bounds: Range) -> Value:
+    first, last = (Range(0, 0), *bounds) if len(bounds) == 1 else bounds
+    return Vector(Range(first.low, max(last.high - 1, first.low)), max(last.high - first.low, 0))
+
+
+def _absolute(value: Range) -> Range:
+    return Range(0 if value.low <= 0 <= value.high else min(map(abs, value)), max(map(abs, value)))
+
+
+def _sum(values: Value) -> Range:
+    return reduce(OPERATIONS[ast.Add], items(values), Range(0, 0))
+
+
+def _extreme(choose: Callable[..., int]) -> Callable[..., Range]:
+    def of(*values: Value) -> Range:
+        parts = items(values[0]) if len(values) == 1 else values
+        return Range(choose(each.low for each in parts), choose(each.high for each in parts))
+
+    return of
+
+
+BUILTINS: dict[str, Callable[..., Value]] = {
+    "abs": _absolute,
+    "all": lambda values: BIT,
+    "any": lambda values: BIT,
+    "bool": _truth,
+    "empty": lambda length: Vector(None, length.high),
+    "enumerate": lambda values: [(Range(i, i), item) for i, item in enumerate(items(values))],
+    "int": lambda value: value,
+    "len": lambda values: Range(length(values), length(values)),
+    "max": _extreme(max),
+    "min": _extreme(min),
+    "range": _range,
+    "sum": _sum,
+    "tuple": lambda values: values,
+    "zip": lambda *vectors: list(zip(*map(items, vectors), strict=False)),
+}

@@ -1,0 +1,506 @@
+"""The text of a declared unit's events as functions that numba compiles.
+
+`self.width` becomes a name of a constant that every call brings, `self.state.acc` one of a register, a word such as
+"saturate" a number, and `return {...}` the registers in order; a vector is written where its register is. What has no
+such form is refused with its line.
+"""
+
+import ast
+import inspect
+import textwrap
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import FunctionType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.units.ports import Port
+
+BUILTINS = ("abs", "all", "any", "bool", "enumerate", "int", "len", "max", "min", "range", "sum", "tuple", "zip")
+STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.Pass)
+EXPRESSIONS = (
+    *(
+        ast.Attribute,
+        ast.BinOp,
+        ast.BoolOp,
+        ast.Call,
+        ast.Compare,
+        ast.IfExp,
+        ast.List,
+        ast.ListComp,
+        ast.Name,
+        ast.Slice,
+    ),
+    *(ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp),
+)
+FOLDS = {"sum": "0", "any": "False", "all": "True"}  #: builtins over a generator, and what they begin with
+CONSTANTS, STATE = "_c", "_s"  #: arguments of every method
+PLACE = "_p"  #: argument of every event: arrays of vectors, and the row
+WRITE = "write_"  #: begin of the names of statements that write a vector into its row
+
+
+def number(word: str) -> int:
+    """The number that stands for a word in compiled code."""
+    return zlib.crc32(word.encode())
+
+
+def constant(value: Any) -> Any:
+    """A constant as compiled code takes it: an integer, a short tuple of integers or an array. None: neither."""
+    value = value.value if isinstance(value, Enum) else value
+    if isinstance(value, str):
+        return number(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, tuple) and value and all(isinstance(each, int) for each in value):
+        return value if len(value) <= 4 else np.array(value, np.int64)
+    if isinstance(value, tuple) and value and all(isinstance(constant(each), tuple) for each in value):
+        return np.array(value, np.int64)
+    return None
+
+
+def attribute(device: object, path: Sequence[str]) -> Any:
+    """What a path of attributes leads to."""
+    for name in path:
+        device = getattr(device, name)
+    return device
+
+
+@dataclass
+class Lifted:
+    """Functions of the events of one class, by the name under which they call each other."""
+
+    device: Any  #: an example: which attributes are constants, methods, sub-units
+    registers: Sequence[Port]  #: outputs and registers
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)  #: that the functions reach in their modules
+    constants: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: name -> path from the device
+    read: set[str] = field(default_factory=set)  #: registers and latched inputs that events read, or leave as they are
+
+    def method(self, name: str, path: tuple[str, ...] = (), event: str = "") -> str:
+        """Lift a method of the device, or of the sub-unit at a path; its name. event: whose changes it returns."""
+        function = inspect.getattr_static(type(attribute(self.device, path)), name)
+        function = function.fget if isinstance(function, property) else function
+        if not isinstance(function, FunctionType):
+            raise Refused(f"{self.device.name}: {'.'.join([*path, name])} is not a method in Python")
+        return self._lift("_".join([*path, name]), function, path, event)
+
+    def function(self, function: FunctionType) -> str:
+        """Lift a function of a module; its name."""
+        return self._lift(f"{function.__module__.rpartition('.')[2]}_{function.__name__}", function, None, "")
+
+    def _lift(self, name: str, function: FunctionType, path: tuple[str, ...] | None, event: str) -> str:
+        name = f"{event}_{name}" if event else f"of_{name}"
+        if name not in self.functions:
+            lines, first = inspect.getsourcelines(function)
+            (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
+            assert isinstance(tree, ast.FunctionDef)
+            self.functions[name] = tree  # before its text, which may call it
+            place = f"{inspect.getsourcefile(function)}", first - 1
+            _Text(self, function, path, tree, place).rewrite(name, event)
+        return name
+
+
+class _Text(ast.NodeTransformer):
+    """One function on its way to compiled code."""
+
+    def __init__(
+        self,
+        lifted: Lifted,
+        function: FunctionType,
+        path: tuple[str, ...] | None,
+        tree: ast.FunctionDef,
+        place: tuple[str, int],
+    ) -> None:
+        self.lifted, self.function, self.path, self.tree, self.place = lifted, function, path, tree, place
+        stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+        self.locals = {*stored, *(each.arg for each in arguments)}
+        self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
+        self.before: list[ast.stmt] = []  # what a statement needs first
+        self.count = 0
+
+    def refuse(self, node: ast.AST, what: str) -> NoReturn:
+        """Name the line that has no compiled form."""
+        file, first = self.place
+        line = first + getattr(node, "lineno", 1)
+        raise Refused(f"{self.lifted.device.name}: {file}:{line}: {what} has no compiled form: {ast.unparse(node)}")
+
+    def rewrite(self, name: str, event: str) -> None:
+        """Rewrite the function in place."""
+        tree = self.tree
+        self.event = event
+        tree.name, tree.returns, tree.decorator_list, tree.args.defaults = name, None, [], []
+        for each in [*tree.args.args, *tree.args.kwonlyargs]:
+            each.annotation = None
+        if tree.args.vararg:
+            tree.args.vararg.annotation = None
+        if self.path is not None:
+            tree.args.args[:1] = [ast.arg(CONSTANTS), ast.arg(STATE), *[ast.arg(PLACE)] * bool(event)]
+        if ast.get_docstring(tree) is not None:
+            del tree.body[0]
+        tree.body = self.block(tree.body)
+        ast.fix_missing_locations(tree)
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements of a block, each behind what it needs first."""
+        out: list[ast.stmt] = []
+        for statement in body:
+            new = self.visit(statement)
+            out += [*self.before, *(new if isinstance(new, list) else [new])]
+            self.before = []
+        return out
+
+    def fresh(self, stem: str) -> str:
+        """A name that the text does not have."""
+        self.count += 1
+        return f"_{stem}_{self.count}"
+
+    # statements
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.If | ast.For):
+            head = "test" if isinstance(node, ast.If) else "iter"
+            setattr(node, head, self.visit(getattr(node, head)))
+            needs, self.before = self.before, []
+            node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+            self.before = needs
+            return node
+        if isinstance(node, ast.stmt | ast.expr) and not isinstance(node, STATEMENTS + EXPRESSIONS):
+            self.refuse(node, type(node).__name__)
+        return super().generic_visit(node)
+
+    def visit_For(self, node: ast.For) -> Any:
+        """zip and enumerate by places, which is faster."""
+        match node.iter, node.target:
+            case ast.Call(func=ast.Name(id="zip" | "enumerate" as name), args=[*vectors_of]), ast.Tuple() as target:
+                pass
+            case _:
+                return self.generic_visit(node)
+        place = self.fresh("place") if name == "zip" else ast.unparse(target.elts[0])
+        vectors = [self.fresh("vector") for _ in vectors_of]
+        pairs = zip(vectors, vectors_of, strict=True)
+        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs]
+        parts = zip(target.elts[name == "enumerate" :], vectors, strict=True)
+        taken = [ast.parse(f"{ast.unparse(part)} = {vector}[{place}]").body[0] for part, vector in parts]
+        self.locals |= {place, *vectors}
+        places = ast.parse(f"range(len({vectors[0]}))", mode="eval").body
+        return self.block([*first, ast.For(ast.Name(place, ast.Store()), places, [*taken, *node.body], [])])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is None:
+            return ast.Pass()
+        return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        target = node.targets[0]
+        if self.event and isinstance(node.value, ast.Dict) and isinstance(target, ast.Name):
+            return self._keep(target.id, node.value)
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Subscript):
+            return self._unpacked(target, node.value)
+        return self.generic_visit(node)
+
+    def _unpacked(self, target: ast.Tuple, row: ast.Subscript) -> list[ast.stmt]:
+        """Values of a row of a table, which numba does not unpack."""
+        name = self.fresh("row")
+        places = enumerate(target.elts)
+        parts = [ast.parse(f"{ast.unparse(part)} = {name}[{place}]").body[0] for place, part in places]
+        return [ast.Assign([ast.Name(name, ast.Store())], self.visit(row)), *parts]
+
+    def _keep(self, name: str, values: ast.Dict) -> list[ast.stmt]:
+        """A dict of changes that a local name has: a local name for each of them."""
+        out: list[ast.stmt] = []
+        self.changes[name] = {}
+        for key, value in self._pairs(values).items():
+            new = f"{name}__{key}"
+            out.append(ast.Assign([ast.Name(new, ast.Store())], self.visit(value)))
+            self.changes[name][key] = ast.Name(new, ast.Load())
+        return out
+
+    def _pairs(self, node: ast.expr) -> dict[str, ast.expr]:
+        """Names and values of a dict of changes."""
+        if isinstance(node, ast.Name) and node.id in self.changes:
+            return dict(self.changes[node.id])
+        if not isinstance(node, ast.Dict):
+            self.refuse(node, "this way to say what changes")
+        pairs: dict[str, ast.expr] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                pairs |= self._pairs(value)
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                pairs[key.value] = value
+            else:
+                self.refuse(key, "a computed name of a change")
+        return pairs
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        if not self.event or node.value is None:
+            return self.generic_visit(node)
+        call = node.value
+        if isinstance(call, ast.Call) and (method := self._own_method(call.func)):
+            name = self.lifted.method(method, self.path or (), self.event)
+            answer = self._called(name, call)
+            answer.args.insert(2, ast.Name(PLACE, ast.Load()))
+            return ast.Return(answer)
+        return self._changed(self._pairs(call))
+
+    def _changed(self, pairs: Mapping[str, ast.expr]) -> list[ast.stmt]:
+        """Write vectors into their registers; return the event, the scalars and the counters."""
+        kept = {part.id for each in self.changes.values() for part in each.values() if isinstance(part, ast.Name)}
+        out: list[ast.stmt] = []
+        for name, value in pairs.items():
+            new = value if isinstance(value, ast.Name) and value.id in kept else self.visit(value)
+            out.append(ast.Assign([ast.Name(f"_{name}", ast.Store())], new))
+        out = [*self.before, *out]
+        self.before = []
+        scalars = ["int(_event)" if "event" in pairs else str(number(self.event))]
+        for port in self.lifted.registers:
+            if port.lanes == 1:
+                scalars.append(f"int(_{port.name})" if port.name in pairs else self.register(port.name))
+            elif port.name in pairs:
+                out += ast.parse(f"{WRITE}{port.name}(_{port.name})").body
+            else:
+                out += ast.parse(f"{WRITE}{port.name}({self.register(port.name)})").body
+        scalars += [f"int(_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
+        return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
+
+    def register(self, name: str) -> str:
+        """Name of a register, or of an input that was latched, in the text."""
+        self.lifted.read.add(name)
+        return f"s_{name}"
+
+    # expressions
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        value = node.value
+        if isinstance(value, str):
+            return ast.copy_location(ast.Constant(number(value)), node)
+        if value is not None and not isinstance(value, int):
+            self.refuse(node, f"{type(value).__name__}")
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        known = node.id in self.locals or node.id in BUILTINS or node.id in self.lifted.names
+        if known or not isinstance(node.ctx, ast.Load):
+            return node
+        return self._value(node, self._global(node))
+
+    def _global(self, node: ast.Name) -> Any:
+        if node.id not in self.function.__globals__:
+            self.refuse(node, "this name")
+        return self.function.__globals__[node.id]
+
+    def _value(self, node: ast.expr, value: Any) -> ast.expr:
+        """A constant of a module."""
+        known = constant(value)
+        if known is None:
+            self.refuse(node, f"{type(value).__name__}")
+        if isinstance(known, int):
+            return ast.copy_location(ast.Constant(known), node)
+        name = f"g_{ast.unparse(node).replace('.', '_')}"
+        self.lifted.names[name] = known
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+    def _path(self, node: ast.expr) -> list[str]:
+        """Names of `a.b.c`."""
+        if isinstance(node, ast.Attribute):
+            return [*self._path(node.value), node.attr]
+        if not isinstance(node, ast.Name):
+            self.refuse(node, "an attribute of a value")
+        return [node.id]
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        value = node.value
+        while isinstance(value, ast.Attribute):
+            value = value.value
+        if not isinstance(value, ast.Name) or value.id in self.locals - {"self"}:  # of a named tuple
+            node.value = self.visit(node.value)
+            return node
+        root, *names = self._path(node)
+        if root == "self" and self.path is not None:
+            return ast.copy_location(self._of_self(node, names), node)
+        if root not in self.function.__globals__:
+            self.refuse(node, "an attribute of a value")
+        return self._value(node, attribute(self.function.__globals__[root], names))
+
+    def _of_self(self, node: ast.Attribute, names: list[str]) -> ast.expr:
+        if names[0] == "state":
+            if self.path or len(names) != 2:
+                self.refuse(node, "the State of a sub-unit")
+            return ast.Name(self.register(names[1]), ast.Load())
+        path = (*(self.path or ()), *names)
+        owner = attribute(self.lifted.device, path[:-1])
+        if isinstance(inspect.getattr_static(type(owner), path[-1], None), property):
+            method = self.lifted.method(path[-1], path[:-1])
+            return ast.Call(ast.Name(method, ast.Load()), self._context(), [])
+        if constant(getattr(owner, path[-1])) is None:
+            self.refuse(node, f"{type(getattr(owner, path[-1])).__name__}")
+        name = "c_" + "_".join(path)
+        self.lifted.constants[name] = path
+        return ast.Name(name, ast.Load())
+
+    def _context(self) -> list[ast.expr]:
+        return [ast.Name(CONSTANTS, ast.Load()), ast.Name(STATE, ast.Load())]
+
+    def _own_method(self, function: ast.expr) -> str:
+        """Name of a method of `self` that is called; else ""."""
+        match function:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.path is not None:
+                return name
+        return ""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
+            return self._builtin(node, node.func.id)
+        root, *names = self._path(node.func)
+        if root == "self" and self.path is not None:
+            return self._called(self.lifted.method(names[-1], (*self.path, *names[:-1])), node)
+        if root in self.locals or root not in self.function.__globals__:
+            self.refuse(node, "this call")
+        called = attribute(self.function.__globals__[root], names)
+        if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
+            return self._record(node, called)
+        if not isinstance(called, FunctionType):
+            self.refuse(node, "this call")
+        return self._called(self.lifted.function(called), self._in_order(node, called), method=False)
+
+    def _in_order(self, node: ast.Call, function: FunctionType) -> ast.Call:
+        """A call with all arguments by position, those with defaults too."""
+        taken = list(inspect.signature(function).parameters.values())[len(node.args) :]
+        if any(isinstance(each, ast.Starred) for each in node.args):
+            taken = []
+        named = {each.arg: each.value for each in node.keywords}
+        for each in taken:
+            if each.name in named:
+                node.args.append(named[each.name])
+            elif each.default is not each.empty:
+                self.lifted.names[f"d_{function.__name__}_{each.name}"] = constant(each.default)
+                node.args.append(ast.Name(f"d_{function.__name__}_{each.name}", ast.Load()))
+        return ast.Call(node.func, node.args, [])
+
+    def _record(self, node: ast.Call, kind: Any) -> ast.expr:
+        """A named tuple with all its fields by position."""
+        values = kind._field_defaults | dict(zip(kind._fields, node.args, strict=False))
+        values |= {each.arg: each.value for each in node.keywords if each.arg}
+        parts = [each if isinstance(each, ast.expr) else ast.Constant(each) for each in map(values.get, kind._fields)]
+        self.lifted.names[kind.__name__] = kind
+        return ast.Call(ast.Name(kind.__name__, ast.Load()), [self.visit(each) for each in parts], [])
+
+    def _called(self, name: str, node: ast.Call, method: bool = True) -> ast.Call:
+        arguments = [self.visit(each) for each in node.args]
+        if node.keywords:
+            self.refuse(node, "an argument by name")
+        return ast.Call(ast.Name(name, ast.Load()), [*(self._context() if method else []), *arguments], [])
+
+    def _builtin(self, node: ast.Call, name: str) -> ast.expr:
+        if node.args and isinstance(node.args[0], ast.GeneratorExp):
+            if name in FOLDS:
+                return self._fold(name, node.args[0])
+            vector = self._listed(node.args[0])
+            return vector if name == "tuple" else _call(name, vector)
+        node.keywords = [each for each in node.keywords if each.arg != "strict"]
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+    def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
+        """sum, any or all of a generator as a loop before the statement."""
+        total, loop = self.fresh(name), self._only_loop(generator)
+        element = self.visit(generator.elt)
+        step: ast.stmt = {
+            "sum": ast.AugAssign(ast.Name(total, ast.Store()), ast.Add(), element),
+            "any": ast.AugAssign(ast.Name(total, ast.Store()), ast.BitOr(), _call("bool", element)),
+            "all": ast.AugAssign(ast.Name(total, ast.Store()), ast.BitAnd(), _call("bool", element)),
+        }[name]
+        for test in reversed(loop.ifs):
+            step = ast.If(self.visit(test), [step], [])
+        self.before += [*ast.parse(f"{total} = {FOLDS[name]}").body, *self._looped(loop, [step])]
+        return ast.Name(total, ast.Load())
+
+    def _only_loop(self, node: ast.GeneratorExp | ast.ListComp) -> ast.comprehension:
+        if len(node.generators) > 1:
+            self.refuse(node, "a comprehension of two loops")
+        (loop,) = node.generators
+        self.locals |= {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+        return loop
+
+    def _looped(self, loop: ast.comprehension, body: list[ast.stmt]) -> list[ast.stmt]:
+        """A loop whose body is rewritten already."""
+        before, self.before = self.before, []
+        (*first, rewritten) = self.block([ast.For(loop.target, loop.iter, [], [])])
+        assert isinstance(rewritten, ast.For)
+        rewritten.body += body
+        self.before = before
+        return [*first, rewritten]
+
+    def _listed(self, node: ast.GeneratorExp | ast.ListComp) -> ast.expr:
+        """A list as an array that a loop before the statement fills; of tuples as the list that it is."""
+        loop = self._only_loop(node)
+        if loop.ifs or not self._is_integer(node.elt):
+            return super().generic_visit(ast.ListComp(node.elt, [loop]))  # type: ignore[return-value]
+        vector, place = self.fresh("list"), self.fresh("place")
+        element = self.visit(node.elt)
+        body = ast.parse(f"{vector}[{place}] = _\n{place} += 1").body
+        body = [_Put(element).visit(each) for each in body]
+        looped = self._looped(loop, body)
+        length = looped[-1].iter if isinstance(looped[-1], ast.For) else loop.iter
+        self.before += [
+            *looped[:-1],
+            *ast.parse(f"{vector} = empty(len({ast.unparse(length)}))\n{place} = 0").body,
+            looped[-1],
+        ]
+        return ast.Name(vector, ast.Load())
+
+    def _is_integer(self, node: ast.expr) -> bool:
+        """Whether an element of a list is an integer, as its function says."""
+        if isinstance(node, ast.Call):
+            root, *names = self._path(node.func)
+            if root == "self" and self.path is not None:
+                owner = type(attribute(self.lifted.device, (*self.path, *names[:-1])))
+                return _returns(getattr(owner, names[-1])) in ("int", "bool")
+            return root in BUILTINS or _returns(attribute(self.function.__globals__.get(root), names)) in (
+                "int",
+                "bool",
+            )
+        return not isinstance(node, ast.Tuple)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return self._listed(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if isinstance(node.ops[0], ast.In | ast.NotIn) and isinstance(node.comparators[0], ast.Tuple):
+            tests = [ast.Compare(node.left, [ast.Eq()], [each]) for each in node.comparators[0].elts]
+            either = self.visit(ast.BoolOp(ast.Or(), list(tests)))
+            return ast.UnaryOp(ast.Not(), either) if isinstance(node.ops[0], ast.NotIn) else either
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Tuple):
+            times = self.visit(node.right)
+            if not isinstance(times, ast.Constant) or not isinstance(times.value, int):
+                self.refuse(node, "a tuple of unknown length")
+            return ast.Tuple([self.visit(each) for each in node.left.elts] * times.value, ast.Load())
+        if isinstance(node.op, ast.Div | ast.Pow | ast.MatMult):
+            self.refuse(node, "this operation")
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _returns(function: Any) -> str:
+    """What a function says that it returns."""
+    kind = getattr(function, "__annotations__", {}).get("return", "")
+    return str(getattr(kind, "__name__", kind))
+
+
+class _Put(ast.NodeTransformer):
+    """Puts an expression in the place of `_`."""
+
+    def __init__(self, expression: ast.expr) -> None:
+        self.expression = expression
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.expression if node.id == "_" else node

@@ -1,0 +1,92 @@
+"""Bounds hold every value that the text can give."""
+
+import ast
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused
+from refemu.units.compiled.bounds import Bounds, Range, Vector, of_constant
+
+NAMES = st.sampled_from(["a", "b", "1", "0", "7", "-3"])
+SHIFTS = st.sampled_from(["1", "3", "(a & 7)", "(b & 3)"])
+
+
+def compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Expressions of expressions."""
+    return st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["+", "-", "*", "&", "|", "^"]), inner),
+        st.builds("({} {} {})".format, inner, st.sampled_from(["<<", ">>"]), SHIFTS),
+        st.builds("({} {} {})".format, inner, st.sampled_from(["//", "%"]), st.sampled_from(["1", "5", "(a & 7) + 1"])),
+        st.builds("({} if {} {} {} else {})".format, inner, inner, st.sampled_from(["<", "==", ">="]), inner, inner),
+        st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), inner, inner),
+        st.builds("({} {} {})".format, inner, st.sampled_from(["and", "or"]), inner),
+        st.builds("abs({})".format, inner),
+        st.builds("-{}".format, inner),
+        st.builds("~{}".format, inner),
+        st.builds("int(not {})".format, inner),
+    )
+
+
+EXPRESSIONS = st.recursive(NAMES, compound, max_leaves=12)
+LIMITS = st.tuples(st.integers(-200, 200), st.integers(0, 300)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+def bounds_of(text: str, **names: Any) -> Any:
+    """Bounds of an expression."""
+    return Bounds("unit", {}, names).value(ast.parse(text, mode="eval").body, {})
+
+
+@given(EXPRESSIONS, LIMITS, LIMITS, st.data())
+def test_a_value_lies_within_its_bounds(text: str, a: Any, b: Any, data: st.DataObject) -> None:
+    try:
+        low, high = bounds_of(text, a=Range(*a), b=Range(*b))
+    except Refused:
+        return
+    for _ in range(5):
+        value = eval(text, {}, {"a": data.draw(st.integers(*a)), "b": data.draw(st.integers(*b))})
+        assert low <= int(value) <= high
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("a * b", (-80, 160)),
+        ("a - b", (-28, 26)),
+        ("a << 3", (-40, 80)),
+        ("a & 7", (0, 7)),
+        ("b % 5", (0, 4)),
+        ("3 if 1 == 1 else a", (3, 3)),
+        ("max(a, 2)", (2, 10)),
+        ("sum(v)", (-16, 60)),
+        ("v[a]", (-4, 15)),
+        ("t[1]", (9, 9)),
+    ],
+)
+def test_bounds_are_no_wider_than_they_must_be(text: str, bounds: tuple[int, int]) -> None:
+    names = {"a": Range(-5, 10), "b": Range(-16, 23) if "-" in text else Range(0, 16)}
+    names |= {"v": Vector(Range(-4, 15), 4), "t": of_constant((4, 9))}
+
+    assert bounds_of(text, **names) == bounds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a << 60", r"a << 60 may leave 64 bits: 0 to 29[0-9]{19}"),
+        ("1 << a", "1 << a may be a shift by 255"),
+        ("a % b", "a % b may be a divisor of 0"),
+        ("a * a * a * a * a * a * a * a", "may leave 64 bits"),
+    ],
+)
+def test_what_may_leave_64_bits_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        bounds_of(text, a=Range(0, 255), b=Range(0, 3))
+
+
+def test_constants_are_themselves() -> None:
+    assert of_constant(np.array([[1, -2], [3, 4]])) == Vector(Vector(Range(-2, 4), 2), 2)
+    assert of_constant((1, 5)) == (Range(1, 1), Range(5, 5))

@@ -1,0 +1,136 @@
+"""Compiled forms made of the text of declared units give the bits of the readable form; oracles are tried elsewhere."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refemu import units
+from refemu.arith.checks import Refused
+from refemu.units import compiled
+from refemu.units.config import Config
+from refemu.units.declared import Changes, Declared, Sequential, constant
+from refemu.units.ports import Port, Ports
+from refemu.units.unit import Unit
+from tests.units.compiled import toy
+
+#: units whose compiled form is made of their text; oracles of their own are in tests/units
+MADE = {"concat", "flint_decoder", "olive_mac", "outlier_decoder", "ovp_decoder", "sub_pe"}
+
+
+def made() -> set[str]:
+    """Declared units without a compiled form of their own."""
+    declared = [unit for unit in map(units.find, units.names()) if issubclass(unit.unit_class, Declared)]
+    return {unit.name for unit in declared if unit.run_jit.__globals__["__name__"] == compiled.__name__}
+
+
+def test_units_with_integer_events_have_one_in_every_configuration() -> None:
+    assert made() == MADE
+    for unit in map(units.find, MADE):
+        assert [compiled.refusal(unit.unit_class(**config)) for config in unit.configs.values()] == [""] * len(
+            unit.configs
+        )
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.integers(0, 2), st.tuples(*[st.integers(-128, 127)] * toy.LANES)), min_size=1, max_size=6
+)
+
+
+@given(st.lists(OPERATIONS, min_size=1, max_size=3), st.sampled_from(["wrap", "saturate"]))
+def test_it_gives_every_output_register_and_counter_of_the_readable_form(devices: Any, rule: str) -> None:
+    events = min(map(len, devices))
+    op = np.array([[each[0] for each in device[:events]] for device in devices])
+    x = np.array([[each[1] for each in device[:events]] for device in devices])
+
+    assert toy.UNIT.run_jit(op, x, rule=rule).equals(toy.UNIT.run(op, x, rule=rule))
+
+
+def test_constants_of_other_lengths_and_words_compile_again() -> None:
+    inputs = {"op": [[1, 2, 0]], "x": np.arange(12).reshape(1, 3, 4)}
+    for weights in ((1, 2, 3, 4), (7, 6, 5, 4, 3, 2)):
+        assert toy.UNIT.run_jit(**inputs, weights=weights).equals(toy.UNIT.run(**inputs, weights=weights))
+
+
+def test_a_configuration_that_64_bits_do_not_hold_runs_the_readable_form() -> None:
+    unit = units.find("olive_mac")
+    wide = {"exponent_bits": 5, "int_bits": 8}
+    inputs = {"load": [1, 0], "acc_in": 7, "a_exp": 31, "a_int": -128, "b_exp": 31, "b_int": 127}
+
+    assert "product << shift may leave 64 bits" in compiled.refusal(unit.unit_class(**wide))
+    result: Any = unit.run_jit(**inputs, **wide)
+    assert result.equals(unit.run(**inputs, **wide)) and result.overflow.tolist() == [False, True]
+
+
+class Unlike(Sequential):
+    """Base of units without a compiled form."""
+
+    name = "unlike"
+    events: ClassVar[tuple[str, ...]] = ("add",)
+    counters: ClassVar[dict[str, str]] = {"adds": "additions"}
+
+    @constant
+    def ports(self) -> Ports:
+        return Ports(inputs=(Port("x", 8),), outputs=(Port("y", 8),))
+
+
+class Floating(Unlike):
+    """A number that is no integer."""
+
+    def add(self, x: int) -> Changes:
+        """Half."""
+        return {"y": int(x * 0.5)}
+
+
+class Dividing(Unlike):
+    """An operation that gives another type."""
+
+    def add(self, x: int) -> Changes:
+        """Half."""
+        return {"y": int(x / 2)}
+
+
+class Sorting(Unlike):
+    """A function of Python that numba would take otherwise."""
+
+    def add(self, x: int) -> Changes:
+        """One of one."""
+        return {"y": sorted([x])[0]}
+
+
+class Counting(Unlike):
+    """A counter that is read."""
+
+    def add(self, x: int) -> Changes:
+        """Additions so far."""
+        return {"y": self.state.adds, "adds": 1}
+
+
+class Waiting(Unlike):
+    """A loop without an end that the text shows."""
+
+    def add(self, x: int) -> Changes:
+        """Down to 0."""
+        while x:
+            x -= 1
+        return {"y": x}
+
+
+@pytest.mark.parametrize(
+    ("unit_class", "message"),
+    [
+        (Floating, "float has no compiled form: 0.5"),
+        (Dividing, "this operation has no compiled form: x / 2"),
+        (Sorting, r"this call has no compiled form: sorted\(\[x\]\)"),
+        (Counting, "events read self.state.adds, which is no port or register"),
+        (Waiting, "While has no compiled form"),
+    ],
+)
+def test_a_text_without_a_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:
+    unit = Unit(unit_class=unit_class, paper="olive §4.4", meaning="", configs={"a": Config()}, cases=toy.cases)
+    with pytest.raises(Refused, match=message) as refused:
+        _ = unit.run_jit
+
+    assert unit_class is Counting or "test_compiled.py:" in str(refused.value)

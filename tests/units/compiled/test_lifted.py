@@ -1,0 +1,43 @@
+"""Texts of events as numba takes them."""
+
+import ast
+from typing import Any
+
+import numpy as np
+
+from refemu.units.compiled.lifted import Lifted, constant, number
+from tests.units.compiled.toy import Toy
+
+
+def text_of(name: str) -> str:
+    """A lifted event of the toy."""
+    device = Toy()
+    lifted = Lifted(device, device.ports.outputs + device.ports.state)
+    return ast.unparse(lifted.functions[lifted.method(name, event=name)])
+
+
+def test_constants_are_numbers_short_tuples_and_arrays() -> None:
+    kinds: dict[Any, Any] = {"wrap": number("wrap"), True: 1, (1, 2): (1, 2)}
+    assert {value: constant(value) for value in kinds} == kinds
+    table = constant(((1, 2), (3, 4)))
+    assert isinstance(table, np.ndarray) and table.dtype == np.int64 and table.tolist() == [[1, 2], [3, 4]]
+    assert [constant(value) for value in (1.5, None, ("a",), ())] == [None] * 4
+
+
+def test_an_event_returns_its_number_the_scalars_and_the_counters() -> None:
+    text = text_of("clear")
+
+    assert f"return ({number('clear')}, int(_total), int(_any_odd), s_parts, int(_left), 0, 0)" in text
+    assert "write_halves(_halves)" in text and "write_kept(s_kept)" in text
+
+
+def test_words_and_parameters_are_numbers_and_names() -> None:
+    assert f"if c_rule == {number('saturate')}" in text_of("_kept")
+    assert "lane__kept(_c, _s, _p, before + factor * s_kept[place])" in text_of("lane")
+
+
+def test_comprehensions_become_loops_before_their_statement() -> None:
+    lines = text_of("load").splitlines()
+
+    assert "    _sum_1 = 0" in lines and not any("sum(" in line for line in lines)
+    assert any("_any_" in line and "|= bool(value % 2 == 1)" in line for line in lines)
