@@ -24,7 +24,7 @@ HEAD = '''"""Hardware blocks by name. Written by tools/stubs.py; do not edit."""
 
 from functools import cached_property
 from types import ModuleType
-from typing import Literal, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import numpy
 from numpy.typing import ArrayLike

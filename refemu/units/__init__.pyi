@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from types import ModuleType
-from typing import Literal, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import numpy
 from numpy.typing import ArrayLike
@@ -613,12 +613,31 @@ class _HeadStepUnit(Unit[refemu.units.leankv.head_step.unit.State, _HeadStepResu
     @cached_property
     def run_jit(self) -> _HeadStepRun: ...
 
+class _IndexCounterState(DeclaredState):
+    event: str
+    index: int
+    clear: int
+    q: tuple[int, ...]
+    valid: tuple[int, ...]
+    count: tuple[int, ...]
+    one_hot: tuple[int, ...]
+    sums: tuple[int, ...]
+    hits: tuple[int, ...]
+    amount: tuple[int, ...]
+    count_bits: Any
+    indices: int
+    cycles: int
+
+class _IndexCounterDevice(refemu.units.kllm.index_counter.IndexCounter):
+    def step(self, clear: int, q: tuple[int, ...], valid: tuple[int, ...], amount: tuple[int, ...] | None = ...) -> _IndexCounterState: ...
+    def snapshot(self) -> _IndexCounterState: ...
+
 class _IndexCounterRun(Protocol):
     def __call__(self, clear: ArrayLike, q: ArrayLike, valid: ArrayLike, amount: ArrayLike | None = ..., *, bits: int = ..., amount_bits: int = ..., counter_bits: int = ..., lanes: int = ...) -> refemu.units.kllm.index_counter.Result: ...
 
-class _IndexCounterUnit(Unit[refemu.units.kllm.index_counter.State, refemu.units.kllm.index_counter.Result]):
+class _IndexCounterUnit(Unit[DeclaredState, refemu.units.kllm.index_counter.Result]):
     run: _IndexCounterRun
-    unit_class: type[refemu.units.kllm.index_counter.IndexCounter]
+    unit_class: type[_IndexCounterDevice]
     @cached_property
     def run_jit(self) -> _IndexCounterRun: ...
 

@@ -72,7 +72,7 @@ class Declared(Stepped[DeclaredState]):
     events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
     registers: ClassVar[dict[str, str]] = {}  #: name -> meaning, of fields of the State that are no ports
-    initial: ClassVar[dict[str, int]] = {}  #: fields of the State that are not 0 at reset
+    initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset; may be a constant
     State: ClassVar[type[DeclaredState]]  #: of all configurations; `complete` makes it
     _names: ClassVar[tuple[str, ...]] = ()  #: of the parameters
 
@@ -131,18 +131,28 @@ class Declared(Stepped[DeclaredState]):
     def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> DeclaredState:
         """The State after an event."""
         before: dict[str, Any] = self.state.__dict__
-        ports = [port.name for port in self.ports.inputs] if inputs else []
-        after = {**before, **dict(zip(ports, inputs, strict=True)), "event": event, **changes}
+        after = before.copy()
+        if inputs:
+            for at, name in self._latches:
+                after[name] = inputs[at]
+            after["index"] += 1
+        after["event"] = event
+        after.update(changes)
         if len(after) != len(before):
             unknown = ", ".join(sorted(set(changes) - set(before)))
             raise TypeError(f"{self.name}: {event} changes {unknown}, which is not an output, register or counter")
-        after["index"] += bool(inputs)
-        for name in changes:
-            if name in self.counters:
+        for name in self.counters:
+            if name in changes:
                 after[name] += before[name]
-        self.state = object.__new__(self.state.__class__)
-        self.state.__dict__.update(after)
-        return self.state
+        state = object.__new__(self.state.__class__)
+        object.__setattr__(state, "__dict__", after)
+        self.state = state
+        return state
+
+    @cached_property
+    def _latches(self) -> tuple[tuple[int, str], ...]:
+        """Place and name of each input."""
+        return tuple(enumerate(port.name for port in self.ports.inputs))
 
 
 class Combinational(Declared):

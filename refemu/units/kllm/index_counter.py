@@ -5,20 +5,20 @@ columns, registers add up the cycles. Decision: D-kllm-13 (a position that is le
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
-from operator import add, mul
-from typing import Any
+from operator import lshift, mul
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
 from refemu.units import stepped
-from refemu.units.kllm.cases import index_counter as index_counter_cases
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.kllm.cases import index_counter as cases
 from refemu.units.ports import Lanes, Port, Ports, fields
 from refemu.units.ports import lanes as value_of
-from refemu.units.stepped import Clocked
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "counts", "run"]
@@ -27,27 +27,6 @@ __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "co
 INPUTS = 16  #: Positions a cycle [kllm §IV-B, Table I]
 MOST_BITS = 8  #: Largest width of an index: two of the Concat unit's 4-bit ports
 ROW_BITS = 6  #: Largest width of an index whose one-hot row is a word of 64 bits
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one cycle, and what happened since reset."""
-
-    #: "reset": the registers are 0; "clear": they are set to 0, and nothing is counted; "count": every valid lane adds
-    #: 1, or its amount, to the register of its index
-    event: str
-    index: int  #: number of the cycle since reset, from 0; -1 at reset
-    clear: int
-    q: Lanes  #: the indices of the cycle
-    valid: Lanes
-    amount: Lanes  #: what each lane adds to the register of its index ("+n"); 1 where it is no input
-    one_hot: Lanes  #: row of each lane: a word with the bit of its index set, 0 where the lane is not valid
-    sums: tuple[int, ...]  #: what this cycle adds to each register: the column sums of the rows
-    hits: Lanes  #: what this cycle adds to the register of each lane's index; 0 where the lane is not valid
-    count: tuple[int, ...]  #: the registers
-    indices: int  #: valid lanes counted
-    cycles: int  #: cycles of counting since reset
-    count_bits: int  #: bits that the largest count since reset needs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,115 +46,88 @@ class Result(stepped.Result):
         return int(self.count.max(initial=0)).bit_length()
 
 
-class IndexCounter(Clocked[State]):
-    """Index Distribution Counter: one event is one cycle of `lanes` positions.
-
-    References
-    ----------
-    [kllm §IV-B]
-    """
+class IndexCounter(Sequential):
+    """Index Distribution Counter: one event is one cycle of `lanes` positions."""
 
     name = "index_counter"
+    events: ClassVar[tuple[str, ...]] = ("count", "clear")
+    counters: ClassVar[dict[str, str]] = {"indices": "valid lanes counted", "cycles": "cycles of counting since reset"}
+    registers: ClassVar[dict[str, str]] = {"count_bits": "bits that the largest count since reset needs"}
+    bits: int = 8  #: width of an index, 1 to 8
+    amount_bits: int = 0  #: width of the amount that "+n" adds, 0 to 8; with 0 every position counts 1
+    counter_bits: int = 16  #: width of a register, 1 to 62
+    lanes: int = INPUTS  #: positions a cycle, 1 to 16
 
-    def __init__(self, bits: int = 8, amount_bits: int = 0, counter_bits: int = 16, lanes: int = INPUTS) -> None:
-        """Configure the counter.
+    def check(self) -> None:
+        require_int(self.bits, 1, MOST_BITS, self.name, "bits")
+        require_int(self.amount_bits, 0, 8, self.name, "amount_bits")
+        require_int(self.counter_bits, 1, 62, self.name, "counter_bits")
+        require_int(self.lanes, 1, INPUTS, self.name, "lanes")
 
-        Parameters
-        ----------
-        bits : int
-            Width of an index, 1 to 8.
-        amount_bits : int
-            Width of the amount that "+n" adds, 0 to 8; with 0 every position counts 1.
-        counter_bits : int
-            Width of a register, 1 to 62.
-        lanes : int
-            Positions a cycle, 1 to 16.
+    @constant
+    def ports(self) -> Ports:
+        n, amount = self.lanes, []
+        if self.amount_bits:
+            amount.append(Port("amount", self.amount_bits, n, meaning='what an index counts, "+n"'))
+        return Ports(
+            inputs=(
+                Port("clear", 1, meaning="registers start from 0 in this cycle"),
+                Port("q", self.bits, n, meaning="concatenated indices"),
+                Port("valid", 1, n, meaning="the lane holds a position that counts"),
+                *amount,
+            ),
+            outputs=(Port("count", self.counter_bits, 1 << self.bits, meaning="registers after the cycle"),),
+            state=self._added_in_a_cycle(),
+        )
 
-        Raises
-        ------
-        Refused
-            A parameter is out of range.
-        """
-        self.bits: int = require_int(bits, 1, MOST_BITS, self.name, "bits")
-        self.amount_bits: int = require_int(amount_bits, 0, 8, self.name, "amount_bits")
-        self.counter_bits: int = require_int(counter_bits, 1, 62, self.name, "counter_bits")
-        self.lanes: int = require_int(lanes, 1, INPUTS, self.name, "lanes")
-        config = {"bits": self.bits, "amount_bits": self.amount_bits, "counter_bits": self.counter_bits}
-        self.ports: Ports = ports({**config, "lanes": self.lanes})
-        none, rows = (0,) * (1 << self.bits), value_of((0,) * self.lanes)
-        self.state: State = self.reset(State, amount=rows, one_hot=rows, hits=rows, sums=none)
+    def _added_in_a_cycle(self) -> tuple[Port, ...]:
+        """Of more than 64 columns, only those that a lane is in."""
+        n, width = self.lanes, (self.lanes * max(1, (1 << self.amount_bits) - 1)).bit_length()  # of a column sum
+        if self.bits > ROW_BITS:
+            return (Port("hits", width, n, meaning="column sum at the index of each valid lane; all others are 0"),)
+        return (
+            Port("one_hot", 1 << self.bits, n, meaning="row of each lane, bit i for index i; 0 where it is not valid"),
+            Port("sums", width, 1 << self.bits, meaning="column sums of the cycle"),
+        )
 
-    def step(
-        self,
-        clear: int,
-        q: Sequence[int] | int,
-        valid: Sequence[int] | int,
-        amount: Sequence[int] | int | None = None,
-    ) -> State:
-        """Count the positions of one cycle; with `clear` the registers start from 0.
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """What only some configurations show has its lanes in all."""
+        none = value_of((0,) * self.lanes)
+        return {"amount": none, "one_hot": none, "hits": none, "sums": (0,) * (1 << self.bits)}
 
-        A port of one lane takes an int. `amount` is given if `amount_bits` is not 0, and only then. A register that
-        would leave `counter_bits` is refused, and nothing changes.
-        """
-        amounts = {} if amount is None else {"amount": amount}
-        return self._open(*self.accept(clear, q, valid, **amounts))
+    @constant
+    def _ones(self) -> Lanes:
+        return value_of((1,) * self.lanes)
 
-    def _open(self, *inputs: Any) -> State:
-        return self.cycle(*inputs)
+    def cycle(self, clear: int, q: Lanes, valid: Lanes, *amount: Lanes) -> DeclaredState:
+        """One cycle of inputs that are known to fit, as units that contain this one call it."""
+        return self._open(clear, q, valid, *amount)
 
-    def cycle(self, clear: int, q: Lanes, valid: Lanes, amount: Lanes = 1) -> State:
-        """Count one cycle without checking inputs.
-
-        Parameters
-        ----------
-        clear : int
-            1 to start from 0.
-        q : int or tuple of int
-            Indices below 2**bits, one per lane.
-        valid : int or tuple of int
-            1 where the lane counts (D-kllm-13).
-        amount : int or tuple of int
-            Amounts below 2**amount_bits; ignored if `amount_bits` is 0.
-
-        Returns
-        -------
-        State
-            Registers after the cycle.
-
-        Raises
-        ------
-        Refused
-            A count does not fit `counter_bits`; nothing changes.
-        """
-        before, used = self.state, fields(valid)
-        amounts = fields(amount) if self.amount_bits else (1,) * self.lanes
-        rows, sums, indices = [0] * self.lanes, [0] * (1 << self.bits), fields(q)
-        for lane, (index, counts, n) in enumerate(zip(indices, used, amounts, strict=True)):
-            if counts:
-                rows[lane] = 1 << index
-                sums[index] += n
-        count = tuple(sums) if clear else tuple(map(add, before.count, sums))
-        largest = max(count)
+    def count(self, clear: int, q: Lanes, valid: Lanes, amount: Lanes = 0) -> Changes:
+        """Every valid lane adds 1, or its amount, to the register of its index."""
+        before, indices, used = self.state, fields(q), fields(valid)
+        weights = tuple(map(mul, used, fields(amount))) if self.amount_bits else used
+        sums = [0] * (1 << self.bits)
+        count = list(sums if clear else before.count)
+        for lane, index in enumerate(indices):
+            sums[index] += weights[lane]
+            count[index] += weights[lane]
+        largest = max(map(count.__getitem__, indices))  # no other register grows
         if largest >> self.counter_bits:
             self._require_fits(count)
-        self.state = self.changed(
-            event="count",
-            index=before.index + 1,
-            clear=clear,
-            q=q,
-            valid=valid,
-            amount=amount if self.amount_bits else value_of(amounts),
-            one_hot=value_of(rows),
-            sums=tuple(sums),
-            hits=value_of(tuple(map(mul, used, map(sums.__getitem__, indices)))),
-            count=count,
-            indices=before.indices + used.count(1),
-            cycles=before.cycles + 1,
-            count_bits=max(before.count_bits, largest.bit_length()),
-        )
-        return self.state
+        return {
+            "amount": amount if self.amount_bits else self._ones,
+            "one_hot": value_of(tuple(map(lshift, used, indices))),
+            "sums": tuple(sums),
+            "hits": value_of(tuple(map(mul, used, map(sums.__getitem__, indices)))),
+            "count": tuple(count),
+            "count_bits": max(before.count_bits, largest.bit_length()),
+            "indices": used.count(1),
+            "cycles": 1,
+        }
 
-    def _require_fits(self, count: tuple[int, ...]) -> None:
+    def _require_fits(self, count: Sequence[int]) -> None:
         largest = max(count)
         if largest >> self.counter_bits:
             raise Refused(
@@ -183,17 +135,10 @@ class IndexCounter(Clocked[State]):
                 f"{self.counter_bits}"
             )
 
-    def clear(self) -> State:
-        """Zero the registers without a cycle of counting.
-
-        Returns
-        -------
-        State
-            Registers after the reset; the counters go on.
-        """
-        none, rows = (0,) * (1 << self.bits), value_of((0,) * self.lanes)
-        self.state = replace(self.state, event="clear", clear=1, one_hot=rows, sums=none, hits=rows, count=none)
-        return self.state
+    def clear(self) -> DeclaredState:
+        """The registers are set to 0, and nothing is counted; the counters go on."""
+        none = {**self.initial, "amount": self.state.amount, "count": self.initial["sums"]}
+        return self._commit("clear", (), {**none, "clear": 1})
 
 
 def counts(
@@ -276,34 +221,8 @@ def require_input(
     return np.where(used, q, 0).astype(np.int64), used.astype(np.int64), np.where(used, amounts, 0).astype(np.int64)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    bits, amount_bits, n = config["bits"], config["amount_bits"], config.get("lanes", INPUTS)
-    amount = [Port("amount", amount_bits, n, meaning='what an index counts, "+n"')] if amount_bits else []
-    return Ports(
-        inputs=(
-            Port("clear", 1, meaning="registers start from 0 in this cycle"),
-            Port("q", bits, n, meaning="concatenated indices"),
-            Port("valid", 1, n, meaning="the lane holds a position that counts"),
-            *amount,
-        ),
-        outputs=(Port("count", config["counter_bits"], 1 << bits, meaning="registers after the cycle"),),
-        state=_registers(bits, (n * max(1, (1 << amount_bits) - 1)).bit_length(), n),
-    )
-
-
-def _registers(bits: int, width: int, n: int) -> tuple[Port, ...]:
-    """What a cycle adds; width: of a column sum. Of many columns, only those that one of the n lanes is in."""
-    if bits > ROW_BITS:
-        return (Port("hits", width, n, meaning="column sum at the index of each valid lane; all others are 0"),)
-    return (
-        Port("one_hot", 1 << bits, n, meaning="row of each lane, bit i for index i; 0 where it is not valid"),
-        Port("sums", width, 1 << bits, meaning="column sums of the cycle"),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="index_counter",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=IndexCounter,
     paper="kllm §IV-B, Table I",
     meaning="counts of each index, sixteen positions a cycle",
     configs={
@@ -311,10 +230,8 @@ UNIT: Unit[State, Result] = Unit(
         "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
         "integer": Config(bits=4, amount_bits=4, counter_bits=16),
     },
-    ports=ports,
-    unit_class=IndexCounter,
-    cases=index_counter_cases.cases,
-    counters=("indices", "cycles"),
+    cases=cases.cases,
     result=Result,
 )
+State: type[DeclaredState] = IndexCounter.State
 run: RunFunction[Result] = UNIT.run

@@ -15,7 +15,6 @@ from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.functional import Functional
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.index_counter import State as Counts
 from refemu.units.kllm.index_matmul import IndexMatmul, accumulators
 from refemu.units.kllm.index_matmul import unit as index_matmul_unit
 from refemu.units.kllm.index_norm import unit as index_norm_unit
@@ -39,15 +38,15 @@ class Swapped(Concat):
 class WithoutLane15(IndexCounter):
     """The last input is not connected."""
 
-    def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> Counts:
-        return super().cycle(clear, q, (*valid[:15], 0), amount)
+    def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
+        return super().count(clear, q, (*valid[:15], 0), *amount)
 
 
 class WithoutLastLane(IndexCounter):
     """The last input, of however many, is not connected."""
 
-    def cycle(self, clear: int, q: Any, valid: Any, amount: Any = 1) -> Counts:
-        return super().cycle(clear, q, (*valid[:-1], 0), amount)
+    def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
+        return super().count(clear, q, (*valid[:-1], 0), *amount)
 
 
 class Fused(Fp16Mac):

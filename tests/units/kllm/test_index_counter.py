@@ -139,7 +139,7 @@ def test_refused_cycle_changes_nothing() -> None:
     before = counter.step(0, [1] * 15 + [0], [1] * 16)
     with pytest.raises(Refused, match="count 31 of index 1 does not fit"):
         counter.step(0, [1] * 16, [1] * 16)
-    with pytest.raises(RefusedType, match="inputs must be clear, q, valid, got 3 by position and amount"):
+    with pytest.raises(RefusedType, match="inputs must be clear, q, valid, got 4 by position"):
         counter.step(0, [1] * 16, [1] * 16, [1] * 16)
 
     assert counter.snapshot() == before

@@ -3,23 +3,24 @@
 from typing import Any
 
 from refemu.units.alternative import Alternative
-from refemu.units.kllm.index_counter import IndexCounter, State
+from refemu.units.declared import Changes
+from refemu.units.kllm.index_counter import IndexCounter
 from refemu.units.ports import fields, lanes
 
 
 class InvalidIsZero(IndexCounter):
     """A position that is left out counts as index 0."""
 
-    def _open(self, clear: int, q: Any, valid: Any, *amount: Any) -> State:
+    def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
         indices = [index if used else 0 for index, used in zip(fields(q), fields(valid), strict=True)]
-        return super()._open(clear, lanes(indices), lanes([1] * self.lanes), *amount)
+        return super().count(clear, lanes(indices), lanes([1] * self.lanes), *amount)
 
 
 class ValidIgnored(IndexCounter):
     """Every position counts."""
 
-    def _open(self, clear: int, q: Any, valid: Any, *amount: Any) -> State:
-        return super()._open(clear, q, lanes([1] * self.lanes), *amount)
+    def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
+        return super().count(clear, q, lanes([1] * self.lanes), *amount)
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (
