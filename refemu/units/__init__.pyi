@@ -370,12 +370,29 @@ class _ClusteringResult(Result):
     distances: int
     cycles: int
 
+class _ClusteringState(DeclaredState):
+    event: str
+    element: int
+    x: int
+    scale: int
+    codebook: tuple[int, ...]
+    index: int
+    overflow: int
+    x_hat: int
+    compared: tuple[int, ...]
+    distances: int
+    cycles: int
+
+class _ClusteringDevice(refemu.units.kllm.clustering.Clustering):
+    def step(self, x: int, scale: int, codebook: tuple[int, ...]) -> _ClusteringState: ...
+    def snapshot(self) -> _ClusteringState: ...
+
 class _ClusteringRun(Protocol):
     def __call__(self, x: ArrayLike, scale: ArrayLike, codebook: ArrayLike, *, bits: int = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ..., lanes: int = ...) -> _ClusteringResult: ...
 
-class _ClusteringUnit(Unit[refemu.units.kllm.clustering.State, _ClusteringResult]):
+class _ClusteringUnit(Unit[DeclaredState, _ClusteringResult]):
     run: _ClusteringRun
-    unit_class: type[refemu.units.kllm.clustering.Clustering]
+    unit_class: type[_ClusteringDevice]
     @cached_property
     def run_jit(self) -> _ClusteringRun: ...
 

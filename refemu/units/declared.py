@@ -70,6 +70,7 @@ class Declared(Stepped[DeclaredState]):
     """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
 
     events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
+    number: ClassVar[str] = "index"  #: field of the State that numbers events, of another name where a port has this
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
     registers: ClassVar[dict[str, str]] = {}  #: name -> meaning, of fields of the State that are no ports
     initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset; may be a constant
@@ -135,7 +136,7 @@ class Declared(Stepped[DeclaredState]):
         if inputs:
             for at, name in self._latches:
                 after[name] = inputs[at]
-            after["index"] += 1
+            after[self.number] += 1
         after["event"] = event
         after.update(changes)
         if len(after) != len(before):
@@ -207,7 +208,11 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
     several = unit_class.busy is not Stepped.busy
     fields: list[Any] = [
         ("event", str, _events(unit_class)),
-        ("index", int, f"number of the {'operation' if several else 'event'} since reset, from 0; -1 at reset"),
+        (
+            unit_class.number,
+            int,
+            f"number of the {'operation' if several else 'event'} since reset, from 0; -1 at reset",
+        ),
         *((name, _type(each), each[0].meaning) for name, each in ports.items()),
         *((name, Any, meaning) for name, meaning in unit_class.registers.items()),
         *((name, int, meaning) for name, meaning in unit_class.counters.items()),
@@ -239,7 +244,7 @@ def _require_names(unit_class: Any, ports: Mapping[str, object]) -> None:
     for name in events:
         if not callable(getattr(unit_class, name, None)):
             raise Refused(f"{unit_class.name}: event {name!r} needs a method of that name")
-    names = ["event", "index", *ports, *unit_class.registers, *unit_class.counters]
+    names = ["event", unit_class.number, *ports, *unit_class.registers, *unit_class.counters]
     twice = [name for at, name in enumerate(names) if name in names[:at]]
     if twice:
         raise Refused(

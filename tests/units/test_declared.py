@@ -183,6 +183,27 @@ def test_parameters_of_a_base_without_events_count() -> None:
     assert list(inspect.signature(Through).parameters) == ["bits"]
 
 
+def test_a_port_may_be_the_index() -> None:
+    class Numbered(Combinational):
+        name, number, events = "numbered", "element", ("go",)
+
+        @constant
+        def initial(self) -> Any:
+            return {"element": -1, "index": 0}
+
+        @constant
+        def ports(self) -> Ports:
+            return Ports((Port("x", 8),), (Port("index", 8),))
+
+        def go(self, x: int) -> Changes:
+            """A word goes through."""
+            return {"index": x}
+
+    Unit(unit_class=Numbered, paper="olive §1", meaning="m", configs={"all": Config()}, cases=lambda *_: ())
+    assert Numbered().snapshot() == Numbered.State("reset", -1, 0, 0)
+    assert Numbered().step(9) == Numbered.State("go", 0, 9, 9)
+
+
 def test_a_change_of_an_unknown_name_is_an_error() -> None:
     class Wrong(Adder):
         def add(self, x: int, twice: int) -> Changes:

@@ -4,22 +4,21 @@ Paper: [kllm §IV-A, Fig. 6, Table I]. Decisions: D-kllm-7 (ties), D-kllm-8 (wha
 infinity are refused), D-kllm-31 (elements per cycle).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, plain, require_int
+from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_nearest import normalized
-from refemu.units.kllm.cases import clustering as clustering_cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.ports import lanes as value_of
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import clustering as cases
+from refemu.units.ports import Port, Ports, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "Clustering", "State", "run"]
 
@@ -27,98 +26,68 @@ __all__ = ["UNIT", "Clustering", "State", "run"]
 LARGEST = 0x7BFF  #: pattern of the largest finite fp16 value
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports after one element, what led to the index, and what happened since reset."""
-
-    event: str  #: "reset": no value yet; "cluster": one value gets the index of its nearest centroid
-    element: int  #: number of the event since reset, from 0; -1 at reset (`index` is the output port)
-    x: int
-    scale: int
-    codebook: tuple[int, ...]
-    index: int
-    overflow: int
-    x_hat: int  #: fp16 pattern of x^; that of x where nothing is normalized
-    compared: Lanes  #: fp16 patterns of all distances; or 1 for every midpoint that lies below
-    distances: int  #: distances to a centroid computed, or comparisons with a midpoint between two, as configured
-    cycles: int  #: cycles since reset, each of which takes `lanes` values side by side
-
-
-class Clustering(Stepped[State]):
-    """Clustering Unit: one step gives one inlier the index of its nearest centroid.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6]
-    """
+class Clustering(Combinational):
+    """Clustering Unit: one step gives one inlier the index of its nearest centroid."""
 
     name = "clustering"
+    number: ClassVar[str] = "element"  # `index` is the output port
+    events: ClassVar[tuple[str, ...]] = ("cluster",)
+    counters: ClassVar[dict[str, str]] = {
+        "distances": "distances to a centroid computed, or comparisons with a midpoint between two, as configured",
+        "cycles": "cycles since reset, each of which takes `lanes` values side by side",
+    }
+    initial: ClassVar[Mapping[str, Any]] = {"element": -1, "index": 0, "scale": 1}
+    bits: int = 4  #: width of an index, 1 to 4
+    preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `normalize`, `distance` and `tie`
+    lanes: int = 16  #: elements per cycle, 1 to 65536 (D-kllm-31)
 
-    def __init__(self, bits: int = 4, preset: Preset | KllmArith = "paper", lanes: int = 16) -> None:
-        """Configure the unit.
+    def check(self) -> None:
+        require_int(self.bits, 1, CLUSTER_BITS, self.name, "bits")
+        require_int(self.lanes, 1, 1 << 16, self.name, "lanes")
 
-        Parameters
-        ----------
-        bits : int
-            Width of an index, 1 to 4.
-        preset : str or KllmArith
-            Preset of KLLM's arithmetic, or its choices one by one; `normalize`, `distance` and `tie` matter.
-        lanes : int
-            Elements per cycle, 1 to 65536 (D-kllm-31).
+    @constant
+    def arith(self) -> KllmArith:
+        return KllmArith.preset(self.preset)
 
-        Raises
-        ------
-        Refused
-            A parameter is out of range or the preset unknown.
-        """
-        self.bits: int = require_int(bits, 1, CLUSTER_BITS, self.name, "bits")
-        self.lanes: int = require_int(lanes, 1, 1 << 16, self.name, "lanes")
-        self.preset: Preset | KllmArith = plain(preset)
-        self.arith: KllmArith = KllmArith.preset(self.preset)
-        self.ports: Ports = ports({"bits": self.bits, "preset": self.preset})
-        self.state: State = self.reset(State, element=-1, index=0, scale=1)
+    @constant
+    def ports(self) -> Ports:
+        if self.arith.distance == "fp16":
+            compared = Port("compared", 16, 1 << self.bits, encoding="f16", meaning="distances to the centroids")
+        else:
+            says = "the midpoint between two centroids lies below x^"
+            compared = Port("compared", 1, (1 << self.bits) - 1, meaning=says)
+        return Ports(
+            inputs=(
+                Port("x", 16, encoding="f16", meaning="value to cluster, finite"),
+                Port("scale", 16, encoding="f16", least=1, most=LARGEST, meaning="scale of its vector, positive"),
+                Port("codebook", 16, 1 << self.bits, encoding="f16", meaning="centroids, ascending"),
+            ),
+            outputs=(
+                Port("index", self.bits, meaning="index of the nearest centroid"),
+                Port("overflow", 1, meaning="an fp16 result on the way became infinite"),
+            ),
+            state=(Port("x_hat", 16, encoding="f16", meaning="x^, or x where nothing is normalized"), compared),
+        )
 
-    def step(self, x: int, scale: int, codebook: Sequence[int]) -> State:
-        """Cluster one element; all inputs are fp16 patterns."""
-        return self._open(*self.accept(x, scale, codebook))
-
-    def _open(self, x: int, scale: int, codebook: tuple[int, ...]) -> State:
-        before, centroids = self.state, fp16.to_f32(fp16.values(np.array(codebook)))
+    def cluster(self, x: int, scale: int, codebook: tuple[int, ...]) -> Changes:
+        """One value gets the index of its nearest centroid."""
+        centroids = fp16.to_f32(fp16.values(np.array(codebook)))
         x_hat, overflow = self.normalize(x, scale)
         compared = self.compare(x_hat, scale, centroids)
         nearest = self.choose(compared)
         while nearest and centroids[nearest - 1] == centroids[nearest]:
             nearest -= 1  # of equal centroids the first is the answer
-        element = before.element + 1
-        self.state = replace(
-            before,
-            event="cluster",
-            element=element,
-            x=x,
-            scale=scale,
-            codebook=codebook,
-            index=nearest,
-            overflow=overflow,
-            x_hat=x_hat,
-            compared=value_of(compared),
-            distances=before.distances + len(compared),
-            cycles=element // self.lanes + 1,
-        )
-        return self.state
+        return {
+            "index": nearest,
+            "overflow": overflow,
+            "x_hat": x_hat,
+            "compared": lanes(compared),
+            "distances": len(compared),
+            "cycles": int((self.state.element + 1) % self.lanes == 0),
+        }
 
     def normalize(self, x: int, scale: int) -> tuple[int, int]:
-        """Divide a value by its scale as the preset says (D-kllm-8).
-
-        Parameters
-        ----------
-        x, scale : int
-            fp16 patterns.
-
-        Returns
-        -------
-        pattern, overflow : int
-            Pattern of the quotient, or `x` where nothing is normalized; 1 if an fp16 result on the way became infinite.
-        """
+        """x divided by its scale as the preset says (D-kllm-8), or x; 1 if an fp16 result became infinite."""
         if self.arith.normalize == "none":
             return x, 0
         value, divisor = (fp16.to_f32(fp16.values(np.array([word]))) for word in (x, scale))
@@ -128,23 +97,7 @@ class Clustering(Stepped[State]):
         return x_hat, int(lost or x_hat & 0x7FFF > LARGEST)
 
     def compare(self, x_hat: int, scale: int, centroids: np.ndarray) -> tuple[int, ...]:
-        """Compare a normalized value with the centroids, or with the midpoints between them.
-
-        Parameters
-        ----------
-        x_hat : int
-            fp16 pattern of the normalized value.
-        scale : int
-            fp16 pattern; multiplies the midpoints where nothing is normalized.
-        centroids : ndarray of float32 (2**bits,)
-            Ascending.
-
-        Returns
-        -------
-        tuple of int
-            fp16 patterns of the distances; or 1 for every midpoint that is passed. A value on a midpoint passes it with
-            tie "high" only.
-        """
+        """fp16 patterns of the distances, or 1 for every midpoint that is passed; with tie "high" one met is, too."""
         value = fp16.to_f32(fp16.values(np.array(x_hat)))
         if self.arith.distance == "fp16":
             with np.errstate(invalid="ignore"):
@@ -160,18 +113,7 @@ class Clustering(Stepped[State]):
         return tuple(above.astype(np.int64).tolist())
 
     def choose(self, compared: tuple[int, ...]) -> int:
-        """Choose the index: the least distance (ties: D-kllm-7), or the number of midpoints passed.
-
-        Parameters
-        ----------
-        compared : tuple of int
-            Answer of `compare`.
-
-        Returns
-        -------
-        int
-            Index of the centroid.
-        """
+        """Index of the least distance (ties: D-kllm-7), or the number of midpoints passed."""
         if self.arith.distance != "fp16":
             return compared.count(1)
         best = 0
@@ -196,30 +138,8 @@ class Clustering(Stepped[State]):
             )
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    bits = config.get("bits", 4)
-    arith = KllmArith.preset(config.get("preset", "paper"))
-    if arith.distance == "fp16":
-        compared = Port("compared", 16, 1 << bits, encoding="f16", meaning="distances to the centroids")
-    else:
-        compared = Port("compared", 1, (1 << bits) - 1, meaning="the midpoint between two centroids lies below x^")
-    return Ports(
-        inputs=(
-            Port("x", 16, encoding="f16", meaning="value to cluster, finite"),
-            Port("scale", 16, encoding="f16", least=1, most=LARGEST, meaning="scale of its vector, positive"),
-            Port("codebook", 16, 1 << bits, encoding="f16", meaning="centroids, ascending"),
-        ),
-        outputs=(
-            Port("index", bits, meaning="index of the nearest centroid"),
-            Port("overflow", 1, meaning="an fp16 result on the way became infinite"),
-        ),
-        state=(Port("x_hat", 16, encoding="f16", meaning="x^, or x where nothing is normalized"), compared),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="clustering",
+UNIT: AnyUnit = Unit(
+    unit_class=Clustering,
     paper="kllm §IV-A, Fig. 6, Table I",
     meaning="index of the centroid nearest to a scaled value",
     configs={
@@ -227,15 +147,13 @@ UNIT: Unit[State, Result] = Unit(
         "exact": Config(bits=4, preset="exact"),
         "paper_3": Config(bits=3, preset="paper"),
     },
-    ports=ports,
-    unit_class=Clustering,
-    cases=clustering_cases.cases,
-    counters=("distances", "cycles"),
-    mark=clustering_cases.mark,
-    legal=clustering_cases.legal,
+    cases=cases.cases,
+    mark=cases.mark,
+    legal=cases.legal,
     flags={
         "TIE": Flag(0, "two centroids are equally near; the lower one is the answer (D-kllm-7)"),
         "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0"),
     },
 )
+State: type[DeclaredState] = Clustering.State
 run: RunFunction[Result] = UNIT.run
