@@ -1480,12 +1480,29 @@ class _WeightedSumResult(Result):
     macs: int
     overflows: int
 
+class _WeightedSumState(DeclaredState):
+    event: str
+    index: int
+    count: tuple[int, ...]
+    codebook: tuple[int, ...]
+    y: int
+    overflow: int
+    acc: int
+    done: int
+    lookups: int
+    macs: int
+    overflows: int
+
+class _WeightedSumDevice(refemu.units.kllm.weighted_sum.WeightedSum):
+    def step(self, count: tuple[int, ...] | None = ..., codebook: tuple[int, ...] | None = ...) -> _WeightedSumState: ...
+    def snapshot(self) -> _WeightedSumState: ...
+
 class _WeightedSumRun(Protocol):
     def __call__(self, count: ArrayLike, codebook: ArrayLike, *, bits: int = ..., preset: Literal['paper', 'exact'] | refemu.formats.kllm.kllm_arith.KllmArith = ...) -> _WeightedSumResult: ...
 
-class _WeightedSumUnit(Unit[refemu.units.kllm.weighted_sum.State, _WeightedSumResult]):
+class _WeightedSumUnit(Unit[DeclaredState, _WeightedSumResult]):
     run: _WeightedSumRun
-    unit_class: type[refemu.units.kllm.weighted_sum.WeightedSum]
+    unit_class: type[_WeightedSumDevice]
     @cached_property
     def run_jit(self) -> _WeightedSumRun: ...
 

@@ -4,22 +4,21 @@ Paper: [kllm §III-B1 step 3, §IV-A]. Decisions: D-kllm-2 (order), D-kllm-3 (ro
 fp16: rounded, from 65,520 on infinite). Zero counts are executed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import dot, exact, fp16
-from refemu.arith.checks import plain, require_int
+from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.kllm.cases import weighted_sum as weighted_sum_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import weighted_sum as cases
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
-from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
 
@@ -28,116 +27,89 @@ COUNT_BITS = 16  #: Width of a count port: amounts of four bits over 4096 positi
 UNIT_BITS = {"fp16": 24, "fp32": 48}  #: Fraction bits of a table's entries: multiples of 2**-24, or as products 2**-48
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports after one event, and what happened since reset."""
-
-    #: "reset": no sum yet; "mac": one count, multiplied by its codebook entry, is added; "sum": all counts at once,
-    #: where the order or the accumulator knows no single steps
-    event: str
-    index: int  #: number of the sum since reset, from 0; all its events have it; -1 at reset
-    count: tuple[int, ...]
-    codebook: tuple[int, ...]
-    acc: int  #: the accumulator after this event, a float32 word
-    done: int  #: MACs of this sum so far
-    y: int
-    overflow: int
-    lookups: int  #: codebook entries read
-    macs: int  #: multiply-adds of a count and its codebook entry, counts of 0 included
-    overflows: int  #: sums with `overflow` set: not finite in fp16
-
-
-class WeightedSum(Stepped[State]):
+class WeightedSum(Combinational):
     """Reduction of one column on a lane's MACs: in a sequential order an event is one MAC, otherwise a whole sum.
 
     A sequential sum of an fp16 accumulator (preset "paper", acc "fp16" and "fp16_fma") steps the unit's `Fp16Mac`. A
     wider accumulator (acc "fp32", and preset "exact") and other orders are no such MAC and go through `sums`.
-
-    References
-    ----------
-    [kllm §III-B1, §IV-A]
     """
 
     name = "weighted_sum"
+    events: ClassVar[tuple[str, ...]] = ("sum", "mac")
+    counters: ClassVar[dict[str, str]] = {
+        "lookups": "codebook entries read",
+        "macs": "multiply-adds of a count and its codebook entry, counts of 0 included",
+        "overflows": "sums with `overflow` set: not finite in fp16",
+    }
+    bits: int = 8  #: width of an index, 1 to 8; a codebook has 2**bits entries
+    preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic; `acc` and `order` matter
 
-    def __init__(self, bits: int = 8, preset: Preset | KllmArith = "paper") -> None:
-        """Configure the reduction.
+    def check(self) -> None:
+        require_int(self.bits, 1, 8, self.name, "bits")
+        KllmArith.preset(self.preset)
 
-        Parameters
-        ----------
-        bits : int
-            Width of an index, 1 to 8; a codebook has 2**bits entries.
-        preset : str or KllmArith
-            Preset of KLLM's arithmetic; `acc` and `order` matter.
+    @constant
+    def arith(self) -> KllmArith:
+        return KllmArith.preset(self.preset)
 
-        Raises
-        ------
-        Refused
-            The width is out of range or the preset unknown.
-        """
-        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
-        self.preset: Preset | KllmArith = plain(preset)
-        self.arith: KllmArith = KllmArith.preset(self.preset)
-        self.mac: Fp16Mac | None = Fp16Mac(self.arith.acc) if self.arith.acc in ROUNDINGS else None
-        self.ports: Ports = ports({"bits": self.bits})
-        self.state: State = self.reset(State)
+    @constant
+    def fp16_mac(self) -> Fp16Mac | None:
+        return Fp16Mac(self.arith.acc) if self.arith.acc in ROUNDINGS else None
+
+    @constant
+    def ports(self) -> Ports:
+        size = 1 << self.bits
+        return Ports(
+            inputs=(
+                Port("count", COUNT_BITS, size, meaning="how often each index occurs"),
+                Port("codebook", 16, size, encoding="f16", meaning="what each index stands for"),
+            ),
+            outputs=(
+                Port("y", 16, encoding="f16", meaning="the weighted sum"),
+                Port("overflow", 1, meaning="y is not finite"),
+            ),
+            state=(
+                Port("acc", 32, encoding="f32", meaning="the accumulator behind the last MAC"),
+                Port("done", self.bits + 1, meaning="MACs of the sum, all of them at its end"),
+            ),
+        )
 
     @property
     def busy(self) -> bool:
         """Whether MACs of the sum are left."""
         return self.state.event == "mac" and self.state.done < 1 << self.bits
 
-    def step(self, count: Sequence[int] | None = None, codebook: Sequence[int] | None = None) -> State:
-        """Execute the first MAC of a sum; without inputs, the next one."""
-        return self._stepped(count=count, codebook=codebook)
+    def opens(self, *inputs: Lanes) -> str:
+        return "mac" if isinstance(self.arith.order, dot.Sequential) else "sum"
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> State:
-        return self._next(self.latched(count, codebook, acc=0, done=0, y=0, overflow=0))
+    def mac(self, *inputs: tuple[int, ...]) -> Changes:
+        """One count, multiplied by its codebook entry, is added."""
+        before = self.state
+        count, codebook = inputs or (before.count, before.codebook)
+        i, acc = (0, 0) if inputs else (before.done, before.acc)
+        return self._reached(self._added(count[i], codebook[i], acc), i + 1, 1)
 
-    def _continue(self) -> State:
-        return self._next(self.state)
-
-    def _next(self, before: State) -> State:
-        self.state = self._mac(before) if isinstance(self.arith.order, dot.Sequential) else self._sum(before)
-        return self.state
-
-    def _mac(self, before: State) -> State:
-        """One MAC; the last one shows y."""
-        i = before.done
-        acc = self._added(before.count[i], before.codebook[i], before.acc)
-        after = replace(before, event="mac", done=i + 1, lookups=before.lookups + 1, macs=before.macs + 1, acc=acc)
-        return after if i + 1 < 1 << self.bits else _finished(after)
+    def sum(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> Changes:
+        """All counts are added at once, where the order or the accumulator knows no single steps."""
+        acc = _word(result16(np.array(count), fp16.values(codebook), self.arith))
+        return self._reached(acc, len(count), len(count))
 
     def _added(self, count: int, entry: int, acc: int) -> int:
         """Word of the accumulator behind count * entry; the MAC takes the count as fp16 (D-kllm-4)."""
-        if self.mac is None:
+        if self.fp16_mac is None:
             return _word(sums(np.array([count]), fp16.values([entry]), self.arith, value32(acc)))
-        return pattern32(value16(self.mac.step(pattern16(float(count)), entry, pattern16(value32(acc))).y))
+        return pattern32(value16(self.fp16_mac.step(pattern16(float(count)), entry, pattern16(value32(acc))).y))
 
-    def _sum(self, before: State) -> State:
-        """All MACs at once."""
-        count, entries = np.array(before.count), fp16.values(before.codebook)
-        size = entries.size
-        return _finished(
-            replace(
-                before,
-                event="sum",
-                acc=_word(result16(count, entries, self.arith)),
-                done=size,
-                lookups=before.lookups + size,
-                macs=before.macs + size,
-            )
-        )
+    def _reached(self, acc: int, done: int, macs: int) -> Changes:
+        """The accumulator behind `macs` more, `done` of the sum; the last one shows y."""
+        y = pattern16(value32(acc)) if done == 1 << self.bits else 0
+        overflow = int(y & 0x7C00 == 0x7C00)
+        counts = {"lookups": macs, "macs": macs, "overflows": overflow}
+        return {"acc": acc, "done": done, "y": y, "overflow": overflow, **counts}
 
 
 def _word(value: np.ndarray) -> int:
     return int(fp16.canonical(value).view(np.uint32))
-
-
-def _finished(state: State) -> State:
-    y = pattern16(value32(state.acc))
-    overflow = int(y & 0x7C00 == 0x7C00)
-    return replace(state, y=y, overflow=overflow, overflows=state.overflows + overflow)
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 0.0) -> np.ndarray:
@@ -215,27 +187,8 @@ def result16(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarr
     return fp16.round16_of_f64(exact.round_integers(total))
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    size = 1 << config["bits"]
-    return Ports(
-        inputs=(
-            Port("count", COUNT_BITS, size, meaning="how often each index occurs"),
-            Port("codebook", 16, size, encoding="f16", meaning="what each index stands for"),
-        ),
-        outputs=(
-            Port("y", 16, encoding="f16", meaning="the weighted sum"),
-            Port("overflow", 1, meaning="y is not finite"),
-        ),
-        state=(
-            Port("acc", 32, encoding="f32", meaning="the accumulator behind the last MAC"),
-            Port("done", config["bits"] + 1, meaning="MACs of the sum, all of them at its end"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="weighted_sum",
+UNIT: AnyUnit = Unit(
+    unit_class=WeightedSum,
     paper="kllm §III-B, §IV-A",
     meaning="counts times codebook, reduced on fp16 MACs",
     configs={
@@ -244,11 +197,9 @@ UNIT: Unit[State, Result] = Unit(
         "w4a4": Config(bits=8, preset="paper"),
         "exact": Config(bits=4, preset="exact"),
     },
-    ports=ports,
-    unit_class=WeightedSum,
-    cases=weighted_sum_cases.cases,
-    counters=("lookups", "macs", "overflows"),
-    mark=weighted_sum_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},
 )
+State: type[DeclaredState] = WeightedSum.State
 run: RunFunction[Result] = UNIT.run

@@ -3,8 +3,9 @@
 from refemu.arith import dot
 from refemu.formats.kllm.kllm_arith import LANES
 from refemu.units.alternative import Alternative
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.alternatives.arith import option
-from refemu.units.kllm.weighted_sum import State, WeightedSum
+from refemu.units.kllm.weighted_sum import WeightedSum
 
 LARGEST, BITS = 65504, 11  #: of fp16: the largest value, and the bits of its significand
 
@@ -12,14 +13,14 @@ LARGEST, BITS = 65504, 11  #: of fp16: the largest value, and the bits of its si
 class SaturatedCounts(WeightedSum):
     """A count beyond fp16 is its largest value."""
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> State:
+    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> DeclaredState:
         return super()._open(tuple(min(number, LARGEST) for number in count), codebook)
 
 
 class TruncatedCounts(WeightedSum):
     """A count keeps its eleven highest bits."""
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> State:
+    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> DeclaredState:
         drops = [max(number.bit_length() - BITS, 0) for number in count]
         return super()._open(tuple(n >> drop << drop for n, drop in zip(count, drops, strict=True)), codebook)
 
@@ -27,7 +28,7 @@ class TruncatedCounts(WeightedSum):
 class NarrowCounts(WeightedSum):
     """A count keeps its eleven lowest bits."""
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> State:
+    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> DeclaredState:
         return super()._open(tuple(number & ((1 << BITS) - 1) for number in count), codebook)
 
 
