@@ -254,11 +254,11 @@ def test_a_field_without_a_comment_is_seen() -> None:
 
 
 def test_a_function_without_its_paper_is_seen() -> None:
-    decode = Public("", "decode", units.module("bfp_accumulator").Accumulator, units.module("bfp_accumulator"))
-    uncited = dataclasses.replace(decode, value=type("Accumulator", (decode.value,), {"__doc__": "Concatenate."}))
+    fuse = Public("", "fuse", units.module("bfp_accumulator").fuse, units.module("bfp_accumulator"))
+    uncited = dataclasses.replace(fuse, value=described("Join the sums of the nibbles."))
 
-    assert list(citation_problems(decode)) == []
-    assert list(citation_problems(uncited)) == ["decode: no References to the paper"]
+    assert list(citation_problems(fuse)) == []
+    assert list(citation_problems(uncited)) == ["fuse: no References to the paper"]
 
 
 def test_methods_of_a_base_that_is_not_public_are_looked_at() -> None:

@@ -152,12 +152,35 @@ class _BfpAccumulatorResult(Result):
     scale_mults: int
     fp32_adds: int
 
+class _BfpAccumulatorState(DeclaredState):
+    event: str
+    index: int
+    mode: int
+    clear: int
+    psum: int
+    low: int
+    a_exp: int
+    b_exp: int
+    w_scale: int
+    p: int
+    value: int
+    acc: int
+    flags: int
+    fusions: int
+    fp_converts: int
+    scale_mults: int
+    fp32_adds: int
+
+class _BfpAccumulatorDevice(refemu.units.harmonia.bfp_accumulator.Accumulator):
+    def step(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> _BfpAccumulatorState: ...
+    def snapshot(self) -> _BfpAccumulatorState: ...
+
 class _BfpAccumulatorRun(Protocol):
     def __call__(self, mode: ArrayLike, clear: ArrayLike, psum: ArrayLike, low: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike, *, partial: Literal['fp16', 'fp32'] = ..., product: Literal['fp16', 'fp32'] = ...) -> _BfpAccumulatorResult: ...
 
-class _BfpAccumulatorUnit(Unit[refemu.units.harmonia.bfp_accumulator.State, _BfpAccumulatorResult]):
+class _BfpAccumulatorUnit(Unit[DeclaredState, _BfpAccumulatorResult]):
     run: _BfpAccumulatorRun
-    unit_class: type[refemu.units.harmonia.bfp_accumulator.Accumulator]
+    unit_class: type[_BfpAccumulatorDevice]
     @cached_property
     def run_jit(self) -> _BfpAccumulatorRun: ...
 

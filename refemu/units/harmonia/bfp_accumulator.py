@@ -6,20 +6,19 @@ D-harmonia-10 (groups ascending, not fused), D-harmonia-11 (nibbles meet as inte
 D-arith-5 (sums start from +0).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_choice
+from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
-from refemu.units.harmonia.cases import bfp_accumulator as bfp_accumulator_cases
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.harmonia.cases import bfp_accumulator as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = [
     "FP16_OVERFLOW",
@@ -51,115 +50,59 @@ NAN = 0x7FC0_0000  #: the one word of NaN
 MOST = 122_400  #: largest magnitude of a sub-PE's sum, 32 * 255 * 15
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one group, and what happened since reset."""
-
-    #: "reset": the accumulator is 0; "accumulate": the partial sum of one group becomes floating point, is multiplied
-    #: by the weight factor in mode M8W4, and is added
-    event: str
-    index: int  #: number of the group since reset, from 0; -1 at reset
-    mode: int
-    clear: int
-    psum: int
-    low: int
-    a_exp: int
-    b_exp: int
-    w_scale: int
-    p: int
-    value: int
-    acc: int
-    flags: int
-    fusions: int  #: groups of mode M8M8, whose sums of high and of low nibbles are joined
-    fp_converts: int  #: partial sums converted to floating point, one for each group
-    scale_mults: int  #: partial sums multiplied by a weight factor, one for each group of mode M8W4
-    fp32_adds: int  #: additions to the accumulator in FP32, one for each group
-
-
-class Accumulator(Clocked[State]):
-    """Shared accumulator of a PE: one event takes the partial sums of one group.
-
-    References
-    ----------
-    [harmonia §IV-B, Fig. 13]
-    """
+class Accumulator(Sequential):
+    """Shared accumulator of a PE: one event takes the partial sums of one group."""
 
     name = "bfp_accumulator"
+    events: ClassVar[tuple[str, ...]] = ("accumulate",)
+    counters: ClassVar[dict[str, str]] = {
+        "fusions": "groups of mode M8M8, whose sums of high and of low nibbles are joined",
+        "fp_converts": "partial sums converted to floating point, one for each group",
+        "scale_mults": "partial sums multiplied by a weight factor, one for each group of mode M8W4",
+        "fp32_adds": "additions to the accumulator in FP32, one for each group",
+    }
+    partial: Precision = "fp16"  #: rounding of a group's sum, or "fp32", which is exact (D-harmonia-7)
+    product: Precision = "fp32"  #: rounding of the product with the weight factor (D-harmonia-8)
 
-    def __init__(self, partial: Precision = "fp16", product: Precision = "fp32") -> None:
-        """Configure the accumulator.
-
-        Parameters
-        ----------
-        partial : {"fp16", "fp32"}
-            Rounding of a group's sum: "fp16" as in the paper, or "fp32", which is exact (D-harmonia-7).
-        product : {"fp32", "fp16"}
-            Rounding of the product with the weight factor; "fp32" is exact beside FP16 partials (D-harmonia-8).
-
-        Raises
-        ------
-        Refused
-            An unknown precision.
-        """
-        self.partial = require_choice(partial, PRECISIONS, self.name, "partial")
-        self.product = require_choice(product, PRECISIONS, self.name, "product")
-        self.ports: Ports = ports({})
-        self.state: State = self.reset(State)
-
-    def step(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> State:
-        """Add the partial sums of one group; those of M8M8 are of the high and of the low nibbles."""
-        return self._open(*self.accept(mode, clear, psum, low, a_exp, b_exp, w_scale))
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
+                Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
+                Port("psum", 18, signed=True, least=-MOST, most=MOST, meaning="sum of a sub-PE; M8M8: high nibbles"),
+                Port("low", 18, signed=True, least=-MOST, most=MOST, meaning="M8M8: sum of the low nibbles; else 0"),
+                Port("a_exp", 5, meaning="shared exponent of a"),
+                Port("b_exp", 5, meaning="shared exponent of b; 0 in M8W4"),
+                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
+            ),
+            outputs=(
+                Port("p", 22, signed=True, meaning="exact sum of the group"),
+                Port("value", 32, encoding="f32", meaning="what is added"),
+                Port("acc", 32, encoding="f32", meaning="sum of the groups"),
+                Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
+            ),
+        )
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `require_legal` does."""
         mode, _, _, low, _, b_exp, w_scale = inputs
         require_legal(self.name, mode, w_scale, low=low, b_exp=b_exp)
 
-    def _open(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> State:
-        before = self.state
+    def accumulate(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> Changes:
+        """The partial sum of one group becomes floating point, is multiplied by the factor in mode M8W4, and added."""
         if mode == M8M8:
             p, value, flags = self._join(psum, low, a_exp, b_exp)
         else:
             p, (value, flags) = psum, self.convert(psum, mode, a_exp, b_exp)
         value = self.scale(value, w_scale) if mode == M8W4 else value
-        acc, invalid = self._sum(0 if clear else before.acc, value, clear)
-        self.state = self.latched(
-            mode,
-            clear,
-            psum,
-            low,
-            a_exp,
-            b_exp,
-            w_scale,
-            event="accumulate",
-            p=p,
-            value=value,
-            acc=acc,
-            flags=flags | invalid | (0 if clear else before.flags),
-            fusions=before.fusions + (mode == M8M8),
-            fp_converts=before.fp_converts + 1,
-            scale_mults=before.scale_mults + (mode == M8W4),
-            fp32_adds=before.fp32_adds + 1,
-        )
-        return self.state
+        before, sticky = (0, 0) if clear else (self.state.acc, self.state.flags)
+        acc, invalid = self._sum(before, value, clear)
+        counts = {"fusions": int(mode == M8M8), "fp_converts": 1, "scale_mults": int(mode == M8W4), "fp32_adds": 1}
+        return {"p": p, "value": value, "acc": acc, "flags": flags | invalid | sticky, **counts}
 
     def convert(self, p: int, mode: int, a_exp: int, b_exp: int) -> tuple[int, int]:
-        """Convert a partial sum to floating point (D-harmonia-7).
-
-        Parameters
-        ----------
-        p : int
-            Exact sum of the group.
-        mode : int
-            0 M8W4, 1 M8M4, 2 M8M8.
-        a_exp, b_exp : int
-            Shared exponents, 0 to 31.
-
-        Returns
-        -------
-        word, flags : int
-            float32 word of the sum times its power of two, and bits of `flags`.
-        """
+        """The float32 word of a group's exact sum times its power of two, and bits of `flags` (D-harmonia-7)."""
         x = exponent(mode, a_exp, b_exp)
         exact = np.ldexp(float(p), x)
         if self.partial == "fp32":
@@ -182,20 +125,7 @@ class Accumulator(Clocked[State]):
         return add(acc, value)
 
     def scale(self, value: int, w_scale: int) -> int:
-        """Multiply by the weight factor, rounded once (D-harmonia-8).
-
-        Parameters
-        ----------
-        value : int
-            float32 word.
-        w_scale : int
-            fp16 word.
-
-        Returns
-        -------
-        int
-            float32 word.
-        """
+        """A float32 word times a factor in fp16, rounded once (D-harmonia-8)."""
         with np.errstate(invalid="ignore"):  # infinity times a factor of 0
             exact = np.float64(number(value)) * np.float64(fp16.values(w_scale))  # 24 and 11 bits
         return word(fp16.round16_of_f64(exact) if self.product == "fp16" else exact)
@@ -340,44 +270,21 @@ def _refuse(name: str, field: str, value: Any, modes: np.ndarray, where: np.ndar
         raise Refused(f"{name}: {field} {int(values[index])}{at(index)} {rule} in mode {mode}")
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths; the same in every configuration."""
-    return Ports(
-        inputs=(
-            Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
-            Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
-            Port("psum", 18, signed=True, least=-MOST, most=MOST, meaning="sum of a sub-PE; M8M8: high nibbles"),
-            Port("low", 18, signed=True, least=-MOST, most=MOST, meaning="M8M8: sum of the low nibbles; else 0"),
-            Port("a_exp", 5, meaning="shared exponent of a"),
-            Port("b_exp", 5, meaning="shared exponent of b; 0 in M8W4"),
-            Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
-        ),
-        outputs=(
-            Port("p", 22, signed=True, meaning="exact sum of the group"),
-            Port("value", 32, encoding="f32", meaning="what is added"),
-            Port("acc", 32, encoding="f32", meaning="sum of the groups"),
-            Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
-        ),
-    )
-
-
 FLAGS = {
     "FP16_OVERFLOW": Flag(0, "a partial sum is beyond FP16: infinity (D-harmonia-7)"),
     "FP16_UNDERFLOW": Flag(1, "a partial sum is subnormal or 0 in FP16, and not exact (D-harmonia-7)"),
     "INVALID": Flag(2, "the accumulator is NaN: infinities of both signs, or one times a factor of 0"),
 }
 
-UNIT: Unit[State, Result] = Unit(
-    name="bfp_accumulator",
+UNIT: AnyUnit = Unit(
+    unit_class=Accumulator,
     paper="harmonia §IV-B, Fig. 13",
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    ports=ports,
-    unit_class=Accumulator,
-    cases=bfp_accumulator_cases.cases,
-    counters=("fusions", "fp_converts", "scale_mults", "fp32_adds"),
-    mark=bfp_accumulator_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags=FLAGS,
-    legal=bfp_accumulator_cases.legal,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = Accumulator.State
 run: RunFunction[Result] = UNIT.run

@@ -78,15 +78,13 @@ class Cut(Accumulator):
 class Fused(Accumulator):
     """The product with the weight factor is added without a rounding of its own."""
 
-    _factors: tuple[int, int] | None = None  #: words of the product that comes next
-
     def scale(self, value: int, w_scale: int) -> int:
         """Keep both factors beside their product."""
-        self._factors = value, w_scale
+        vars(self)["factors"] = value, w_scale
         return super().scale(value, w_scale)
 
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        factors, self._factors = self._factors, None
+        factors = vars(self).pop("factors", None)
         if factors is None:
             return super()._sum(acc, value, first)
         total = fp32.fma32(number(factors[0]), fp16.to_f32(fp16.values(factors[1])), number(acc))
@@ -115,15 +113,14 @@ class ApartInHalf(Apart):
 class TwoGroups(Accumulator):
     """The sums of the nibbles are converted and accumulated one by one, as two groups."""
 
-    _low: int | None = None  #: word of the low nibbles, which is added behind that of the high ones
-
     def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
         p, _, _ = super()._join(high, low, a_exp, b_exp)
-        (value, first), (self._low, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
+        (value, first), (behind, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
+        vars(self)["low"] = behind
         return p, value, first | second
 
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        low, self._low = self._low, None
+        low = vars(self).pop("low", None)
         total, flag = super()._sum(acc, value, first)
         if low is None:
             return total, flag
