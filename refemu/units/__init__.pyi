@@ -376,12 +376,30 @@ class _BitAllocatorResult(Result):
     demoted_tokens: int
     demoted_groups: int
 
+class _BitAllocatorState(DeclaredState):
+    event: str
+    index: int
+    prefill: int
+    tokens: int
+    demote_k: int
+    k_token: int
+    demote_v: int
+    v_group: int
+    low_tokens: int
+    low_groups: int
+    demoted_tokens: int
+    demoted_groups: int
+
+class _BitAllocatorDevice(refemu.units.harmonia.bit_allocator.BitAllocator):
+    def step(self, prefill: int) -> _BitAllocatorState: ...
+    def snapshot(self) -> _BitAllocatorState: ...
+
 class _BitAllocatorRun(Protocol):
     def __call__(self, prefill: ArrayLike, *, n_initial: int = ..., n_local: int = ..., high: int = ..., low: int = ..., group: int = ...) -> _BitAllocatorResult: ...
 
-class _BitAllocatorUnit(Unit[refemu.units.harmonia.bit_allocator.State, _BitAllocatorResult]):
+class _BitAllocatorUnit(Unit[DeclaredState, _BitAllocatorResult]):
     run: _BitAllocatorRun
-    unit_class: type[refemu.units.harmonia.bit_allocator.BitAllocator]
+    unit_class: type[_BitAllocatorDevice]
     @cached_property
     def run_jit(self) -> _BitAllocatorRun: ...
 

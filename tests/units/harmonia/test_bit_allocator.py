@@ -63,7 +63,7 @@ def test_nothing_falls_up_to_96_tokens_and_groups_fall_at_multiples_of_32() -> N
 def test_share_of_low_tokens_at_4k(tokens: int, low: Fraction) -> None:
     """[harmonia §III-B] 97.6 % and 2.4 % "at 4K": exact at 4000 tokens, 97.66 and 2.34 % at 4096."""
     allocator = BitAllocator()
-    allocator.prefill(tokens)
+    allocator.step(tokens)
 
     assert allocator.fraction_low() == low == units.fraction_low(tokens)
     assert Fraction(int((allocator.bits()[0] == 4).sum()), tokens) == low
@@ -125,9 +125,9 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
 
 def test_refused_prefill_changes_nothing() -> None:
     allocator = BitAllocator()
-    before = allocator.append()
+    before = allocator.step(0)
     with pytest.raises(Refused, match="needs an empty cache"):
-        allocator.prefill(3)
+        allocator.step(3)
 
     assert allocator.snapshot() == before
     with pytest.raises(Refused, match="steps takes one sequence"):

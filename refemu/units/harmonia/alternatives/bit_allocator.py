@@ -1,18 +1,18 @@
 """Other answers to the decisions of bit_allocator."""
 
-from dataclasses import replace
-
 from refemu.units.alternative import Alternative, choices
-from refemu.units.harmonia.bit_allocator import BitAllocator, State
+from refemu.units.declared import Changes
+from refemu.units.harmonia.bit_allocator import BitAllocator
 
 
 class FirstToken(BitAllocator):
     """A group of V falls with the first of its tokens that does."""
 
-    def _prompt(self, tokens: int) -> State:
-        low = self.rule.low_tokens(tokens)
+    def prefill(self, prefill: int) -> Changes:
+        """A prompt is stored."""
+        low = self.low_tokens(prefill)
         groups = (low.stop - 1) // self.group - low.start // self.group + 1 if low else 0
-        return replace(super()._prompt(tokens), low_groups=groups)
+        return {**super().prefill(prefill), "low_groups": groups}
 
     def _falling(self, token: int) -> int:
         group = token // self.group
@@ -22,10 +22,11 @@ class FirstToken(BitAllocator):
 class LastToken(BitAllocator):
     """A group of V falls with its last token, even if initial tokens are in it."""
 
-    def _prompt(self, tokens: int) -> State:
-        low = self.rule.low_tokens(tokens)
+    def prefill(self, prefill: int) -> Changes:
+        """A prompt is stored."""
+        low = self.low_tokens(prefill)
         groups = max(low.stop // self.group - low.start // self.group, 0) if low else 0
-        return replace(super()._prompt(tokens), low_groups=groups)
+        return {**super().prefill(prefill), "low_groups": groups}
 
     def _falling(self, token: int) -> int:
         group, place = divmod(token, self.group)
@@ -35,43 +36,51 @@ class LastToken(BitAllocator):
 class Beside(BitAllocator):
     """The local tokens are those before the residual, so that 32 tokens fall when a group of V is full."""
 
-    def _prompt(self, tokens: int) -> State:
-        whole = super()._prompt(tokens // self.group * self.group)
-        return replace(whole, prefill=tokens, tokens=tokens)
+    def prefill(self, prefill: int) -> Changes:
+        """A prompt is stored."""
+        full = prefill // self.group * self.group
+        low_tokens, low_groups = len(self.low_tokens(full)), len(self.low_groups(full))
+        return {**super().prefill(prefill), "low_tokens": low_tokens, "low_groups": low_groups}
 
-    def _append(self) -> State:
+    def opens(self, prefill: int) -> str:
+        full = (self.state.tokens + 1) // self.group * self.group
+        more = len(self.low_tokens(full)) > self.state.low_tokens
+        return "prefill" if prefill else "demote" if more else "append"
+
+    def demote(self, prefill: int) -> Changes:
+        """A token is stored, and some fall."""
         before, tokens = self.state, self.state.tokens + 1
         full = tokens // self.group * self.group
-        low, groups = self.rule.low_tokens(full), self.rule.low_groups(full)
-        k, v = int(len(low) > before.low_tokens), int(len(groups) > before.low_groups)
-        return self.latched(
-            0,
-            event="demote" if k else "append",
-            tokens=tokens,
-            demote_k=k,
-            k_token=(low.stop - 1) * k,
-            demote_v=v,
-            v_group=(groups.stop - 1) * v,
-            low_tokens=len(low),
-            low_groups=len(groups),
-        )
+        low, groups = self.low_tokens(full), self.low_groups(full)
+        v = int(len(groups) > before.low_groups)
+        return {
+            "tokens": tokens,
+            "demote_k": 1,
+            "k_token": low.stop - 1,
+            "demote_v": v,
+            "v_group": (groups.stop - 1) * v,
+            "low_tokens": len(low),
+            "low_groups": len(groups),
+        }
 
 
 class HighPrompt(BitAllocator):
     """A prompt keeps its bits; only later tokens fall."""
 
-    def _prompt(self, tokens: int) -> State:
-        return replace(super()._prompt(tokens), low_tokens=0, low_groups=0)
+    def prefill(self, prefill: int) -> Changes:
+        """A prompt is stored."""
+        return {**super().prefill(prefill), "low_tokens": 0, "low_groups": 0}
 
 
 class Reporting(BitAllocator):
     """A prompt reports its last demotion at the ports."""
 
-    def _prompt(self, tokens: int) -> State:
-        after = super()._prompt(tokens)
-        low, groups = self.rule.low_tokens(tokens), self.rule.low_groups(tokens)
+    def prefill(self, prefill: int) -> Changes:
+        """A prompt is stored."""
+        low, groups = self.low_tokens(prefill), self.low_groups(prefill)
         k, v = int(bool(low)), int(bool(groups))
-        return replace(after, demote_k=k, k_token=(low.stop - 1) * k, demote_v=v, v_group=(groups.stop - 1) * v)
+        ports = {"demote_k": k, "k_token": (low.stop - 1) * k, "demote_v": v, "v_group": (groups.stop - 1) * v}
+        return {**super().prefill(prefill), **ports}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

@@ -17,14 +17,14 @@ from refemu.units.harmonia.bit_allocator import UNIT, BitAllocator
 @twin(UNIT)
 def run(allocator: BitAllocator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All tokens; devices side by side."""
-    (events,), rule = inputs, allocator.rule
+    (events,) = inputs
     if (events[:, 1:] != 0).any():
-        refuse_as(UNIT.run, events, **asdict(rule))
+        refuse_as(UNIT.run, events, **asdict(allocator))
     for output in outputs:
         output.fill(0)
     demoted = np.zeros(2, np.int64)
-    sizes = rule.n_initial, rule.n_local, rule.group
-    _run(events.astype(np.int64), *sizes, int(rule.high > rule.low), *outputs, demoted)
+    sizes = allocator.n_initial, allocator.n_local, allocator.group
+    _run(events.astype(np.int64), *sizes, int(allocator.high > allocator.low), *outputs, demoted)
     return demoted.tolist()
 
 

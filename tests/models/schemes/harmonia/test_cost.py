@@ -45,12 +45,12 @@ def test_falls_are_those_of_the_allocator() -> None:
     allocator = BitAllocator()
     keys, groups = np.zeros(200, int), np.zeros(7, int)
     for tokens in range(1, 201):
-        state = allocator.append()
+        state = allocator.step(0)
         if state.demote_k:
             keys[state.k_token] = tokens
         if state.demote_v:
             groups[state.v_group] = tokens
-    k, v = cost.falls(allocator.rule, 200)
+    k, v = cost.falls(allocator, 200)
 
     assert k.tolist() == keys.tolist() and v.tolist() == groups.tolist()
 
