@@ -1503,12 +1503,47 @@ class _SubPeUnit(Unit[DeclaredState, _SubPeResult]):
     @cached_property
     def run_jit(self) -> _SubPeRun: ...
 
-class _VGrouperRun(Protocol):
-    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> refemu.units.harmonia.v_grouper.Result: ...
+class _VGrouperResult(Result):
+    commit: numpy.ndarray
+    count: numpy.ndarray
+    sign: numpy.ndarray
+    mantissa: numpy.ndarray
+    exponent: numpy.ndarray
+    tokens: numpy.ndarray
+    residual: numpy.ndarray | None
+    conversions: int
+    commits: int
+    converted_elements: int
+    residual_reads: int
 
-class _VGrouperUnit(Unit[refemu.units.harmonia.v_grouper.State, refemu.units.harmonia.v_grouper.Result]):
+class _VGrouperState(DeclaredState):
+    event: str
+    index: int
+    v: tuple[int, ...]
+    commit: int
+    count: int
+    sign: tuple[int, ...]
+    mantissa: tuple[int, ...]
+    exponent: tuple[int, ...]
+    tokens: int
+    residual: tuple[int, ...]
+    committed: Any
+    temporary: Any
+    conversions: int
+    commits: int
+    converted_elements: int
+    residual_reads: int
+
+class _VGrouperDevice(refemu.units.harmonia.v_grouper.VGrouper):
+    def step(self, v: tuple[int, ...]) -> _VGrouperState: ...
+    def snapshot(self) -> _VGrouperState: ...
+
+class _VGrouperRun(Protocol):
+    def __call__(self, v: ArrayLike, *, channels: int = ..., high: int = ..., growth: Literal['reconvert', 'realign'] = ..., rounding: Literal['truncate', 'half_even', 'half_away', 'floor'] = ...) -> _VGrouperResult: ...
+
+class _VGrouperUnit(Unit[DeclaredState, _VGrouperResult]):
     run: _VGrouperRun
-    unit_class: type[refemu.units.harmonia.v_grouper.VGrouper]
+    unit_class: type[_VGrouperDevice]
     @cached_property
     def run_jit(self) -> _VGrouperRun: ...
 

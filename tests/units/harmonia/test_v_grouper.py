@@ -66,8 +66,8 @@ def test_tokens_behind_a_prompt_give_the_groups_of_a_longer_prompt(growth: str, 
     x = drawn((prompt + 40, 4), 1).view(np.float16)
     grouper = VGrouper(4, growth=growth)
     grouper.prefill(x[:prompt])
-    for row in x[prompt:]:
-        grouper.append(row)
+    for row in x[prompt:].view(np.uint16).tolist():
+        grouper.step(row)
     state, expected = grouper.snapshot(), units.v_counters(prompt, 40, 4)
 
     assert grouper.groups().equals(BFP8.encode(x, 0)) and state.tokens == prompt + 40
@@ -141,11 +141,8 @@ def test_refused_rows_and_prompts_change_nothing() -> None:
     grouper = VGrouper(2)
     with pytest.raises(Refused, match="groups of an empty cache"):
         grouper.groups()
-    before = grouper.append(np.ones(2, np.float16))
+    before = grouper.step((0x3C00, 0x3C00))
     for call, error, message in (
-        (lambda: grouper.append(np.ones(3, np.float16)), RefusedType, r"of 2 channels are needed.*float16 \(3,\)"),
-        (lambda: grouper.append(np.ones(2, np.float32)), RefusedType, "got float32"),
-        (lambda: grouper.append(np.array([1, np.nan], np.float16)), Refused, "0x7e00"),
         (lambda: grouper.step((0, 0x7C00)), Refused, "0x7c00"),
         (lambda: grouper.prefill(np.ones((4, 2), np.float16)), Refused, "an empty cache, got one of 1 tokens"),
         (lambda: list(grouper.steps(np.zeros((1, 2, 2), int))), Refused, "steps takes one sequence"),
@@ -154,6 +151,14 @@ def test_refused_rows_and_prompts_change_nothing() -> None:
             call()
 
     assert grouper.snapshot() == before
+    for rows, error, message in (
+        (np.ones((1, 3), np.float16), RefusedType, r"of 2 channels are needed.*float16 \(1, 3\)"),
+        (np.ones((1, 2), np.float32), RefusedType, "got float32"),
+        (np.ones(2, np.float16), RefusedType, r"float16 \(2,\)"),
+        (np.array([[1, np.nan]], np.float16), Refused, "0x7e00"),
+    ):
+        with pytest.raises(error, match=message):
+            VGrouper(2).prefill(rows)
 
 
 def test_repr_evaluates_back() -> None:

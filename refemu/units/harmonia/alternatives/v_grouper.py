@@ -7,44 +7,34 @@ import numpy as np
 
 from refemu.arith.rounding import shift_round
 from refemu.formats import Bfp
-from refemu.formats.harmonia.bfp import BfpRounding
 from refemu.units.alternative import Alternative, choices
-from refemu.units.harmonia.v_grouper import Codes, Growth, VGrouper, _codes
+from refemu.units.declared import constant
+from refemu.units.harmonia.v_grouper import Codes, VGrouper, _codes
 from refemu.units.ports import lanes
 
 
-class Formatted(VGrouper):
-    """A grouper whose codes have another format."""
-
-    def __init__(
-        self, channels: int = 64, high: int = 8, growth: Growth = "reconvert", rounding: BfpRounding = "truncate"
-    ) -> None:
-        super().__init__(channels, high, growth, rounding)
-        self.format = self._other(self.format)
-
-    def _other(self, fmt: Bfp) -> Bfp:
-        return fmt
-
-
-class Narrow(Formatted):
+class Narrow(VGrouper):
     """Magnitudes have a bit less."""
 
-    def _other(self, fmt: Bfp) -> Bfp:
-        return dataclasses.replace(super()._other(fmt), mantissa_bits=fmt.mantissa_bits - 1)
+    @constant
+    def format(self) -> Bfp:
+        return dataclasses.replace(super().format, mantissa_bits=self.high - 1)
 
 
-class Flushing(Formatted):
+class Flushing(VGrouper):
     """Subnormals count as 0."""
 
-    def _other(self, fmt: Bfp) -> Bfp:
-        return dataclasses.replace(super()._other(fmt), subnormals="flush")
+    @constant
+    def format(self) -> Bfp:
+        return dataclasses.replace(super().format, subnormals="flush")
 
 
-class Canonical(Formatted):
+class Canonical(VGrouper):
     """A magnitude of 0 has sign 0."""
 
-    def _other(self, fmt: Bfp) -> Bfp:
-        return dataclasses.replace(super()._other(fmt), zero_sign="canonical")
+    @constant
+    def format(self) -> Bfp:
+        return dataclasses.replace(super().format, zero_sign="canonical")
 
 
 class FromOne(VGrouper):
@@ -68,14 +58,11 @@ class WhenFull(VGrouper):
 class Rounding(VGrouper):
     """What is stored is shifted when an exponent rises, and rounded to even each time."""
 
-    def __init__(
-        self, channels: int = 64, high: int = 8, growth: Growth = "reconvert", rounding: BfpRounding = "truncate"
-    ) -> None:
-        super().__init__(channels, high, growth, rounding)
-        self.growth = "realign"
+    @property
+    def _shifts(self) -> bool:
+        return True
 
-    def _grow(self, stored: Codes | None, row: tuple[int, ...]) -> Codes:
-        assert stored is not None
+    def _grow(self, stored: Codes, row: tuple[int, ...]) -> Codes:
         new = _codes(self.format.encode(np.array([row], np.uint16), 0, bits=True))
         top = np.maximum(stored.exponent, new.exponent)
         magnitudes = [self._raised(codes, top) for codes in (stored, new)]

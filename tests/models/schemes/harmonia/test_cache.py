@@ -75,8 +75,8 @@ def test_groups_of_v_are_those_of_the_unit() -> None:
     made, (_, v) = filled(75, 40, dataclasses.replace(KV8)), rows(75)
     unit = VGrouper(HEADS * DIM)
     unit.prefill(v[:40].reshape(40, -1).astype(np.float16))
-    for row in v[40:].reshape(35, -1).astype(np.float16):
-        unit.append(row)
+    for row in v[40:].reshape(35, -1).astype(np.float16).view(np.uint16).tolist():
+        unit.step(row)
     groups, held = unit.groups(), made.held()
 
     assert np.array_equal(groups.mantissa, held.v[1].reshape(75, -1))
