@@ -480,12 +480,42 @@ class _FdgfResult(Result):
     reads: int
     stores: int
 
+class _FdgfState(DeclaredState):
+    event: str
+    index: int
+    start: int
+    rows: int
+    inner: int
+    columns: int
+    forced: int
+    v: int
+    code: int
+    dataflow: int
+    mt: int
+    kt: int
+    count: int
+    a_address: int
+    b_address: int
+    fetched: int
+    sizes: tuple[int, ...]
+    blocks_v: int
+    place: int
+    group: int
+    fetches: int
+    computes: int
+    reads: int
+    stores: int
+
+class _FdgfDevice(refemu.units.harmonia.fdgf.FdgfController):
+    def step(self, start: int, rows: int, inner: int, columns: int, forced: int, v: int) -> _FdgfState: ...
+    def snapshot(self) -> _FdgfState: ...
+
 class _FdgfRun(Protocol):
     def __call__(self, start: ArrayLike, rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, forced: ArrayLike = ..., v: ArrayLike = ..., *, m: int = ..., k: int = ..., ema_unit: Literal['elements', 'bits'] = ..., b_type: Literal['int4', 'bfp8', 'bfp4'] = ...) -> _FdgfResult: ...
 
-class _FdgfUnit(Unit[refemu.units.harmonia.fdgf.State, _FdgfResult]):
+class _FdgfUnit(Unit[DeclaredState, _FdgfResult]):
     run: _FdgfRun
-    unit_class: type[refemu.units.harmonia.fdgf.FdgfController]
+    unit_class: type[_FdgfDevice]
     @cached_property
     def run_jit(self) -> _FdgfRun: ...
 

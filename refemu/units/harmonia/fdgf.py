@@ -5,27 +5,25 @@ Decisions: D-harmonia-30 (part of a tile is fetched whole; the formula's fractio
 dataflow wins follows the formula).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.units.harmonia.cases import fdgf as fdgf_cases
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.harmonia.cases import fdgf as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
     "B_BITS",
     "COLUMN_MAJOR",
-    "COUNTERS",
-    "EMA_UNITS",
     "EVENTS",
     "ROW_MAJOR",
     "UNIT",
@@ -47,46 +45,9 @@ SIZE_BITS = 17  #: of M, N and K: the widest layer of the paper's models has 16,
 GROUP_BITS = 12  #: of the number of a group, as so many columns have
 A_BITS = Fraction(293, 32)  #: stored bits of an element of A, 8-bit mantissas
 EmaUnit = Literal["elements", "bits"]  #: Unit of external memory access
-EMA_UNITS: tuple[EmaUnit, ...] = ("elements", "bits")  #: The choices of `EmaUnit`
 BType = Literal["int4", "bfp8", "bfp4"]  #: Type of B
 #: Stored bits of an element of B
 B_BITS: dict[BType, Fraction] = {"int4": Fraction(33, 8), "bfp8": Fraction(293, 32), "bfp4": Fraction(165, 32)}
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "idle": no product yet, also at reset; "start": a product begins, and its dataflow is chosen; "fetch_a",
-    #: "fetch_b": a tile of A or of B is fetched; "compute": a tile of C is to be computed; "read": both dispatchers
-    #: read a group for it; "store": the tile is stored; "done": the product is complete
-    event: str
-    index: int  #: number of the event since reset, from 0; -1 at reset
-    start: int
-    rows: int  #: M
-    inner: int  #: N
-    columns: int  #: K
-    forced: int
-    v: int
-    code: int  #: place of `event` in EVENTS
-    dataflow: int
-    mt: int
-    kt: int
-    count: int
-    a_address: int
-    b_address: int
-    fetched: int
-    sizes: tuple[int, int, int]  #: M, N, K of the product under way
-    blocks_v: int  #: `v` of the product under way
-    place: int  #: array pass of the tile
-    group: int  #: of the pass
-    fetches: int  #: tiles of A and B fetched
-    computes: int  #: tiles of C computed
-    reads: int  #: groups read by each dispatcher
-    stores: int  #: tiles of C stored
-
-
-COUNTERS = ("fetches", "computes", "reads", "stores")  #: Counters of a run
 
 
 class Tile(NamedTuple):
@@ -99,67 +60,66 @@ class Tile(NamedTuple):
     elements: int  #: elements fetched, computed or stored
 
 
-class FdgfController(Clocked[State]):
-    """Dataflow controller: one event starts a product or is the next step of it.
-
-    References
-    ----------
-    [harmonia §IV-D, Fig. 15]
-    """
+class FdgfController(Sequential):
+    """Dataflow controller: one event starts a product or is the next step of it."""
 
     name = "fdgf"
-    m: int
-    k: int
+    events: ClassVar[tuple[str, ...]] = EVENTS
+    counters: ClassVar[dict[str, str]] = {
+        "fetches": "tiles of A and B fetched",
+        "computes": "tiles of C computed",
+        "reads": "groups read by each dispatcher",
+        "stores": "tiles of C stored",
+    }
+    initial: ClassVar[dict[str, Any]] = {"event": "idle"}
+    m: int = 64  #: rows of a tile, a multiple of 32 up to 8192
+    k: int = 64  #: columns of a tile, a multiple of 32 up to 8192
+    ema_unit: EmaUnit = "elements"  #: count that decides the dataflow: elements as in the paper, or stored bits
+    b_type: BType = "int4"  #: type of B, for "bits"
 
-    def __init__(self, m: int = 64, k: int = 64, ema_unit: EmaUnit = "elements", b_type: BType = "int4") -> None:
-        """Configure the controller.
-
-        Parameters
-        ----------
-        m, k : int
-            Rows and columns of a tile, multiples of 32 up to 8192.
-        ema_unit : {"elements", "bits"}
-            Count that decides the dataflow: elements as in the paper, or stored bits.
-        b_type : {"int4", "bfp8", "bfp4"}
-            Type of B, for "bits".
-
-        Raises
-        ------
-        Refused
-            A size is out of range or an option unknown.
-        """
-        self.m, self.k = (require_int(value, 32, 1 << 13, self.name, name) for name, value in (("m", m), ("k", k)))
-        for name, value in (("m", self.m), ("k", self.k)):
+    def check(self) -> None:
+        sizes = {"m": self.m, "k": self.k}
+        for name, value in sizes.items():
+            require_int(value, 32, 1 << 13, self.name, name)
+        for name, value in sizes.items():
             if value % LANES:
                 raise Refused(f"{self.name}: {name} must be a multiple of {LANES}, got {value}")
-        self.ema_unit = require_choice(ema_unit, EMA_UNITS, self.name, "ema_unit")
-        self.b_type = require_choice(b_type, B_BITS, self.name, "b_type")
-        self.ports: Ports = ports({"m": self.m, "k": self.k})
-        self.state: State = self.reset(State, event="idle")
+
+    @constant
+    def ports(self) -> Ports:
+        most = self.m // PASS_ROWS * (self.k // PASS_COLUMNS)
+        return Ports(
+            inputs=(
+                Port("start", 1, meaning="begin a product of these sizes"),
+                Port("rows", SIZE_BITS, meaning="M, rows of A"),
+                Port("inner", SIZE_BITS, meaning="N, the reduction"),
+                Port("columns", SIZE_BITS, meaning="K, columns of B"),
+                Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
+                Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32"),
+            ),
+            outputs=(
+                Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
+                Port("dataflow", 2, meaning="1 column-major, 2 row-major"),
+                Port("mt", 12, meaning="tile of rows"),
+                Port("kt", 12, meaning="tile of columns"),
+                Port("count", 30, meaning="elements fetched, computed or stored"),
+                Port("a_address", 24, meaning="read: group of A, row8 * G + g"),
+                Port("b_address", 24, meaning="read: group of B, col16 * G + g"),
+            ),
+            state=(
+                Port("fetched", 48, meaning="elements fetched since the start"),
+                Port("sizes", SIZE_BITS, 3, meaning="M, N, K of the product under way"),
+                Port("blocks_v", 1, meaning="its v"),
+                Port("place", most.bit_length(), meaning="array pass of the tile that is read next"),
+                Port("group", GROUP_BITS, meaning="group of the pass that is read next"),
+            ),
+        )
 
     def ema(self, rows: int, inner: int, columns: int, dataflow: int, literal: bool = False) -> Fraction:
         """External accesses to A and B in units of `ema_unit`; dataflow 1 fetches A for every tile of columns.
 
-        Dataflow 1 takes K/k * M*N + N*K [harmonia §IV-D], dataflow 2 M/m * N*K + M*N.
-
-        Parameters
-        ----------
-        rows, inner, columns : int
-            M, N and K.
-        dataflow : int
-            1 column-major, 2 row-major.
-        literal : bool
-            Keep the fraction of tiles, rather than round it up (D-harmonia-30).
-
-        Returns
-        -------
-        Fraction
-            Accesses.
-
-        Raises
-        ------
-        Refused
-            A size is 0 or the dataflow unknown.
+        Dataflow 1 takes K/k * M*N + N*K [harmonia §IV-D], dataflow 2 M/m * N*K + M*N. literal: keep the fraction of
+        tiles, rather than round it up (D-harmonia-30).
         """
         require_choice(dataflow, (COLUMN_MAJOR, ROW_MAJOR), self.name, "dataflow")
         require_sizes(self.name, rows, inner, columns)
@@ -171,24 +131,9 @@ class FdgfController(Clocked[State]):
         return times * a + b if dataflow == COLUMN_MAJOR else times * b + a
 
     def choose(self, rows: int, inner: int, columns: int) -> int:
-        """Choose the dataflow with fewer accesses, on a tie dataflow 1 (D-harmonia-31).
-
-        Parameters
-        ----------
-        rows, inner, columns : int
-            M, N and K.
-
-        Returns
-        -------
-        int
-            1 column-major, 2 row-major.
-        """
+        """The dataflow with fewer accesses, on a tie dataflow 1 (D-harmonia-31)."""
         first, second = (self.ema(rows, inner, columns, dataflow) for dataflow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first <= second else ROW_MAJOR
-
-    def step(self, start: int, rows: int, inner: int, columns: int, forced: int, v: int) -> State:
-        """Begin a product with start=1; with 0 execute the next event of the one under way, `done` after the last."""
-        return self._open(*self.accept(start, rows, inner, columns, forced, v))
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse sizes of 0 at a start."""
@@ -207,104 +152,102 @@ class FdgfController(Clocked[State]):
         """Check the inputs of many events, (..., events); sizes of 0 at a start are refused."""
         return super().admitted(start, rows, inner, columns, forced, v)
 
-    def _open(self, start: int, *inputs: int) -> State:
-        before = self.latched(start, *inputs, count=0, a_address=0, b_address=0)
-        self.state = self._start(before) if start else self._next(before)
-        return self.state
-
-    def _start(self, before: State) -> State:
-        sizes = before.rows, before.inner, before.columns
-        return replace(
-            before,
-            event="start",
-            code=START,
-            dataflow=before.forced or self.choose(*sizes),
-            mt=0,
-            kt=0,
-            fetched=0,
-            sizes=sizes,
-            blocks_v=before.v,
-            place=0,
-            group=0,
-        )
-
-    def _next(self, before: State) -> State:
+    def opens(self, start: int, *product: int) -> str:
         """The event that follows the last one: fetch what stays, fetch what passes, compute, read, store."""
-        column = before.dataflow == COLUMN_MAJOR
-        if before.code in (IDLE, DONE):
-            return before
-        if before.code == START:
-            return self._fetch(before, FETCH_B if column else FETCH_A)
-        if before.code == (FETCH_B if column else FETCH_A):
-            return self._fetch(before, FETCH_A if column else FETCH_B)
-        if before.code in (FETCH_A, FETCH_B):
-            return self._event(before, COMPUTE, count=prod(self._extent(before)), computes=before.computes + 1)
-        return self._stored(before) if before.code == STORE else self._read(before)
+        before = self.state
+        if start:
+            return "start"
+        stays, passing = ("fetch_b", "fetch_a") if before.dataflow == COLUMN_MAJOR else ("fetch_a", "fetch_b")
+        if before.code == STORE:
+            more_rows, more_columns = self._left()
+            more, others = (more_rows, more_columns) if before.dataflow == COLUMN_MAJOR else (more_columns, more_rows)
+            return passing if more else stays if others else "done"
+        if before.code in (COMPUTE, READ):
+            return "store" if before.place == len(self._passes()) else "read"
+        follows = {"idle": "idle", "start": stays, stays: passing, passing: "compute", "done": "done"}
+        return follows[EVENTS[before.code]]
 
-    def _event(self, before: State, code: int, **changes: Any) -> State:
-        return replace(before, event=EVENTS[code], code=code, **changes)
+    def idle(self, *product: int) -> Changes:
+        """No product yet."""
+        return _shown(IDLE)
 
-    def _extent(self, before: State) -> tuple[int, int]:
-        """Rows and columns of the tile, fewer at the edge."""
-        rows, _, columns = before.sizes
-        return min(self.m, rows - before.mt * self.m), min(self.k, columns - before.kt * self.k)
+    def start(self, start: int, rows: int, inner: int, columns: int, forced: int, v: int) -> Changes:
+        """A product begins, and its dataflow is chosen."""
+        dataflow = forced or self.choose(rows, inner, columns)
+        registers = {"fetched": 0, "sizes": (rows, inner, columns), "blocks_v": v, "place": 0, "group": 0}
+        return {**_shown(START), "dataflow": dataflow, "mt": 0, "kt": 0, **registers}
 
-    def _fetch(self, before: State, code: int) -> State:
-        height, width = self._extent(before)
-        count = before.sizes[1] * (height if code == FETCH_A else width)
-        return self._event(before, code, count=count, fetched=before.fetched + count, fetches=before.fetches + 1)
+    def fetch_a(self, *product: int) -> Changes:
+        """A tile of A is fetched."""
+        return self._fetch(FETCH_A)
 
-    def _read(self, before: State) -> State:
-        """The next addresses of both dispatchers, group by group, or the store when all passes are through."""
-        height, width = self._extent(before)
-        order = passes(-(-height // PASS_ROWS), -(-width // PASS_COLUMNS), before.dataflow, before.blocks_v)
-        if before.place == len(order):
-            return self._event(before, STORE, count=height * width, place=0, stores=before.stores + 1)
+    def fetch_b(self, *product: int) -> Changes:
+        """A tile of B is fetched."""
+        return self._fetch(FETCH_B)
+
+    def compute(self, *product: int) -> Changes:
+        """A tile of C is to be computed."""
+        return {**_shown(COMPUTE, prod(self._extent(self.state.mt, self.state.kt))), "computes": 1}
+
+    def read(self, *product: int) -> Changes:
+        """Both dispatchers read a group for it."""
+        before = self.state
         groups = -(-before.sizes[1] // LANES)
-        row8, col16 = order[before.place]
+        row8, col16 = self._passes()[before.place]
         last = before.group == groups - 1
-        return self._event(
-            before,
-            READ,
-            count=1,
-            a_address=row8 * groups + before.group,
-            b_address=col16 * groups + before.group,
-            place=before.place + last,
-            group=0 if last else before.group + 1,
-            reads=before.reads + 1,
-        )
+        return {
+            **_shown(READ, 1),
+            "a_address": row8 * groups + before.group,
+            "b_address": col16 * groups + before.group,
+            "place": before.place + last,
+            "group": 0 if last else before.group + 1,
+            "reads": 1,
+        }
 
-    def _stored(self, before: State) -> State:
-        """The next tile: of what passes, else of what stays."""
-        rows, _, columns = before.sizes
-        more_rows, more_columns = (before.mt + 1) * self.m < rows, (before.kt + 1) * self.k < columns
-        if before.dataflow == COLUMN_MAJOR:
-            if more_rows:
-                return self._fetch(replace(before, mt=before.mt + 1), FETCH_A)
-            if more_columns:
-                return self._fetch(replace(before, mt=0, kt=before.kt + 1), FETCH_B)
-        elif more_columns:
-            return self._fetch(replace(before, kt=before.kt + 1), FETCH_B)
-        elif more_rows:
-            return self._fetch(replace(before, mt=before.mt + 1, kt=0), FETCH_A)
-        return self._event(before, DONE)
+    def store(self, *product: int) -> Changes:
+        """The tile is stored."""
+        return {**_shown(STORE, prod(self._extent(self.state.mt, self.state.kt))), "place": 0, "stores": 1}
 
-    def plan(self, rows: int, inner: int, columns: int, dataflow: int = 0, v: int = 0) -> Iterator[State]:
+    def done(self, *product: int) -> Changes:
+        """The product is complete."""
+        return _shown(DONE)
+
+    def _left(self) -> tuple[bool, bool]:
+        """Whether there are more tiles of rows, and of columns."""
+        before, (rows, _, columns) = self.state, self.state.sizes
+        return (before.mt + 1) * self.m < rows, (before.kt + 1) * self.k < columns
+
+    def _fetch(self, code: int) -> Changes:
+        """After a store comes the next tile: of what passes, else of what stays."""
+        before = self.state
+        mt, kt = before.mt, before.kt
+        if before.code == STORE:
+            more_rows, more_columns = self._left()
+            if before.dataflow == COLUMN_MAJOR:
+                mt, kt = (mt + 1, kt) if more_rows else (0, kt + 1)
+            else:
+                mt, kt = (mt, kt + 1) if more_columns else (mt + 1, 0)
+        count = before.sizes[1] * self._side(code, mt, kt)
+        return {**_shown(code, count), "mt": mt, "kt": kt, "fetched": before.fetched + count, "fetches": 1}
+
+    def _extent(self, mt: int, kt: int) -> tuple[int, int]:
+        """Rows and columns of a tile, fewer at the edge."""
+        rows, _, columns = self.state.sizes
+        return min(self.m, rows - mt * self.m), min(self.k, columns - kt * self.k)
+
+    def _side(self, code: int, mt: int, kt: int) -> int:
+        """Rows of A or columns of B that are fetched."""
+        return self._extent(mt, kt)[code == FETCH_B]
+
+    def _passes(self) -> tuple[tuple[int, int], ...]:
+        """Array passes of the tile."""
+        height, width = self._extent(self.state.mt, self.state.kt)
+        return passes(-(-height // PASS_ROWS), -(-width // PASS_COLUMNS), self.state.dataflow, self.state.blocks_v)
+
+    def plan(self, rows: int, inner: int, columns: int, dataflow: int = 0, v: int = 0) -> Iterator[DeclaredState]:
         """Yield the States of one whole product, from its start to its last store, on a controller of its own.
 
-        Parameters
-        ----------
-        rows, inner, columns : int
-            M, N and K.
-        dataflow : int
-            0 to choose, else the dataflow.
-        v : int
-            1 if C is grouped along rows, so that blocks are 32 x 16, not 8 x 32.
-
-        Returns
-        -------
-        iterator of State
-            States in order.
+        dataflow: 0 to choose. v: 1 if C is grouped along rows, so that blocks are 32 x 16, not 8 x 32.
         """
         device = FdgfController(self.m, self.k, self.ema_unit, self.b_type)
         yield device.step(1, rows, inner, columns, dataflow, v)
@@ -315,23 +258,6 @@ class FdgfController(Clocked[State]):
         """Yield the events of `plan` but its start and its reads, without a step for each of those.
 
         Two nested loops over tiles: of columns and of rows in dataflow 1, of rows and of columns in dataflow 2.
-
-        Parameters
-        ----------
-        rows, inner, columns : int
-            M, N and K.
-        dataflow : int
-            0 to choose, else the dataflow.
-
-        Returns
-        -------
-        iterator of Tile
-            Fetches, computations and stores in order.
-
-        Raises
-        ------
-        Refused
-            A size is 0.
         """
         require_sizes(self.name, rows, inner, columns)
         way = dataflow or self.choose(rows, inner, columns)
@@ -350,6 +276,11 @@ class FdgfController(Clocked[State]):
                 yield Tile(passes_by, way, mt, kt, inner * short)
                 yield Tile(COMPUTE, way, mt, kt, long * short)
                 yield Tile(STORE, way, mt, kt, long * short)
+
+
+def _shown(code: int, count: int = 0) -> dict[str, Any]:
+    """Ports that every event sets."""
+    return {"code": code, "count": count, "a_address": 0, "b_address": 0}
 
 
 @cache
@@ -397,50 +328,17 @@ def require_sizes(name: str, rows: ArrayLike, inner: ArrayLike, columns: ArrayLi
             raise Refused(f"{name}: {letter} must be at least 1, got {int(size[index])}{at(index)}")
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    most = config.get("m", 64) // PASS_ROWS * (config.get("k", 64) // PASS_COLUMNS)
-    return Ports(
-        inputs=(
-            Port("start", 1, meaning="begin a product of these sizes"),
-            Port("rows", SIZE_BITS, meaning="M, rows of A"),
-            Port("inner", SIZE_BITS, meaning="N, the reduction"),
-            Port("columns", SIZE_BITS, meaning="K, columns of B"),
-            Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
-            Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32"),
-        ),
-        outputs=(
-            Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
-            Port("dataflow", 2, meaning="1 column-major, 2 row-major"),
-            Port("mt", 12, meaning="tile of rows"),
-            Port("kt", 12, meaning="tile of columns"),
-            Port("count", 30, meaning="elements fetched, computed or stored"),
-            Port("a_address", 24, meaning="read: group of A, row8 * G + g"),
-            Port("b_address", 24, meaning="read: group of B, col16 * G + g"),
-        ),
-        state=(
-            Port("fetched", 48, meaning="elements fetched since the start"),
-            Port("sizes", SIZE_BITS, 3, meaning="M, N, K of the product under way"),
-            Port("blocks_v", 1, meaning="its v"),
-            Port("place", most.bit_length(), meaning="array pass of the tile that is read next"),
-            Port("group", GROUP_BITS, meaning="group of the pass that is read next"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="fdgf",
+UNIT: AnyUnit = Unit(
+    unit_class=FdgfController,
     paper="harmonia §IV-D, Fig. 15",
     meaning="dataflow controller: tiles, their order, read addresses",
     configs={
         "paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
         "small": Config(m=32, k=32, ema_unit="elements", b_type="int4"),
     },
-    ports=ports,
-    unit_class=FdgfController,
-    cases=fdgf_cases.cases,
-    counters=COUNTERS,
-    legal=fdgf_cases.legal,
-    closes=fdgf_cases.closes,
+    cases=cases.cases,
+    legal=cases.legal,
+    closes=cases.closes,
 )
+State: type[DeclaredState] = FdgfController.State
 run: RunFunction[Result] = UNIT.run

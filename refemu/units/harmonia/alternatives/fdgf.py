@@ -1,7 +1,7 @@
 """Other answers to the decisions of fdgf."""
 
 from refemu.units.alternative import Alternative, choices
-from refemu.units.harmonia.fdgf import COLUMN_MAJOR, FETCH_A, ROW_MAJOR, FdgfController, State
+from refemu.units.harmonia.fdgf import COLUMN_MAJOR, FETCH_A, ROW_MAJOR, FdgfController
 
 
 class Literal(FdgfController):
@@ -16,10 +16,8 @@ class Literal(FdgfController):
 class WholeTiles(FdgfController):
     """A tile at the edge is fetched with what fills it up."""
 
-    def _fetch(self, before: State, code: int) -> State:
-        after = super()._fetch(before, code)
-        count = before.sizes[1] * (self.m if code == FETCH_A else self.k)
-        return self._event(after, code, count=count, fetched=before.fetched + count)
+    def _side(self, code: int, mt: int, kt: int) -> int:
+        return self.m if code == FETCH_A else self.k
 
 
 class RowMajorTies(FdgfController):
