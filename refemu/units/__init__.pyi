@@ -1292,12 +1292,33 @@ class _OvpEncoderResult(Result):
     raised_pairs: int
     clamped_normals: int
 
+class _OvpEncoderState(DeclaredState):
+    event: str
+    index: int
+    value: tuple[int, ...]
+    pair: int
+    kind: int
+    saturated: int
+    raised: int
+    pairs: int
+    left_outliers: int
+    right_outliers: int
+    pruned_outliers: int
+    victims: int
+    saturated_pairs: int
+    raised_pairs: int
+    clamped_normals: int
+
+class _OvpEncoderDevice(refemu.units.olive.ovp_encoder.OvpEncoder):
+    def step(self, value: tuple[int, ...]) -> _OvpEncoderState: ...
+    def snapshot(self) -> _OvpEncoderState: ...
+
 class _OvpEncoderRun(Protocol):
     def __call__(self, value: ArrayLike, *, fmt: Literal['OVP_FLINT4', 'OVP_FLINT4_REPO', 'OVP_INT4', 'OVP_INT4_REPO', 'OVP_INT8', 'OVP_INT8_REPO'] | refemu.formats.olive.ovp.Ovp = ...) -> _OvpEncoderResult: ...
 
-class _OvpEncoderUnit(Unit[refemu.units.olive.ovp_encoder.State, _OvpEncoderResult]):
+class _OvpEncoderUnit(Unit[DeclaredState, _OvpEncoderResult]):
     run: _OvpEncoderRun
-    unit_class: type[refemu.units.olive.ovp_encoder.OvpEncoder]
+    unit_class: type[_OvpEncoderDevice]
     @cached_property
     def run_jit(self) -> _OvpEncoderRun: ...
 

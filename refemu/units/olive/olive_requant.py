@@ -88,7 +88,7 @@ class Lane:
     quotient: float  #: beyond float32 infinite
 
 
-COUNTERS = ("inexact_sums", "overflows", "wide_quotients", *ovp_encoder.COUNTERS)
+COUNTERS = ("inexact_sums", "overflows", "wide_quotients", *OvpEncoder.counters)
 
 
 class OliveRequant(Stepped[State]):
@@ -134,7 +134,7 @@ class OliveRequant(Stepped[State]):
         grid = tuple(pattern32(self.limited(lane.quotient)) for lane in lanes)
         before, encoded = self.encoder.state, self.encoder.step(grid)
         overflow = tuple(int(lane.y & INFINITE16 == INFINITE16) for lane in lanes)
-        counts = {name: getattr(encoded, name) - getattr(before, name) for name in ovp_encoder.COUNTERS}
+        counts = {name: getattr(encoded, name) - getattr(before, name) for name in OvpEncoder.counters}
         counts["inexact_sums"] = [lane.acc_f32 != exact for lane, exact in zip(lanes, acc, strict=True)].count(True)
         counts["overflows"] = overflow.count(1)
         counts["wide_quotients"] = [math.isinf(lane.quotient) for lane in lanes].count(True)
@@ -279,7 +279,7 @@ class OliveRequant(Stepped[State]):
 
 def ports(config: Mapping[str, Any]) -> Ports:
     """Ports in one configuration."""
-    encoder = {port.name: port for port in ovp_encoder.ports(config).outputs}
+    encoder = {port.name: port for port in ovp_encoder.UNIT.ports(Config(**config)).outputs}
 
     def real(name: str, meaning: str) -> Port:
         return Port(name, 32, LANES, encoding="f32", meaning=meaning)

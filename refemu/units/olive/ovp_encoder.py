@@ -8,23 +8,21 @@ infinity).
 """
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
 from math import frexp, ldexp
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from refemu import formats
-from refemu.arith.checks import Refused, at, first_index, plain
+from refemu.arith.checks import Refused, at, first_index
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.ready import OvpName
-from refemu.units.olive.cases import ovp_encoder as ovp_encoder_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.olive.cases import ovp_encoder as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
@@ -32,39 +30,6 @@ __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_forma
 NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs: N-N, O-V, V-O
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity; above it NaN
 FLINT4 = ((0, 0b000), (1, 0b001), (2, 0b010), (3, 0b011), (4, 0b110), (6, 0b111), (8, 0b101), (16, 0b100))
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports after one event, and counts since reset. Lane 0 is the left element."""
-
-    event: str  #: "reset": nothing is encoded yet; "encode": two values become a pair of codes
-    index: int  #: number of the event since reset, from 0; -1 at reset
-    value: tuple[int, int]  #: float32 patterns
-    pair: int
-    kind: int  #: NORMAL, LEFT or RIGHT
-    saturated: int
-    raised: int
-    pairs: int  #: pairs encoded
-    left_outliers: int  #: pairs whose left element is stored as an outlier
-    right_outliers: int  #: pairs whose right element is stored as an outlier
-    pruned_outliers: int  #: outliers that are lost because their neighbour is an outlier too, and is stored
-    victims: int  #: normal values that are lost because their neighbour is an outlier, values of 0 included
-    saturated_pairs: int  #: pairs with `saturated` set: their outlier is above the largest one that has a code
-    raised_pairs: int  #: pairs with `raised` set: their outlier is below the smallest one that has a code
-    clamped_normals: int  #: stored normal values whose magnitude was above the largest one that has a code
-
-
-COUNTERS = (
-    "pairs",
-    "left_outliers",
-    "right_outliers",
-    "pruned_outliers",
-    "victims",
-    "saturated_pairs",
-    "raised_pairs",
-    "clamped_normals",
-)
 
 
 def pair_format(fmt: OvpName | Ovp) -> Ovp:
@@ -97,134 +62,87 @@ def pair_format(fmt: OvpName | Ovp) -> Ovp:
     return known
 
 
-class OvpEncoder(Stepped[State]):
-    """Encoder of outlier-victim pairs, combinational: one step is one pair.
-
-    References
-    ----------
-    [olive §3.1, Alg. 1, Alg. 2]
-    """
+class OvpEncoder(Combinational):
+    """Encoder of outlier-victim pairs: one event is one pair. Lane 0 is the left element."""
 
     name = "ovp_encoder"
+    events: ClassVar[tuple[str, ...]] = ("encode",)
+    counters: ClassVar[dict[str, str]] = {
+        "pairs": "pairs encoded",
+        "left_outliers": "pairs whose left element is stored as an outlier",
+        "right_outliers": "pairs whose right element is stored as an outlier",
+        "pruned_outliers": "outliers that are lost because their neighbour is an outlier too, and is stored",
+        "victims": "normal values that are lost because their neighbour is an outlier, values of 0 included",
+        "saturated_pairs": "pairs with `saturated` set: their outlier is above the largest one that has a code",
+        "raised_pairs": "pairs with `raised` set: their outlier is below the smallest one that has a code",
+        "clamped_normals": "stored normal values whose magnitude was above the largest one that has a code",
+    }
+    #: a ready pair format by name, or one of 4- or 8-bit codes whose outliers have a mantissa
+    fmt: OvpName | Ovp = "OVP_INT4"
 
-    def __init__(self, fmt: OvpName | Ovp = "OVP_INT4") -> None:
-        """Configure the encoder.
+    @constant
+    def format(self) -> Ovp:
+        """The format itself; another than `pair_format` takes is refused."""
+        return pair_format(self.fmt)
 
-        Parameters
-        ----------
-        fmt : str or Ovp
-            A ready pair format by name, or one of 4- or 8-bit codes whose outliers have a mantissa.
+    @constant
+    def ports(self) -> Ports:
+        encoding = self.fmt.lower() if isinstance(self.fmt, str) else ""
+        return Ports(
+            inputs=(Port("value", 32, 2, encoding="f32", meaning="two values in grid units, the left element first"),),
+            outputs=(
+                Port("pair", 2 * self.format.width, encoding=encoding, meaning="two codes"),
+                Port("kind", 2, meaning="0 two normal values, 1 outlier at the left, 2 outlier at the right"),
+                Port("saturated", 1, meaning="the outlier was above the largest that is encoded"),
+                Port("raised", 1, meaning="the outlier was below the smallest that has a code"),
+            ),
+        )
 
-        Raises
-        ------
-        Refused
-            As `pair_format` does.
-        """
-        self.fmt: OvpName | Ovp = plain(fmt)
-        self.format: Ovp = pair_format(self.fmt)
-        self.ports: Ports = ports({"fmt": self.fmt})
-        self.state: State = self.reset(State)
-
-    def step(self, value: ArrayLike) -> State:
-        """Encode one pair of float32 patterns; return the State after it."""
-        return self._open(*self.accept(value))
-
-    def _open(self, value: tuple[int, int]) -> State:
+    def encode(self, value: tuple[int, int]) -> Changes:
+        """Two values become a pair of codes."""
         first, second = (struct.unpack("<f", pattern.to_bytes(4, "little"))[0] for pattern in value)
         outliers = self.is_outlier(first), self.is_outlier(second)
         kind = self.kind_of(first, second, outliers)
+        saturated = raised = 0
         if kind == NORMAL:
-            pair, flags = self.join(self.normal_code(first), self.normal_code(second)), (0, 0)
+            pair = self.join(self.normal_code(first), self.normal_code(second))
         else:
-            pair, flags = self._outlier_pair(first if kind == LEFT else second, kind)
-        counts = {
+            v, identifier = first if kind == LEFT else second, self.format.normal.identifier
+            code = self.outlier_code(v)
+            pair = self.join(code, identifier) if kind == LEFT else self.join(identifier, code)
+            saturated, raised = int(abs(v) > self._outlier.largest), int(abs(v) < self._outlier.smallest)
+        return {
+            "pair": pair,
+            "kind": kind,
+            "saturated": saturated,
+            "raised": raised,
             "pairs": 1,
             "left_outliers": kind == LEFT,
             "right_outliers": kind == RIGHT,
             "pruned_outliers": all(outliers),
             "victims": kind != NORMAL and not all(outliers),
-            "saturated_pairs": flags[0],
-            "raised_pairs": flags[1],
+            "saturated_pairs": saturated,
+            "raised_pairs": raised,
             "clamped_normals": self.is_clamped(first) + self.is_clamped(second) if kind == NORMAL else 0,
         }
-        totals = {name: getattr(self.state, name) + int(count) for name, count in counts.items()}
-        saturated, raised = flags
-        self.state = self.latched(
-            value, event="encode", pair=pair, kind=kind, saturated=saturated, raised=raised, **totals
-        )
-        return self.state
-
-    def _outlier_pair(self, v: float, kind: int) -> tuple[int, tuple[int, int]]:
-        """The word of the outlier `v` and its victim, and whether `v` is above or below the range of codes."""
-        code, identifier = self.outlier_code(v), self.format.normal.identifier
-        pair = self.join(code, identifier) if kind == LEFT else self.join(identifier, code)
-        return pair, (int(abs(v) > self._outlier.largest), int(abs(v) < self._outlier.smallest))
 
     def is_outlier(self, v: float) -> bool:
-        """Whether |v| is beyond the threshold (D-olive-2, D-olive-4), and not beyond `far` (D-olive-46).
-
-        Parameters
-        ----------
-        v : float
-            Value in grid units.
-
-        Returns
-        -------
-        bool
-            True if the value is to be stored as an outlier.
-        """
+        """Whether |v| is beyond the threshold (D-olive-2, D-olive-4), and not beyond `far` (D-olive-46)."""
         beyond = abs(v) >= self.format.boundary if self.format.closed else abs(v) > self.format.boundary
         return beyond and (self.format.far is None or abs(v) <= self.format.far)
 
     def is_clamped(self, v: float) -> bool:
-        """Whether a normal value is above the largest one, and not beyond `far`.
-
-        Parameters
-        ----------
-        v : float
-            Value in grid units.
-
-        Returns
-        -------
-        bool
-            True if its code is that of the largest value.
-        """
+        """Whether a normal value is above the largest one, and not beyond `far`."""
         return self.format.normal.largest < abs(v) and (self.format.far is None or abs(v) <= self.format.far)
 
     def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
-        """Choose which element is stored as the outlier, by magnitudes before rounding (D-olive-5, D-olive-6).
-
-        Follows [olive Alg. 1].
-
-        Parameters
-        ----------
-        first, second : float
-            Left and right value in grid units.
-        outliers : (bool, bool)
-            Whether each is an outlier.
-
-        Returns
-        -------
-        int
-            `NORMAL`, `LEFT` or `RIGHT`.
-        """
+        """Which element is stored as the outlier [olive Alg. 1], before rounding (D-olive-5, D-olive-6)."""
         if outliers[0] and (self.format.winner == "left" or not outliers[1] or abs(first) > abs(second)):
             return LEFT
         return RIGHT if outliers[1] else NORMAL
 
     def normal_code(self, v: float) -> int:
-        """Encode a normal value as the nearest, clamped to the largest (D-olive-9); zero has no sign (D-olive-17).
-
-        Parameters
-        ----------
-        v : float
-            Value in grid units.
-
-        Returns
-        -------
-        int
-            Code.
-        """
+        """The nearest normal value, clamped to the largest (D-olive-9); zero has no sign (D-olive-17)."""
         if self.format.far is not None and abs(v) > self.format.far:
             return 0
         size = min(abs(v), float(self.format.normal.largest))
@@ -235,20 +153,7 @@ class OvpEncoder(Stepped[State]):
         return -whole & (2 * self.format.normal.identifier - 1) if v < 0 else whole
 
     def outlier_code(self, v: float) -> int:
-        """Encode an outlier, clamped to the smallest and the largest legal code (D-olive-10, D-olive-11).
-
-        Follows [olive Alg. 2].
-
-        Parameters
-        ----------
-        v : float
-            Value in grid units.
-
-        Returns
-        -------
-        int
-            Code.
-        """
+        """The code by [olive Alg. 2], clamped to the smallest and the largest legal one (D-olive-10, D-olive-11)."""
         size = min(max(abs(v), float(self._outlier.smallest)), float(self._outlier.largest))
         exponent = frexp(size)[1] - 1 - self._outlier.man_bits  # l. 2: floor(log2) - mb (D-olive-15)
         base_int = rounded(ldexp(size, -exponent), v < 0, self.format.rounding)  # l. 3
@@ -263,18 +168,7 @@ class OvpEncoder(Stepped[State]):
         return self.format.outlier
 
     def join(self, left: int, right: int) -> int:
-        """Join both codes to a word, the left one in the half that the format names (D-olive-1).
-
-        Parameters
-        ----------
-        left, right : int
-            Codes.
-
-        Returns
-        -------
-        int
-            The pair.
-        """
+        """Both codes as a word, the left one in the half that the format names (D-olive-1)."""
         low, high = (left, right) if self.format.left == "low" else (right, left)
         return low | high << self.format.width
 
@@ -310,38 +204,21 @@ def flint_code(size: float, negative: bool, rounding: Ties) -> int:
     return FLINT4[rank][1]
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    fmt = config["fmt"]
-    width = pair_format(fmt).width
-    return Ports(
-        inputs=(Port("value", 32, 2, encoding="f32", meaning="two values in grid units, the left element first"),),
-        outputs=(
-            Port("pair", 2 * width, encoding=fmt.lower() if isinstance(fmt, str) else "", meaning="two codes"),
-            Port("kind", 2, meaning="0 two normal values, 1 outlier at the left, 2 outlier at the right"),
-            Port("saturated", 1, meaning="the outlier was above the largest that is encoded"),
-            Port("raised", 1, meaning="the outlier was below the smallest that has a code"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="ovp_encoder",
+UNIT: AnyUnit = Unit(
+    unit_class=OvpEncoder,
     paper="olive §3.1, Alg. 1, Alg. 2",
     meaning="two values to an outlier-victim pair",
     configs={
         name: Config(fmt=f"OVP_{name.upper()}")
         for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")
     },
-    ports=ports,
-    unit_class=OvpEncoder,
-    cases=ovp_encoder_cases.cases,
-    counters=COUNTERS,
-    mark=ovp_encoder_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={
         "OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
         "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
         "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)"),
     },
 )
+State: type[DeclaredState] = OvpEncoder.State
 run: RunFunction[Result] = UNIT.run

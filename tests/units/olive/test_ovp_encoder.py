@@ -86,7 +86,7 @@ def test_counters_say_what_happened(run: Any) -> None:
     """Two normal values, one of them clamped; an outlier at either side; two outliers; above the range; below it."""
     result = run(patterns([(8, 1), (48, 1), (0, 48), (24, -48), (200, 0), (10, 0)]))
 
-    assert {name: getattr(result, name) for name in ovp_encoder.COUNTERS} == {
+    assert {name: getattr(result, name) for name in ovp_encoder.UNIT.counters} == {
         "pairs": 6,
         "left_outliers": 3,
         "right_outliers": 2,

@@ -8,7 +8,7 @@ from refemu.arith.float_jit.scalars import narrow, widen
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
 from refemu.units.olive.olive_requant import ENCODED, UNIT, OliveRequant
-from refemu.units.olive.ovp_encoder import COUNTERS as ENCODER_COUNTERS
+from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.olive.twins import ovp_encoder as ovp_encoder_jit
 
 
@@ -24,7 +24,7 @@ def run(stage: OliveRequant, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     pairs = ovp_encoder_jit.run(grid, fmt=stage.fmt)
     for name, array in zip(ENCODED, encoded, strict=True):
         array[:] = getattr(pairs, name)
-    return [*counts.tolist(), *(getattr(pairs, name) for name in ENCODER_COUNTERS)]
+    return [*counts.tolist(), *(getattr(pairs, name) for name in OvpEncoder.counters)]
 
 
 @kernel

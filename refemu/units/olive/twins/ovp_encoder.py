@@ -11,13 +11,13 @@ from refemu.arith.jit import helper, kernel
 from refemu.formats import AbFloat, Flint, IntFormat, Ovp
 from refemu.formats.nearest import TIES
 from refemu.units.derived import Arrays, twin
-from refemu.units.olive.ovp_encoder import COUNTERS, UNIT, OvpEncoder
+from refemu.units.olive.ovp_encoder import UNIT, OvpEncoder
 
 
 @twin(UNIT)
 def run(encoder: OvpEncoder, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Encode every pair."""
-    fmt, counts = encoder.format, np.zeros(len(COUNTERS), np.int64)
+    fmt, counts = encoder.format, np.zeros(len(UNIT.counters), np.int64)
     pairs = inputs[0].view(np.float32).astype(np.float64)
     normal, outlier = _tables(fmt.normal), _tables(fmt.outlier or fmt.normal)
     _encode(pairs, *normal, *outlier, _ends(fmt), _choices(fmt), *outputs, counts)
