@@ -983,12 +983,41 @@ class _OliveEdpResult(Result):
     overflows: int
     illegal_operations: int
 
+class _OliveEdpState(DeclaredState):
+    event: str
+    index: int
+    a_pairs: tuple[int, ...]
+    b_pairs: tuple[int, ...]
+    bias_a: int
+    bias_b: int
+    c: int
+    d: int
+    overflow: int
+    illegal: int
+    a_exponent: tuple[int, ...]
+    a_int: tuple[int, ...]
+    b_exponent: tuple[int, ...]
+    b_int: tuple[int, ...]
+    shifts: tuple[int, ...]
+    products: tuple[int, ...]
+    shifted: tuple[int, ...]
+    above: tuple[int, ...]
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+
+class _OliveEdpDevice(refemu.units.olive.olive_edp.DotProductUnit):
+    def step(self, a_pairs: tuple[int, ...] | None = ..., b_pairs: tuple[int, ...] | None = ..., bias_a: int | None = ..., bias_b: int | None = ..., c: int | None = ...) -> _OliveEdpState: ...
+    def snapshot(self) -> _OliveEdpState: ...
+
 class _OliveEdpRun(Protocol):
     def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., b: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpResult: ...
 
-class _OliveEdpUnit(Unit[refemu.units.olive.olive_edp.State, _OliveEdpResult]):
+class _OliveEdpUnit(Unit[DeclaredState, _OliveEdpResult]):
     run: _OliveEdpRun
-    unit_class: type[refemu.units.olive.olive_edp.DotProductUnit]
+    unit_class: type[_OliveEdpDevice]
     @cached_property
     def run_jit(self) -> _OliveEdpRun: ...
 
@@ -1014,12 +1043,46 @@ class _OliveEdpClockedResult(Result):
     overflows: int
     illegal_operations: int
 
+class _OliveEdpClockedState(DeclaredState):
+    event: str
+    index: int
+    start: int
+    a_pairs: tuple[int, ...]
+    b_pairs: tuple[int, ...]
+    bias_a: int
+    bias_b: int
+    c: int
+    d: int
+    overflow: int
+    illegal: int
+    busy: int
+    valid: int
+    phase: int
+    c_held: int
+    a_exponent: tuple[int, ...]
+    a_int: tuple[int, ...]
+    b_exponent: tuple[int, ...]
+    b_int: tuple[int, ...]
+    shifts: tuple[int, ...]
+    products: tuple[int, ...]
+    shifted: tuple[int, ...]
+    above: tuple[int, ...]
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+
+class _OliveEdpClockedDevice(refemu.units.olive.olive_edp_clocked.ClockedDotProductUnit):
+    def step(self, start: int, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: int) -> _OliveEdpClockedState: ...
+    def snapshot(self) -> _OliveEdpClockedState: ...
+
 class _OliveEdpClockedRun(Protocol):
     def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., b: Literal['int4', 'flint4', 'int8', 'int8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _OliveEdpClockedResult: ...
 
-class _OliveEdpClockedUnit(Unit[refemu.units.olive.olive_edp_clocked.State, _OliveEdpClockedResult]):
+class _OliveEdpClockedUnit(Unit[DeclaredState, _OliveEdpClockedResult]):
     run: _OliveEdpClockedRun
-    unit_class: type[refemu.units.olive.olive_edp_clocked.ClockedDotProductUnit]
+    unit_class: type[_OliveEdpClockedDevice]
     @cached_property
     def run_jit(self) -> _OliveEdpClockedRun: ...
 

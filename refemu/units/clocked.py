@@ -6,13 +6,15 @@ row).
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from refemu.units.config import Config
-from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.declared import Changes, Declared, DeclaredState, Sequential, constant
+from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Clocked, Stepped
 
 IDLE = "idle"  #: event of a row in which nothing is done
@@ -46,32 +48,29 @@ class EventPerEdge(Clocked[S]):
 
     inner: Stepped[Any]  #: the whole operation, event by event
     held: ClassVar[Sequence[str]] = ()
-    events: ClassVar[Sequence[str]] = ()  #: of an operation, by phase, where the inner unit goes by their names
+    _in_step: Any = None  #: the State that the inner unit's belongs to
 
     def _contain(self, inner: Stepped[Any], ports: Ports, state: type[S]) -> None:
         """Take the inner unit at reset. ports: of this unit. state: class of its State."""
         self.inner = inner
         self.ports: Ports = ports
         self.state: S = self.reset(state, **self._shown(inner.state))
-        self._in_step = self.state  # the State that the inner unit's belongs to
 
-    def _open(self, start: int, *operands: Lanes) -> S:
+    def _open(self, *inputs: Any) -> S:
         """One clock edge."""
-        before = self.state
+        before: Any = self.state
+        row = dict(zip(self._inputs, inputs, strict=True)) | {"index": before.index + 1}
+        start, *operands = inputs
         opens = self.begins(start)
         if not opens and not before.busy:
-            self.state = self.latched(start, *operands, event=IDLE, valid=self.stays_valid())
+            self.state = self.changed(**row, event=IDLE, **self.idle())
             return self.state
         if before is not self._in_step:
             self.inner.restore(self.whole(before))
         inner = self.inner._open(*operands) if opens else self.inner._continue()
-        changed = self._shown(inner) | {
-            "event": inner.event,
-            "phase": 0 if opens else before.phase + 1,
-            "busy": int(self.inner.busy),
-            "valid": int(not self.inner.busy),
-        }
-        self.state = self._in_step = self.latched(start, *operands, **changed)
+        busy = int(self.inner.busy)
+        handshake = {"phase": 0 if opens else before.phase + 1, "busy": busy, "valid": 1 - busy}
+        self.state = self._in_step = self.changed(**row, **self._shown(inner), event=inner.event, **handshake)
         return self.state
 
     def begins(self, start: int) -> bool:
@@ -89,22 +88,27 @@ class EventPerEdge(Clocked[S]):
         """
         return bool(start) and not self.state.busy
 
-    def stays_valid(self) -> int:
-        """Value of `valid` in an idle row.
+    def idle(self) -> Changes:
+        """No operation is under way.
 
         Returns
         -------
-        int
-            0: it is 1 only in the row that closes an operation (D-arith-21).
+        mapping
+            What an idle row changes: `valid` is 1 only in the row that closes an operation (D-arith-21).
         """
-        return 0
+        return {"valid": 0}
+
+    @cached_property
+    def _inputs(self) -> tuple[str, ...]:
+        """Names of the input ports."""
+        return tuple(port.name for port in self.ports.inputs)
 
     def _shown(self, inner: Any) -> dict[str, Any]:
         """Fields of a State that are the inner unit's: outputs and registers as they stand (D-arith-20), counters."""
-        operands = {port.name for port in self.inner.ports.inputs}
-        names = [field.name for field in dataclasses.fields(inner) if field.name not in {"event", "index", *operands}]
-        held = {f"{name}{HELD}": getattr(inner, name) for name in self.held}
-        return {name: getattr(inner, name) for name in names} | held
+        hidden = {"event", "index", "phase", *self._inputs}
+        values: dict[str, Any] = vars(inner)
+        held = {f"{name}{HELD}": values[name] for name in self.held}
+        return {name: value for name, value in values.items() if name not in hidden} | held
 
     def whole(self, state: S) -> Any:
         """State of the inner unit that a State of this one holds.
@@ -122,8 +126,34 @@ class EventPerEdge(Clocked[S]):
         kind = type(self.inner.state)
         values = {field.name: getattr(state, field.name) for field in dataclasses.fields(kind)}
         held = {name: getattr(state, f"{name}{HELD}") for name in self.held}
-        event = self.events[state.phase] if self.events else state.event
-        return kind(**{**values, **held, "index": state.phase, "event": event})
+        return kind(**{**values, **held, "index": state.phase})
+
+
+class ClockedForm(EventPerEdge[DeclaredState], Sequential):
+    """Base of the clocked forms of declared units: `class ClockedX(ClockedForm, X)`, with a name, `held` and `edges`.
+
+    Parameters, counters and registers are those of X.
+    """
+
+    edges: ClassVar[int]  #: events of an operation
+    busy = Stepped.busy  # of `step`: a row is one event
+    _whole: ClassVar[type[Declared]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if ClockedForm in cls.__bases__:
+            cls._whole = cls.__bases__[1]
+            cls.events = (*cls._whole.events, IDLE)
+            cls.registers = {name: meaning for name, meaning in cls._whole.registers.items() if name != "phase"}
+
+    @constant
+    def inner(self) -> Any:
+        """The whole operation, event by event."""
+        return self._whole(**{name: getattr(self, name) for name in self._names})
+
+    @constant
+    def ports(self) -> Ports:
+        return ports(self.inner.ports, self.edges, self.held)
 
 
 def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
@@ -147,13 +177,10 @@ def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
     )
 
 
-Mark = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
+def marks(whole: Any, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Rows of each flag: those that close an operation that the whole operation flags.
 
-
-def marks(mark: Mark, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag: those that close an operation that `mark` of the whole operation flags.
-
-    config, inputs, result: as for `mark`; of operands that are held, the registers stand for the inputs.
+    whole: its Unit. config, inputs, result: as for `mark`; of operands that are held, registers stand for the inputs.
     """
     operands = {name: getattr(result, f"{name}{HELD}", array) for name, array in inputs.items()}
-    return {flag: rows & result.valid for flag, rows in mark(config, operands, result).items()}
+    return {flag: rows & result.valid for flag, rows in whole.mark(config, operands, result).items()}

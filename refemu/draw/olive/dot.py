@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
 from refemu.draw.values import brief, listed
-from refemu.units.olive.olive_edp import EVENTS
+from refemu.units.olive.olive_edp import EVENTS, terms
 from refemu.units.ports import Ports
 
 HIGH = 20  #: height of an element's row
@@ -33,6 +33,27 @@ class Operation(NamedTuple):
     shifts: Sequence[int]
     terms: Sequence[int]
     stage: int  #: place of the last event in EVENTS, -1 before the first
+
+
+def operation_of(state: Any, stage: int) -> Operation:
+    """Operation in the registers of a dot product unit.
+
+    Parameters
+    ----------
+    state : State
+        State of olive_edp.
+    stage : int
+        Place of the last event in EVENTS.
+
+    Returns
+    -------
+    Operation
+        Registers.
+    """
+    a, b = (
+        tuple(zip(*pair, strict=True)) for pair in ((state.a_exponent, state.a_int), (state.b_exponent, state.b_int))
+    )
+    return Operation(a, b, state.products, state.shifts, terms(state), stage)
 
 
 def unit(ports: Ports, state: Any) -> str:
@@ -66,7 +87,7 @@ def clocked(ports: Ports, state: Any) -> str:
 
 
 def _drawn(state: Any, stage: int, hot: int, c: int) -> str:
-    operation = Operation(state.a, state.b, state.products, state.shifts, state.terms, stage)
+    operation = operation_of(state, stage)
     drawing = Drawing(f"dot product unit after {state.event}", _described(operation, c, state))
     drawing.heading(f"{state.event}: operation {state.operations + (stage < 3)}" if stage >= 0 else state.event)
     stages(drawing, hot)

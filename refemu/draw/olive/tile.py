@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from refemu.draw.olive.dot import Operation, elements, short, stages
+from refemu.draw.olive.dot import Operation, elements, operation_of, short, stages
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
 from refemu.draw.values import lanes, listed
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, ROWS
@@ -114,7 +114,7 @@ def _operation(
     state = edp.step(a_pairs[left : left + pairs], b_pairs[right : right + pairs], *biases, 0)
     while edp.busy:
         state = edp.step()
-    return Operation(state.a, state.b, state.products, state.shifts, state.terms, len(EVENTS) - 1)
+    return operation_of(state, len(EVENTS) - 1)
 
 
 def _described(state: Any, index: int, where: str, total: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from refemu.units.alternative import Alternative
 from refemu.units.clocked import EventPerEdge
 from refemu.units.config import Config
+from refemu.units.declared import Changes
 from refemu.units.unit import AnyUnit
 
 
@@ -23,8 +24,8 @@ class Restarted(EventPerEdge[Any]):
 class Lasting(EventPerEdge[Any]):
     """`valid` stays until the next operation begins."""
 
-    def stays_valid(self) -> int:
-        return int(self.state.valid)
+    def idle(self) -> Changes:
+        return {"valid": self.state.valid}
 
 
 class Closed:

@@ -7,6 +7,7 @@ D-arith-20 (outputs of an open operation), D-arith-21 (how long `valid` lasts).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from refemu.units import clocked
@@ -97,7 +98,7 @@ UNIT: Unit[State, Result] = Unit(
     unit_class=ClockedMmaOvp,
     cases=mmaovp_clocked_cases.cases,
     counters=mmaovp.COUNTERS,
-    mark=mmaovp_clocked_cases.mark,
+    mark=partial(clocked.marks, mmaovp.UNIT),
     flags=mmaovp.UNIT.flags,
 )
 run: RunFunction[Result] = UNIT.run

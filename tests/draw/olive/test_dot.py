@@ -7,6 +7,7 @@ import pytest
 
 from refemu import units
 from refemu.draw.olive.dot import EVENTS, short
+from refemu.units.olive.olive_edp import terms
 from tests.draw.shapes import about, boxes, texts, tree
 
 UNITS = [("olive_edp", "int4_flint4"), ("olive_edp", "int8_int8"), ("olive_edp_clocked", "int4_flint4")]
@@ -37,11 +38,11 @@ def test_rows_are_the_registers(name: str, config: str) -> None:
     seen = set()
     for state, stage, svg in run(name, config):
         for column, kind, since, values in (
-            ("a", "code", 0, [f"{integer}<<{exponent}" for exponent, integer in state.a]),
-            ("b", "code", 0, [f"{integer}<<{exponent}" for exponent, integer in state.b]),
+            ("a", "code", 0, list(map("{}<<{}".format, state.a_int, state.a_exponent))),
+            ("b", "code", 0, list(map("{}<<{}".format, state.b_int, state.b_exponent))),
             ("product", "mantissa", 1, list(map(str, state.products))),
             ("shift", "exponent", 1, list(map(str, state.shifts))),
-            ("term", "score", 2, list(map(str, state.terms))),
+            ("term", "score", 2, list(map(str, terms(state)))),
         ):
             assert cells(svg, column) == [(kind if stage >= since else "gone", value) for value in values]
             seen |= {column} if len(set(values)) > 2 else set()
@@ -57,7 +58,7 @@ def test_the_tree_adds_the_terms(name: str, config: str) -> None:
         if stage < 3:
             assert {(box.kind, box.text) for box in sums} == {("empty", "")}
             continue
-        level, at = list(state.terms), 0
+        level, at = list(terms(state)), 0
         while len(level) > 1:
             level = [left + right for left, right in zip(level[::2], level[1::2], strict=True)]
             exact = [box.about.partition(": ")[2] for box in sums[at : at + len(level)]]

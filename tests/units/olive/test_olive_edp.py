@@ -107,7 +107,8 @@ def test_an_operation_is_four_events_with_their_registers() -> None:
     states = [device.step(row(0x85), row(0xD5), 2, 2, 1), device.step(), device.step(), device.step()]
 
     assert [state.event for state in states] == list(EVENTS)
-    assert states[0].a[:2] == ((4, 3), (0, 0)) and states[0].b[:2] == ((0, 5), (0, -3))
+    assert (states[0].a_exponent[:2], states[0].a_int[:2]) == ((4, 0), (3, 0))
+    assert (states[0].b_exponent[:2], states[0].b_int[:2]) == ((0, 0), (5, -3))
     assert states[1].shifts[:2] == (4, 0) and states[1].products[:2] == (15, 0)
     assert states[2].shifted[:2] == (240, 0) and (states[2].d, states[3].d) == (0, 241)
     assert [(s.decodes, s.macs, s.operations) for s in states] == [(16, 0, 0), (16, 16, 0), (16, 16, 0), (16, 16, 1)]

@@ -11,8 +11,8 @@ from refemu.arith import integers
 from refemu.golden.grade import answers, device
 from refemu.units import alternative as other
 from refemu.units.alternative import Alternative
-from refemu.units.olive.olive_edp import DotProductUnit
-from refemu.units.olive.olive_edp import State as EdpState
+from refemu.units.declared import Changes
+from refemu.units.olive.olive_edp import DotProductUnit, terms
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_systolic import OliveSystolic, State
 
@@ -31,11 +31,10 @@ class Forgetful(OliveSystolic):
 class Short(DotProductUnit):
     """An adder tree of 36 bits: two fewer than products of 4-bit pairs and c need."""
 
-    def _reduced(self) -> EdpState:
-        before, state = self.state, super()._reduced()
-        total = int(integers.wrap(sum(before.terms) + before.c, 36, True))
+    def reduce(self) -> Changes:
+        total = int(integers.wrap(sum(terms(self.state)) + self.state.c, 36, True))
         d, overflow = reduce(total, self.overflow)
-        return replace(state, d=d, overflow=overflow)
+        return {**super().reduce(), "d": d, "overflow": overflow}
 
 
 def of_decision(name: str, decision: str, says: str) -> Alternative:

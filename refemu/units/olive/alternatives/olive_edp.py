@@ -1,11 +1,11 @@
 """Other answers to the decisions of olive_edp, and of the decoders inside it."""
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, constant
 from refemu.units.olive.alternatives.pairs import DECODERS, OTHER_OUTLIERS, exchanged
-from refemu.units.olive.olive_edp import DotProductUnit, State
+from refemu.units.olive.olive_edp import DotProductUnit, split, terms
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.ovp_decoder import OvpDecoder
 
@@ -13,51 +13,46 @@ from refemu.units.olive.ovp_decoder import OvpDecoder
 class Chain(DotProductUnit):
     """Every addition is reduced to 32 bits, products in order, then c; a reduction on the way raises the flag."""
 
-    def terms(self, before: State) -> tuple[int, ...]:
-        return *before.terms, before.c
+    def summands(self) -> Iterable[int]:
+        return *terms(self.state), self.state.c
 
-    def _reduced(self) -> State:
-        before, state = self.state, super()._reduced()
+    def reduce(self) -> Changes:
         d, flags = 0, 0
-        for term in self.terms(before):
+        for term in self.summands():
             d, overflow = reduce(d + term, self.overflow)
             flags |= overflow
-        return replace(state, d=d, overflow=flags)
+        return {**super().reduce(), "d": d, "overflow": flags}
 
 
 class ChainFromC(Chain):
     """As Chain, but c comes first: the products are added to an accumulator of 32 bits."""
 
-    def terms(self, before: State) -> tuple[int, ...]:
-        return before.c, *before.terms
+    def summands(self) -> Iterable[int]:
+        return self.state.c, *terms(self.state)
 
 
 class ApartFromC(DotProductUnit):
     """The products are reduced to 32 bits before c is added."""
 
-    def _reduced(self) -> State:
-        before, state = self.state, super()._reduced()
-        total = 0
-        for term in before.terms:
-            total += term
-        inner, early = reduce(total, self.overflow)
-        d, late = reduce(inner + before.c, self.overflow)
-        return replace(state, d=d, overflow=early | late)
+    def reduce(self) -> Changes:
+        inner, early = reduce(sum(terms(self.state)), self.overflow)
+        d, late = reduce(inner + self.state.c, self.overflow)
+        return {**super().reduce(), "d": d, "overflow": early | late}
 
 
 class OneShifter(DotProductUnit):
     """One shifter behind the adder tree, set by the largest sum of exponents."""
 
-    def _shifted(self) -> State:
+    def shift(self) -> Changes:
         largest = max(self.state.shifts)
-        return self.with_terms(product << largest for product in self.state.products)
+        return split(product << largest for product in self.state.products)
 
 
 def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
     class Exchanged(DotProductUnit):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
-            self.decoders = tuple(exchanged(self.decoders, kind))
+        @constant
+        def decoders(self) -> tuple[OvpDecoder, ...]:
+            return tuple(exchanged(super().decoders, kind))
 
     return Exchanged
 

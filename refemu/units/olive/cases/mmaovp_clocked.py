@@ -4,11 +4,9 @@ Stimuli only: every answer comes from mmaovp_clocked.py.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
-from refemu.units import clocked
 from refemu.units.olive.cases import mmaovp as mmaovp_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
@@ -87,8 +85,3 @@ def _edge(operations: Mapping[str, np.ndarray]) -> Iterator[Cases]:
     why = "the first element of a tile, cut off by a reset; operands on the ports before the start are not taken"
     cut = [[(0, (number + 1) % count), (1, number), (1, 0), (1, 0)] for number in range(1, count)]
     yield Cases("edge", why, edges(operations, [*cut, [(0, 2)] * 4]), "D-arith-20")
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag: those in which such an operation closes."""
-    return clocked.marks(mmaovp_cases.mark, config, inputs, result)

@@ -4,11 +4,9 @@ Stimuli only: every answer comes from olive_edp_clocked.py. The operations are t
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
-from refemu.units import clocked
 from refemu.units.olive.cases import olive_edp as olive_edp_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
@@ -66,8 +64,3 @@ def _edge(operations: Mapping[str, np.ndarray], bad: int) -> Iterator[Cases]:
     rows = [*in_turn([0, bad], EVENTS)]
     cut = [[(0, count - 1)] * (EVENTS - left) + rows[: EVENTS + left] for left in range(EVENTS, 0, -1)]
     yield Cases("edge", why, edges(operations, [*cut, [(0, bad)] * 2 * EVENTS]), "D-arith-20")
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag: those in which such an operation closes."""
-    return clocked.marks(olive_edp_cases.mark, config, inputs, result)
