@@ -56,7 +56,7 @@ GOALS = {
     "HARMONIA-ARRAY-M8W4": "whole products on the clocked array: 20 M busy PE-cycles/s",
     "HARMONIA-ARRAY-M8M8": "the same with both nibbles",
     "HARMONIA-MACHINE": "refemu machine, block 0 of SmolLM2-135M under harmonia-kv4, 192 tokens and the step: 60 s",
-    "LEANKV-HEAD": "head_step, 64 features, 3 query heads, 512 tokens of K8V4 and K4V2: 5,000 steps/s",
+    "LEANKV-HEAD": "layer_step, one KV head, 64 features, 3 query heads, 512 tokens of K8V4 and K4V2: 5,000 steps/s",
     "LEANKV-MACHINE": "the same command under leankv: 60 s",
     "KLLM-LANE": "readable lane of the paper's size: 100 edges/s",
     "KLLM-CHIP": "4096 x 4096 matrix-vector product on the lanes, edge by edge, compiled: 2 s",

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.pairs import Row, absolute, size
-from refemu.units.leankv.cases.head_step import History, Prompt
-from refemu.units.leankv.head_step import HeadStep
-from refemu.units.leankv.twins.head_step import Devices, by_port, by_register
+from refemu.units.leankv.cases.layer_step import History, Prompt
+from refemu.units.leankv.layer_step import LayerStep
+from refemu.units.leankv.twins.layer_step import Devices, by_port, by_register
 
 HEADS, STEPS, ALONE = 30, 10, 100  #: heads side by side, and steps of a call; those of one head
 RATE = 5e3  #: steps a second, by the goals
-CONFIG = {"head_size": 64, "heads": 3, "page_bytes": None, "max_len": 700, "pages": 16}
+CONFIG = {"kv_heads": 1, "head_size": 64, "heads": 3, "page_bytes": None, "max_len": 700, "pages": 16}
 LOW, HIGH = tuple(range(384)), tuple(range(384, 512))
 THRESHOLDS = (0.0005, 0.002)  #: with which heads move, prune and append
 
@@ -33,7 +33,7 @@ def _steps(row: str, whose: str, heads: int, steps: int) -> Row:
         for _ in range(steps):
             history.step(THRESHOLDS)
         histories.append(history.inputs())
-    device = HeadStep(**CONFIG)  # type: ignore[arg-type]  # a name has one type in the table
+    device = LayerStep(**CONFIG)  # type: ignore[arg-type]  # a name has one type in the table
     inputs = device.admitted(**{name: np.concatenate([x[name] for x in histories]) for name in histories[0]})
     loads = inputs[0].shape[1] - steps
     prompt, loaded = _operands(device, [x[:, :loads] for x in inputs]), Devices(device, heads)
@@ -44,7 +44,7 @@ def _steps(row: str, whose: str, heads: int, steps: int) -> Row:
 
     return absolute(
         row,
-        f"head_step, {whose}, 64 features, 3 query heads, 512 tokens: {steps} steps each",
+        f"layer_step, {whose}, 64 features, 3 query heads, 512 tokens: {steps} steps each",
         "goal: 5,000 steps/s",
         heads * steps / RATE,
         ours,
@@ -53,7 +53,7 @@ def _steps(row: str, whose: str, heads: int, steps: int) -> Row:
     )
 
 
-def _operands(device: HeadStep, inputs: Sequence[np.ndarray]) -> tuple[dict[str, np.ndarray], ...]:
+def _operands(device: LayerStep, inputs: Sequence[np.ndarray]) -> tuple[dict[str, np.ndarray], ...]:
     """Inputs, outputs and registers by port."""
     ports = device.ports.outputs + device.ports.state
     arrays = [np.ascontiguousarray(array) for array in inputs]

@@ -73,7 +73,6 @@ PAPERS = {
     "generation_compressor": "leankv",
     "harmonia_core": "harmonia",
     "harmonia_core_clocked": "harmonia",
-    "head_step": "leankv",
     "index_counter": "kllm",
     "index_function": "kllm",
     "index_matmul": "kllm",

@@ -49,10 +49,10 @@ import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
 import refemu.units.leankv.generation_compressor.decisions
 import refemu.units.leankv.generation_compressor.unit
-import refemu.units.leankv.head_step.unit
 import refemu.units.leankv.kv_compressor.unit
 import refemu.units.leankv.kv_quantizer
-import refemu.units.leankv.layer_step
+import refemu.units.leankv.layer_step.registers
+import refemu.units.leankv.layer_step.unit
 import refemu.units.leankv.page_manager.registers
 import refemu.units.leankv.page_manager.unit
 import refemu.units.leankv.page_table
@@ -102,7 +102,6 @@ from refemu.units.kllm import functional as functional
 from refemu.units.leankv import generation_compressor as generation_compressor
 from refemu.units.harmonia import harmonia_core as harmonia_core
 from refemu.units.harmonia import harmonia_core_clocked as harmonia_core_clocked
-from refemu.units.leankv import head_step as head_step
 from refemu.units.kllm import index_counter as index_counter
 from refemu.units.kllm import index_function as index_function
 from refemu.units.kllm import index_matmul as index_matmul
@@ -647,60 +646,6 @@ class _HarmoniaCoreClockedUnit(Unit[refemu.units.harmonia.harmonia_core_clocked.
     @cached_property
     def run_jit(self) -> _HarmoniaCoreClockedRun: ...
 
-class _HeadStepResult(Result):
-    choice: numpy.ndarray
-    victim: numpy.ndarray
-    low_slot: numpy.ndarray
-    taken: numpy.ndarray
-    written: numpy.ndarray
-    moved: numpy.ndarray
-    out: numpy.ndarray
-    p: numpy.ndarray
-    scores: numpy.ndarray
-    seen: numpy.ndarray
-    stored: numpy.ndarray
-    loaded: numpy.ndarray
-    cells: numpy.ndarray
-    list_start: numpy.ndarray
-    free: numpy.ndarray
-    allocated: int
-    recycled: int
-    levels: int
-    adds: int
-    pruned: int
-    share_divisions: int
-    comparisons: int
-    tokens_written: int
-    requantized: int
-    plan_words: int
-    move_words: int
-    record_words: int
-    pages_read: int
-    key_words: int
-    key_meta_words: int
-    val_words: int
-    val_meta_words: int
-    score_words: int
-    pos_words: int
-    key_sectors: int
-    key_meta_sectors: int
-    val_sectors: int
-    val_meta_sectors: int
-    score_sectors: int
-    pos_sectors: int
-    macs: int
-    exps: int
-    softmax_divisions: int
-
-class _HeadStepRun(Protocol):
-    def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _HeadStepResult: ...
-
-class _HeadStepUnit(Unit[refemu.units.leankv.head_step.unit.State, _HeadStepResult]):
-    run: _HeadStepRun
-    unit_class: type[refemu.units.leankv.head_step.unit.HeadStep]
-    @cached_property
-    def run_jit(self) -> _HeadStepRun: ...
-
 class _IndexCounterState(DeclaredState):
     event: str
     index: int
@@ -912,9 +857,9 @@ class _LayerStepResult(Result):
 class _LayerStepRun(Protocol):
     def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, kv_heads: int = ..., head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _LayerStepResult: ...
 
-class _LayerStepUnit(Unit[refemu.units.leankv.layer_step.State, _LayerStepResult]):
+class _LayerStepUnit(Unit[refemu.units.leankv.layer_step.registers.State, _LayerStepResult]):
     run: _LayerStepRun
-    unit_class: type[refemu.units.leankv.layer_step.LayerStep]
+    unit_class: type[refemu.units.leankv.layer_step.unit.LayerStep]
     @cached_property
     def run_jit(self) -> _LayerStepRun: ...
 
@@ -1732,8 +1677,6 @@ def find(name: Literal["generation_compressor"]) -> _GenerationCompressorUnit: .
 def find(name: Literal["harmonia_core"]) -> _HarmoniaCoreUnit: ...
 @overload
 def find(name: Literal["harmonia_core_clocked"]) -> _HarmoniaCoreClockedUnit: ...
-@overload
-def find(name: Literal["head_step"]) -> _HeadStepUnit: ...
 @overload
 def find(name: Literal["index_counter"]) -> _IndexCounterUnit: ...
 @overload

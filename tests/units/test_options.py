@@ -31,7 +31,7 @@ def always(_: Options) -> bool:
     return True
 
 
-CORE, STEPS = "harmonia_core harmonia_core_clocked", "head_step layer_step"
+CORE, STEPS = "harmonia_core harmonia_core_clocked", "layer_step"
 IDLE = [
     Idle("pe_lane kllm_chip", "merge", lambda c: c["lane_mapping"] == "counter", "set kllm_chip-counter has both"),
     Idle("kllm_chip", "carry", lambda c: c["k"] <= c["sizes"][1], "a column fits a slab"),

@@ -58,7 +58,6 @@ NOT_ZERO: dict[str, Reset] = {
     },
     "functional": {"top": always(LOWEST16)},
     "generation_compressor": {"window": always(1), "slots": each("slots", -1)},
-    "head_step": STEPS,
     "index_function": {"scale": always(ONE16)},
     "index_matmul": {
         "a_scale": lambda device: int(device.norm == "none"),
@@ -142,7 +141,6 @@ NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
         "lanes": lambda device: [lane.snapshot() for lane in device.array.lanes],
         "functional": lambda device: [device.functional and device.functional.snapshot()],
     },
-    "head_step": INSIDE_STEPS,
     "layer_step": INSIDE_STEPS,
     "harmonia_core_clocked": {"core": lambda device: [device.core.snapshot()]},
     "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},

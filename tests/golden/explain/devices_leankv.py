@@ -366,8 +366,8 @@ def _level_short(golden: Golden) -> Arrays:
 
 
 def steps() -> Iterator[Wrong]:
-    """head_step and layer_step."""
-    name = "head_step-paper"
+    """One head alone, and a layer."""
+    name = "layer_step-head"
     yield Wrong(name, "a token's own attention counts", names("D-leankv-17"), partial(ran, include_self=True))
     yield Wrong(name, "mean of the query heads is scored", names("D-leankv-19"), partial(ran, gqa="mean"))
     yield Wrong(name, "a page as soon as a section is full", names("D-leankv-34"), partial(ran, lazy_pages=False))

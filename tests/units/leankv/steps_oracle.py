@@ -1,4 +1,4 @@
-"""What the oracle makes of the port values of head_step and layer_step, word by word."""
+"""What the oracle makes of the port values of layer_step, word by word."""
 
 import struct
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.leankv.head_step import ADMIT, FINISH, LOAD, NONE, STEP
+from refemu.units.leankv.layer_step import ADMIT, FINISH, LOAD, NONE, STEP
 from tests.oracles import fp16
 from tests.oracles.leankv import attention, formats, steps
 

@@ -30,7 +30,13 @@ WITHOUT_A_KERNEL = {
 LONG = {"paged_attention-f128", "paged_attention-f64", "paged_attention-long", "paged_attention-odd"}
 #: configurations whose readable form takes seconds, of units that have quicker ones
 SECONDS = {
-    *("bfp_pe_array_clocked-by_slot", "harmonia_core-k", "harmonia_core-keys", "head_step-diffkv", "head_step-paper"),
+    *(
+        "bfp_pe_array_clocked-by_slot",
+        "harmonia_core-k",
+        "harmonia_core-keys",
+        "layer_step-head",
+        "layer_step-head_diffkv",
+    ),
     *("kllm_chip-column", "olive_systolic_clocked-int4_flint4"),
 }
 TWINS = [

@@ -46,7 +46,6 @@ from refemu.units.leankv.paged_attention import CONSTANTS
 
 UNITS = (
     "generation_compressor",
-    "head_step",
     "kv_compressor",
     "kv_quantizer",
     "layer_step",
@@ -218,13 +217,12 @@ class Taps:
             inputs = Later(partial(taps_steps.events, self._steps, history))
             name = _named("layer_step", **config)
             self._emit("layer_step", name, f"{why}, all heads", inputs, kv_head=first_head, **source)
-        alone = {**config, "pages": config["pages"] // config["kv_heads"]}
-        del alone["kv_heads"]
+        alone = {**config, "kv_heads": 1, "pages": config["pages"] // config["kv_heads"]}
         for head, plan in enumerate(history.kept.plans):
             place = {"kv_head": first_head + head, **source}
-            if self._watch.wants("head_step"):
+            if self._watch.wants("layer_step") and alone != config:
                 inputs = Later(partial(taps_steps.events, self._steps, history, head))
-                self._emit("head_step", _named("head_step", **alone), f"{why}, one head", inputs, **place)
+                self._emit("layer_step", _named("layer_step", **alone), f"{why}, one head", inputs, **place)
             if self._watch.wants("kv_compressor"):
                 inputs, size = Later(partial(taps_steps.compressed, history, head)), len(plan.high) + len(plan.low)
                 name = _named("kv_compressor", **taps_steps.compressing(pool, history))

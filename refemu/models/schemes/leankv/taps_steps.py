@@ -1,4 +1,4 @@
-"""Requests as the ports of head_step, layer_step and kv_compressor see them: a prompt, then every step so far.
+"""Requests as the ports of layer_step and kv_compressor see them: a prompt, then every step so far.
 
 A unit begins without a request, so a case is a request from its beginning: the tokens that a prompt keeps, in the order
 of their slots, then step by step the new token and its queries, and what was decided. One thing differs from the
@@ -19,10 +19,10 @@ from refemu.models.schemes.leankv.machine.kept import Kept, Step
 from refemu.models.schemes.leankv.machine.pages import paging
 from refemu.models.schemes.leankv.pool import Plan, Pool, Prompt
 from refemu.models.schemes.leankv.steps import Classes, Units, patterns
-from refemu.units.leankv.head_step import ATTENDING
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, plan_prompt
+from refemu.units.leankv.layer_step import ATTENDING
 
-UNITS = ("head_step", "kv_compressor", "layer_step")
+UNITS = ("kv_compressor", "layer_step")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def _room(history: History) -> int:
 
 
 def events(steps: Units, history: History, head: int | None = None) -> dict[str, np.ndarray]:
-    """Port values (1, events) of layer_step, or of head_step for one head."""
+    """Port values (1, events) of layer_step, for all heads or for one."""
     heads = slice(None) if head is None else slice(head, head + 1)
     kept = history.kept.of_heads(heads)
     inputs = kept.events([(q[heads], key[heads], value[heads]) for q, key, value in history.steps])

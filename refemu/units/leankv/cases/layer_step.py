@@ -1,36 +1,424 @@
-"""Golden cases of layer_step: the histories of head_step for all KV heads of a layer. [leankv Algorithm 1, §5.3]
+"""Golden cases of layer_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
 
-This module describes stimuli only; the descriptor, and with it every answer, is in layer_step.py.
+Heads of a layer take the histories of one alone. [leankv §5.3] This module describes stimuli only; the descriptor, and
+with it every answer, is in layer_step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from refemu.units.leankv.cases.head_step import NOTHING, SEED, History, Prompt, _most, of_heads
-from refemu.units.leankv.cases.head_step import closes as closes
-from refemu.units.leankv.cases.head_step import legal as legal
-from refemu.units.stimuli import Seeds
+from refemu.arith import fp16, prng
+from refemu.units import find
+from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
-FULL = 6  #: requests of as many tokens as there is room for
+LOAD, ADMIT, STEP, FINISH = range(4)
+NONE, HIGH, LOW = range(3)  # of the port `section`
+ONE = 0x3F80_0000  #: pattern of 1.0
+Thresholds = tuple[float, float]
+EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window goes; all stay high
+KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
+#: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of layer_step-head
+CHOICES: tuple[Thresholds, ...] = (NOTHING, NOTHING, (0.05, 0.1), (0.097, 1.0), KEEP_LOW, (0.1, 0.1), EVERYTHING)
+
+MOVES = (KEEP_LOW, NOTHING, KEEP_LOW, KEEP_LOW, KEEP_LOW)  #: of the histories of rough vectors
+#: tokens of a prompt, tokens kept high and low; exponents of keys and of values of the histories of rough vectors
+ROUGH = (
+    (2, (1,), (), -6, -9),
+    (3, (2, 1), (0,), 0, -3),
+    (4, (3,), (0, 1), 4, 2),
+    (5, (4, 2, 3), (1, 0), 9, 8),
+    (9, (8, 7), (0,), 2, 5),
+)
+#: scores of the three high tokens of heads that decide differently at DIFFERENT: the oldest of the window, an older
+#: one and the newest; C prunes the first, A1 appends, A3 drops the second
+APART = ((0.01, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 0.01, 1.0))
+DIFFERENT = (0.1, 0.2)  #: thresholds of that step
+ALPHA = float(1 << 20)  #: alpha_quant under which any token moves
+SEED = 33  #: of the first of them
+#: smallest and largest feature: steps of 135.0625 and 135.1875 lie between two words of a scale; the codes of 0.5 to
+#: 2033 between two words of an output
+TIES = ((-100.9375, 1925.0), (-100.8125, 1927.0), (0.5, 2033.0))
+
+
+LONG = 8  #: tokens of a prompt at a limit: 1 / LONG is exact, so limits of diffkv are too
+#: a comparison of Algorithm 1 at equality: shares of 16 of the high tokens, the oldest of the window first, and of the
+#: low ones; thresholds
+LIMITS = (
+    ((1, 5, 5), (3, 2), (1, 8)),  # B1, not C: the oldest of the window is at T_l
+    ((4, 5, 3), (2, 2), (1, 4)),  # A2, not B1: it is at T_h
+    ((5, 5, 4), (1, 1), (1, 4)),  # A1, not A2: the least high token is at T_h
+    ((6, 4, 1), (3, 2), (1, 4)),  # A2, not A3: it is at T_l
+    ((2, 6, 5), (1, 2), (1, 4)),  # B1, not B2: the least low token is at T_l
+)
+ONE_LIMIT = (((2, 4, 4, 3, 3), (), (2, 2)), ((4, 2, 4, 3, 3), (), (2, 2)))  #: A1, not C; A1, not A3
+#: of diffkv, means and thresholds in sixteenths: the least high token at the lower threshold, at the upper one, the
+#: least low token at the lower one
+MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (1, 3), (1, 3)))
+#: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
+#: LARGE / 10 + 2 * SMALL / 10 does not
+LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
+
+
+MANY = 12  #: prompts of as many tokens as there is room for, of one head
+FULL = 6  #: those of several heads
 MOVE = (0.5, 1.0)  #: thresholds of the last: a head moves its oldest token of the window, or drops it
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Tokens of a prompt, and the positions that a head keeps, in the order of the slots."""
+
+    tokens: int
+    high: tuple[int, ...]
+    low: tuple[int, ...] = ()
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
-    yield from of_heads("layer_step", config, kind, seed)
+    two, most = config["low"] is not None, int(config["max_len"])
+    several = config["kv_heads"] > 1  # whose rows are long
+    if kind == "paper":
+        why = "[leankv Algorithm 1] a prompt that keeps high and low tokens, then steps that append, move and prune"
+        thresholds = CHOICES if most >= 5 + len(CHOICES) else (NOTHING, KEEP_LOW, EVERYTHING)[: most - 5]
+        yield _block(kind, why, config, Prompt(5, (4, 1), (0, 2) if two else ()), thresholds, 2, 1, "D-leankv-62")
     if kind == "edge":
+        why = "the oldest token of the window at the limits of both thresholds; then all pages go back"
+        prompt = Prompt(4, (2,), (1,) if two else ()) if several else Prompt(6, (4, 5), (0, 1, 2, 3) if two else ())
+        limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - prompt.tokens]
+        yield _block(kind, why, config, prompt, limits, 2, 2, "D-leankv-63", finish=True)
+    if kind == "edge" and not several:
+        why = "the oldest token of the window stays; of those with half of its score the oldest goes for good"
+        tied = Prompt(6, (3, 1, 0), (2,)) if two else Prompt(6, (3, 2, 1, 0))
+        pair = (0.1, 0.25) if two else (0.25, 0.25)
+        yield _block(kind, why, config, tied, (pair, NOTHING, NOTHING), 3, 4, "D-leankv-28", tied=True)
+    if kind == "edge":
+        for number, (tokens, high, low, key, value) in enumerate(ROUGH):
+            if tokens >= _most(config):
+                continue
+            why = f"all bits of records and outputs: keys of 2**{key}, values of 2**{value}, every mantissa"
+            rough = History(config, SEED + number, 2, rough=(key, value))
+            rough.prompt(Prompt(tokens, high, low if two else ()))
+            for pair in MOVES[: _most(config) - tokens] if tokens < 9 else (KEEP_LOW,) * 3:
+                rough.step(pair)
+            yield Cases(kind, why, rough.inputs(), "D-leankv-25")
+        most_high = _most(config) - 2
+        for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)}):
+            why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
+            full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1))
+            full.prompt(Prompt(tokens, tuple(range(tokens))))
+            for pair in (NOTHING, NOTHING, KEEP_LOW)[: most_high + 2 - tokens]:
+                full.step(pair)
+            yield Cases(kind, why, full.inputs(), "D-leankv-34")
+        if several:
+            why = "heads that stand side by side decide differently: lanes are told apart"
+            yield Cases(kind, why, _apart(config), "D-leankv-28")
+        why = "scales half-way between two words, and a token alone whose outputs are, which go to the even one"
+        yield Cases(kind, why, _ties(config), "D-leankv-5")
+    if kind == "edge":
+        why = "requests one after the other, so that pages come back; shares equal to a threshold"
+        yield Cases(kind, why, _requests(config), "D-leankv-27")
+        why = "five high pages: values that a sum loses one by one, but not two at once"
+        yield Cases(kind, why, _five_pages(config), "D-leankv-56")
+    if kind == "edge" and several:
         why = "requests of as many tokens as there is room for, whose last is low; heads move tokens to other low slots"
         yield Cases(kind, why, _full(config), "D-leankv-34")
+    elif kind == "edge":
+        why = "prompts of as many high tokens as there is room for: scores and probabilities of the last slots"
+        yield Cases(kind, why, _many(config), "D-leankv-34")
+    if kind == "random":
+        stream, events = ("layer_step", 32) if several else ("head_step", 24)
+        drawn = random_inputs(stream, find("layer_step").ports(config).inputs, (1, events), seed)
+        yield Cases(kind, "any history that a request can have", legal(config, drawn))
+
+
+def _block(
+    kind: Kind,
+    why: str,
+    config: Config,
+    prompt: Prompt,
+    thresholds: Sequence[Thresholds],
+    window: int,
+    seed: int,
+    decision: str = "",
+    finish: bool = False,
+    tied: bool = False,
+) -> Cases:
+    """One case: the prompt, then a step for every pair of thresholds."""
+    history = History(config, seed, window, tied)
+    history.prompt(prompt)
+    for pair in thresholds:
+        history.step(pair)
+    if finish:
+        history.event(FINISH)
+    return Cases(kind, why, history.inputs(), decision)
+
+
+def _apart(config: Config) -> dict[str, np.ndarray]:
+    """A prompt of 5 tokens, the window 2: its oldest token is at position 3."""
+    history = History(config, 32, 2)
+    history.prompt(Prompt(5, (3, 1, 4)))
+    for number, row in enumerate(history.rows[1:]):
+        counts = (1, 3, 1)[number]  # queries that a score was summed over
+        scores = [counts * APART[head % 3][number] for head in range(history.kv_heads)]
+        row["score"] = np.array(scores, np.float32).view(np.uint32).astype(np.int64)
+    for pair in (DIFFERENT, NOTHING, KEEP_LOW, KEEP_LOW):
+        history.step(pair)
+    return history.inputs()
+
+
+def _ties(config: Config) -> dict[str, np.ndarray]:
+    """Tokens one after the other, each instead of the one before: features from end to end in equal steps."""
+    history = History(config, 8, 1)
+    history.event(ADMIT, prompt=1, keep_high=history.each(1))
+    for number, (least, most) in enumerate(TIES):
+        ramp = fp16.bits(fp16.to_f16(np.linspace(least, most, 16))).astype(np.int64)
+        vectors = np.tile(ramp, history.kv_heads * history.size // 16)
+        if number == 0:
+            history.event(LOAD, section=history.each(HIGH), key=vectors, value=vectors)
+            continue
+        history.step(EVERYTHING)
+        history.rows[-1] |= {"key": vectors, "value": vectors}
+    history.step(KEEP_LOW)
+    return history.inputs()
+
+
+def _requests(config: Config) -> dict[str, np.ndarray]:
+    """Requests that keep one token, of few and of many pages, then one request for each limit.
+
+    The list of free pages wraps in the third request, while a device that leaks unused pages has some left.
+    """
+    history = History(config, 9, 2)
+    limits = MEANS if history.alphas else LIMITS if config["low"] is not None else ONE_LIMIT
+    single = ((1,), (), NOTHING)
+    requests = [*((LONG // 2, *single),) * 3, (LONG, *single), *((LONG, *limit) for limit in limits)]
+    for tokens, high, low, pair in requests:
+        positions = range(tokens - 2, tokens - 2 - len(high) - len(low), -1)
+        history.prompt(Prompt(tokens, tuple(positions[: len(high)]), tuple(positions[len(high) :])))
+        for row, position, share in zip(history.rows[-len(positions) :], positions, (*high, *low), strict=True):
+            count = tokens - position - (not config.get("include_self"))
+            row["score"] = history.each(int(np.array(count * share / 16, np.float32).view(np.uint32)))
+        history.step((pair[0] / 16 * history.alpha, pair[1] / 16 * history.alpha))
+        if pair == NOTHING:
+            history.step(NOTHING)
+            history.step(NOTHING)
+        history.event(FINISH)
+    return history.inputs()
+
+
+def _five_pages(config: Config) -> dict[str, np.ndarray]:
+    """Queries of zeros. LARGE in the first page and its opposite in the second, two small values in the fifth.
+
+    Where pages are few, only the first head has as many.
+    """
+    history = History(config, 10, 2)
+    kept = history.each(LONG)
+    if config["pages"] < 5 * history.kv_heads:
+        kept[1:] = 2
+    history.event(ADMIT, prompt=LONG, keep_high=kept)
+    for slot in range(LONG):
+        section = np.where(slot < kept, HIGH, NONE)
+        history.event(LOAD, section=section, position=history.each(slot), **history.tokens())
+    history.step(NOTHING)
+    history.step(NOTHING)
+    for row, value in zip(history.rows[1:], (LARGE, 0, -LARGE, *[0] * (LONG - 3), SMALL, SMALL), strict=True):
+        word = int(fp16.bits(fp16.to_f16(np.array(value))))
+        row["value"] = np.tile([word, 0], history.kv_heads * history.size // 2)
+        row["q"] = row["q"] * 0
+    return history.inputs()
+
+
+def _many(config: Config) -> dict[str, np.ndarray]:
+    """Prompts of one length, each with vectors and scores of its own, and a step after each."""
+    count = _most(config) - 1
+    return _one_by_one(config, MANY, 16, Prompt(count, tuple(range(count))))
 
 
 def _full(config: Config) -> dict[str, np.ndarray]:
-    """Prompts of one length, each with vectors and scores of its own, and a step after each."""
-    tokens, parts = _most(config) - 1, []
-    for number in range(FULL):
-        history = History(config, SEED + 40 + number, 2, rough=(1, 1))
-        history.prompt(Prompt(tokens, tuple(range(1, tokens)), (0,)))
-        history.step(MOVE if number == FULL - 1 else NOTHING)
+    """The same, one token low; the last step moves tokens."""
+    tokens = _most(config) - 1
+    return _one_by_one(config, FULL, 40, Prompt(tokens, tuple(range(1, tokens)), (0,)), MOVE)
+
+
+def _one_by_one(
+    config: Config, count: int, first: int, prompt: Prompt, last: Thresholds = NOTHING
+) -> dict[str, np.ndarray]:
+    """`count` devices with the prompt and a step each; first: added to SEED."""
+    parts = []
+    for number in range(count):
+        history = History(config, SEED + first + number, 2, rough=(1, 1))
+        history.prompt(prompt)
+        history.step(last if number == count - 1 else NOTHING)
         parts.append(history.inputs())
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+class History:
+    """Events of one device; every head keeps the same positions, with vectors and scores of its own."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        seed: int,
+        window: int,
+        tied: bool = False,
+        rough: tuple[int, int] | None = None,
+    ) -> None:
+        """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two."""
+        self.kv_heads: int = int(config["kv_heads"])
+        self.size: int = int(config["head_size"])
+        self.queries: int = int(config["heads"])
+        self.window: int = window
+        self.tied: bool = tied
+        self.rough: tuple[int, int] | None = rough
+        self.equal = config["low"] is None and config.get("policy") == "diffkv"
+        self.alphas: bool = config.get("policy") == "diffkv"
+        self.alpha: int = LONG if self.alphas else 1  #: a threshold is this times the limit: LONG tokens divide it
+        self.stream: int = prng.stream("head_step/vectors", seed)
+        self.drawn: int = 0
+        self.rows: list[dict[str, Any]] = []
+
+    def words(self, count: int) -> np.ndarray:
+        """The next uniform numbers below 2**16."""
+        self.drawn += count
+        return (prng.words_of([self.stream], self.drawn - count, count)[0] >> np.uint64(48)).astype(np.int64)
+
+    def vectors(self, count: int, scale: float) -> np.ndarray:
+        """fp16 words of `count` vectors, features in multiples of scale / 64 up to 2 * scale."""
+        values = (self.words(count * self.size) % 257 - 128) / 64 * scale
+        return fp16.bits(fp16.to_f16(values)).astype(np.int64)
+
+    def mantissas(self, count: int, exponent: int) -> np.ndarray:
+        """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up.
+
+        Those of every third event stay below 1.25 times a power of two, so that scales have other mantissas too.
+        """
+        words, kept = self.words(count * self.size), 0x83FF if len(self.rows) % 3 else 0x80FF
+        return np.asarray((words & kept) | ((exponent + 15 - (words >> 10) % 4) << 10))
+
+    def tokens(self) -> dict[str, np.ndarray]:
+        """Keys and values of a token of every head."""
+        if self.rough is None:
+            return {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+        key, value = self.rough
+        return {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
+
+    def event(self, op: int, **ports: Any) -> None:
+        """One event; ports that are not named are 0."""
+        lanes = {
+            name: np.zeros(self.kv_heads, np.int64)
+            for name in ("keep_high", "keep_low", "section", "score", "position")
+        }
+        empty = {"key": self.kv_heads, "value": self.kv_heads, "q": self.kv_heads * self.queries}
+        row: dict[str, Any] = {"op": op, "prompt": 0, **lanes}
+        row |= {name: np.zeros(count * self.size, np.int64) for name, count in empty.items()}
+        self.rows.append({**row, "window": self.window, "thresholds": np.zeros(2, np.int64), **ports})
+
+    def prompt(self, prompt: Prompt) -> None:
+        """A prompt comes in, and the tokens that are kept of it."""
+        self.event(
+            ADMIT, prompt=prompt.tokens, keep_high=self.each(len(prompt.high)), keep_low=self.each(len(prompt.low))
+        )
+        for section, positions in ((HIGH, prompt.high), (LOW, prompt.low)):
+            for position in positions:
+                count = prompt.tokens - 1 - position
+                each = self.words(self.kv_heads) % 32767 + 1
+                if self.tied:
+                    each = self.each(16384 if position == prompt.high[0] else 8192)
+                score = (count * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
+                if self.rough:  # every mantissa, from 2**-3 up
+                    low, high = self.words(self.kv_heads), self.words(self.kv_heads)
+                    score = low | (high & 0x7F) << 16 | (124 + (high >> 7) % 16) << 23
+                vectors = self.tokens()
+                where = {"section": self.each(section), "position": self.each(position)}
+                self.event(LOAD, score=score, **where, **vectors)
+
+    def each(self, value: int) -> np.ndarray:
+        """The same value for every head."""
+        return np.full(self.kv_heads, value, np.int64)
+
+    def step(self, thresholds: Thresholds) -> None:
+        """A generation step."""
+        pair = (thresholds[1],) * 2 if self.equal else thresholds
+        if self.rough and self.alphas and pair == KEEP_LOW:  # scores are far above 1 / n
+            pair = (0.0, ALPHA)
+        vectors, count = self.tokens(), self.kv_heads * self.queries
+        vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0])
+        words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
+        self.event(STEP, thresholds=words, **vectors)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Words at every port, (1, events) and lanes; one lane has no axis."""
+        columns = {name: np.array([row[name] for row in self.rows], np.int64)[None] for name in self.rows[0]}
+        return {name: x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x for name, x in columns.items()}
+
+
+def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
+    """Generation steps: a request is loaded before them, event by event."""
+    return np.asarray(inputs["op"] == STEP)
+
+
+def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` of devices, (..., events), as histories that a request can have; vectors finite."""
+    changed = {name: np.array(array) for name, array in inputs.items()}
+    for name in ("key", "value", "q"):
+        x = changed[name]
+        changed[name] = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
+    words = changed["thresholds"].astype(np.int64)
+    if config.get("policy", "algorithm1") == "algorithm1":
+        words = np.where(words > ONE, words % (ONE + 1), words)
+    words = np.sort(words, axis=-1, kind="stable")
+    if config["low"] is None:
+        words[..., 1] = words[..., 0]
+    changed["thresholds"] = words.astype(changed["thresholds"].dtype)
+    events = changed["op"].shape[-1]
+    rows = {
+        name: array.reshape(-1, events, array.shape[-1] if array.ndim > changed["op"].ndim else 1)
+        for name, array in changed.items()
+    }
+    most = _most(config)
+    for device in range(rows["op"].shape[0]):
+        _legal(config, most, {name: array[device] for name, array in rows.items()})
+    return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
+
+
+def _most(config: Mapping[str, Any]) -> int:
+    """Tokens of a request that has room whatever its heads decide; 0 where none is sure to."""
+    shape = find("layer_step").unit_class(**config).shape
+    pages = min(shape.pages // shape.heads, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
+    return max(min(shape.max_len, pages * shape.high_tokens), 0)
+
+
+def _legal(config: Mapping[str, Any], most: int, rows: Mapping[str, np.ndarray]) -> None:
+    """Change the events of one device, (events, lanes), in place; a request has `most` tokens."""
+    heads = rows["keep_high"].shape[1]
+    if not len(rows["op"]) or most == 0:
+        rows["op"][:], rows["section"][:] = LOAD, NONE
+        return
+    window, seen = 1 + int(rows["window"][0, 0]) % 4, 0
+    due = [list[tuple[int, int]]() for _ in range(heads)]  # of every head: section and position
+    for event in range(len(rows["op"])):
+        row = {name: array[event] for name, array in rows.items()}
+        entropy = int(row["op"][0]) + int(row["prompt"][0])
+        row["window"][0] = window
+        if seen == 0:
+            row["op"][0], seen = ADMIT, 1 + entropy % max(most - 1, 1)
+            row["prompt"][0] = seen
+            for head in range(heads):
+                low = int(row["keep_low"][head]) % (max(seen - window, 0) + 1) if config["low"] is not None else 0
+                high = int(row["keep_high"][head]) % (seen - low + 1)
+                row["keep_high"][head], row["keep_low"][head] = high, low
+                kept = [(HIGH, low + i) for i in range(high)] + [(LOW, i) for i in range(low)]
+                due[head] = kept
+        elif any(due):
+            row["op"][0] = LOAD
+            for head in range(heads):
+                section, position = due[head].pop(0) if due[head] else (NONE, 0)
+                row["section"][head], row["position"][head] = section, position
+        elif seen == most or entropy % 8 == 7:
+            row["op"][0], seen = FINISH, 0
+        else:
+            row["op"][0], seen = STEP, seen + 1

@@ -217,27 +217,24 @@ def test_attention_over_all_pages_of_a_head_is_that_of_the_layer(scheme: str, wi
 def test_requests_of_a_layer_are_those_of_the_scheme(scheme: str, wide: bool) -> None:
     """Decisions, outputs and scores of every step, and the records in the pages behind the last one."""
     run, differing = ran(scheme, wide, 20, 3), list[str]()
-    for unit in ("layer_step", "head_step"):
-        shown = [entry for entry in cases(run.calls, unit) if entry[1].source["largest"] == 3]
-        for layer, case in shown:
-            differing += request_differs(run, layer, unit, case)
-        alone = 2 if unit == "head_step" else len(run.classes)
-        assert len(shown) == alone * len(run.scores)
+    shown = [entry for entry in cases(run.calls, "layer_step") if entry[1].source["largest"] == 3]
+    for layer, case in shown:
+        differing += request_differs(run, layer, case)
+    assert len(shown) == (3 if len(run.classes) == 1 else 2) * len(run.scores)  # both heads, and each alone
     assert differing == []
 
 
-def request_differs(run: Run, layer: int, unit: str, case: Cases) -> list[str]:
+def request_differs(run: Run, layer: int, case: Cases) -> list[str]:
     """Ports of the last three events that are not the scheme's."""
-    found, first, differing = evaluated(unit, case), case.source["kv_head"], list[str]()
-    config = units.find(unit).config(case.config)
-    heads, workers, layers = config.get("kv_heads", 1), len(run.classes), len(run.scores)
+    unit, found = units.find("layer_step"), evaluated("layer_step", case)
+    first, differing, config = case.source["kv_head"], list[str](), unit.config(case.config)
+    heads, workers, layers = config["kv_heads"], len(run.classes), len(run.scores)
     worker, own = divmod(first, 2 // workers)
     for step in range(3):
         plan = run.plans[step * workers + worker]
         out, scores = run.attended[(step * layers + layer) * workers + worker]
         event = {
-            port.name: getattr(found, port.name)[0, step - 3].reshape(heads, -1)
-            for port in units.find(unit).ports(config).outputs
+            port.name: getattr(found, port.name)[0, step - 3].reshape(heads, -1) for port in unit.ports(config).outputs
         }
         for head in range(heads):
             at, stored = (0, layer, own + head), int(plan.lengths[0, layer, own + head].sum())
@@ -249,7 +246,7 @@ def request_differs(run: Run, layer: int, unit: str, case: Cases) -> list[str]:
                 high = page.layouts.high
                 record, codes = high.read(page.images[image], slot), high.parts["score"].start
                 same["written"] = (event["written"][head, :codes] == record[:codes]).all()
-            differing += [f"{unit} {layer} {head} {step} {name}" for name, equal in same.items() if not equal]
+            differing += [f"{layer} {head} {step} {name}" for name, equal in same.items() if not equal]
     return differing
 
 
@@ -459,7 +456,7 @@ def test_what_a_set_of_tiny_shows() -> None:
         ("generation_compressor", "wide"): 8,
         ("paged_attention", pages): 2,
         ("page_manager", pool): 1,
-        ("head_step", f"head_size=16,heads=2,page_bytes=112,pages=34,{entry},{vectors}"): 2,
+        ("layer_step", f"kv_heads=1,head_size=16,heads=2,page_bytes=112,pages=34,{entry},{vectors}"): 2,
         ("layer_step", f"kv_heads=2,head_size=16,heads=2,page_bytes=112,pages=68,{entry},{vectors}"): 2,
         ("kv_compressor", f"head_size=16,page_bytes=112,high_pages=32,low_pages=16,{vectors}"): 2,
     }

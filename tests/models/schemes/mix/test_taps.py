@@ -47,7 +47,7 @@ def test_a_run_shows_only_units_that_are_named_and_all_that_are(text: str) -> No
     tap_cases.require_ports(told)
     seen, named = {unit for _, unit, _ in told}, set(schemes.taps(schemes.parse(text)))
     assert seen <= named
-    assert named - seen <= {"head_step", "flint_decoder", "olive_systolic_clocked"}
+    assert named - seen <= {"flint_decoder", "olive_systolic_clocked"}
 
 
 @pytest.mark.parametrize("name", ["kllm-a4", "harmonia-kv4"])

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.leankv.head_step import ADMIT, LOAD, STEP
 from refemu.units.leankv.kv_compressor import PromptPlan, plan_prompt
+from refemu.units.leankv.layer_step import ADMIT, LOAD, STEP
 
 Step = tuple[np.ndarray, np.ndarray, np.ndarray]  #: q (H, G, F), key and value (H, F) of a new token
 

@@ -20,7 +20,7 @@ from refemu.models.schemes.leankv.machine.pages import filled, paging
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
 from refemu.models.schemes.leankv.taps import CHOICES
-from refemu.units.leankv.head_step import ATTENDING, COUNTERS
+from refemu.units.leankv.layer_step import ATTENDING, COUNTERS
 from refemu.units.leankv.page_manager import Shape
 from refemu.units.leankv.paged_attention import attend, get_scores
 

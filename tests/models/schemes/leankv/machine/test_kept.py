@@ -3,8 +3,8 @@
 import numpy as np
 
 from refemu.models.schemes.leankv.machine.kept import Kept
-from refemu.units.leankv.head_step import ADMIT, LOAD, STEP
 from refemu.units.leankv.kv_compressor import PromptPlan
+from refemu.units.leankv.layer_step import ADMIT, LOAD, STEP
 
 
 def test_events_load_every_kept_token_and_end_with_the_new_one() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from refemu.models import machine
-from refemu.units.leankv.layer_step import ports
+from refemu.units.leankv.layer_step import UNIT
 from tests.models.machine import wrong
 from tests.models.schemes.leankv.machine.small import SMALL
 
@@ -15,7 +15,7 @@ def test_a_wrong_output_is_noticed_in_every_lane(unit: str, port: str, monkeypat
     (operation,) = machine.run("tiny", SMALL, 2, 24, "decode").operations
 
     assert operation.counts["moved"] and not operation.unchecked
-    (lanes,) = (each.lanes for each in ports(operation.parameters).outputs if each.name == port)
+    (lanes,) = (each.lanes for each in UNIT.ports(operation.parameters).outputs if each.name == port)
     assert operation.differing == lanes
 
 

@@ -7,13 +7,14 @@ units is a call of `Head`. Decisions: D-leankv-62 (stages of a step), D-leankv-6
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, plain
-from refemu.units.leankv.head_step.heads import Head, Run, operation
-from refemu.units.leankv.head_step.registers import (
+from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
+from refemu.units.leankv.layer_step.heads import Head, Run, operation
+from refemu.units.leankv.layer_step.registers import (
     ADMIT,
     ATTENDED,
     DECIDED,
@@ -22,22 +23,20 @@ from refemu.units.leankv.head_step.registers import (
     MANAGED,
     NONE,
     WRITTEN,
-    StepState,
+    State,
     ports_of,
 )
-from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, Pages
 from refemu.units.ports import Ports, fields, lanes
 from refemu.units.stepped import Clocked
 
-S = TypeVar("S", bound=StepState)
 REQUEST = 0  #: name of the one sequence
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: of the manager
 
 
-class Steps(Clocked[S]):
+class Steps(Clocked[State]):
     """KV heads of one request.
 
     `admit` gives the heads pages for a prompt and takes back those of tokens that are not kept, `load` writes a kept
@@ -49,7 +48,7 @@ class Steps(Clocked[S]):
     heads: int
     head_size: int
 
-    def _build(self, kv_heads: int, parameters: Mapping[str, Any], state: type[S]) -> None:
+    def _build(self, kv_heads: int, parameters: Mapping[str, Any]) -> None:
         """Take the parameters, and make the units."""
         for name, value in parameters.items():
             setattr(self, name, plain(value))
@@ -73,7 +72,7 @@ class Steps(Clocked[S]):
         self.units: list[Head] = [Head(values, self.shape.length, self.slots) for _ in range(kv_heads)]
         self.pool: np.ndarray = high.empty(self.shape.pages)
         none = lanes((-1,) * 2 * kv_heads)
-        self.state: S = self.reset(state, window=1, taken=none, pool=self.pool.tobytes(), **self._registers())
+        self.state: State = self.reset(State, window=1, taken=none, pool=self.pool.tobytes(), **self._registers())
         self._in_step = self.state  # the State that the registers of the units belong to
 
     def _registers(self) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class Steps(Clocked[S]):
             "free": self.manager.free,
         }
 
-    def restore(self, state: S) -> None:
+    def restore(self, state: State) -> None:
         """Restore every register to its value when `state` was taken.
 
         Parameters
@@ -124,7 +123,7 @@ class Steps(Clocked[S]):
         done = ("reset", "admit", "load", "finish")
         return state.event not in done and (state.event != "score" or state.head < self.kv_heads - 1)
 
-    def _open(self, *inputs: Any) -> S:
+    def _open(self, *inputs: Any) -> State:
         """The only event of an operation, or the first of a generation step."""
         before = self.state
         cleared = {port.name: lanes((-1 if port.name == "taken" else 0,) * port.lanes) for port in self.ports.outputs}
@@ -137,7 +136,7 @@ class Steps(Clocked[S]):
             self._resume()
             raise
 
-    def _continue(self) -> S:
+    def _continue(self) -> State:
         if self.state is not self._in_step:
             self._resume()
         event, head = self.state.event, self.state.head
@@ -151,7 +150,7 @@ class Steps(Clocked[S]):
             return self._write(head + (event == "score"))
         return self._attended(self.units[head].attention.step())
 
-    def _done(self, event: str, **changed: Any) -> S:
+    def _done(self, event: str, **changed: Any) -> State:
         """The State after an event: registers and counters of the units, and what else changed."""
         before = self.state
         counted = {name: getattr(before, name) for name in (*DECIDED, *WRITTEN, *ATTENDED)}
@@ -197,7 +196,7 @@ class Steps(Clocked[S]):
 
     # A request comes, and goes.
 
-    def _admit(self) -> S:
+    def _admit(self) -> State:
         """Pages for a prompt, and back those that its kept tokens do not need (D-leankv-63)."""
         manager, state = self.manager.fork(), self.state
         manager.prompt_allocate({REQUEST: state.prompt})
@@ -207,7 +206,7 @@ class Steps(Clocked[S]):
         self.manager = manager
         return self._done("admit", loaded=(0,) * 2 * self.kv_heads)
 
-    def _load(self) -> S:
+    def _load(self) -> State:
         """A kept token of every head that loads one, into the next slot of its section (D-leankv-63)."""
         loaded, written, words = list(self.state.loaded), self.state.written, 0
         for head, code in enumerate(fields(self.state.section)):
@@ -260,14 +259,14 @@ class Steps(Clocked[S]):
         vectors = {"key": self._of("key", head), "value": self._of("value", head)}
         return {"victim": victim, "low_slot": low_slot, **vectors, "score": score, "position": position}
 
-    def _finish(self) -> S:
+    def _finish(self) -> State:
         """All pages go back."""
         self.manager.finish([REQUEST])
         return self._done("finish", loaded=(0,) * 2 * self.kv_heads)
 
     # A generation step (D-leankv-62).
 
-    def _decide(self) -> S:
+    def _decide(self) -> State:
         """All heads decide from the scores before the step; a step that lacks pages is refused as a whole."""
         state, request = self.state, self.manager.requests.table.get(REQUEST)
         if request is None:
@@ -298,14 +297,14 @@ class Steps(Clocked[S]):
         )
         return manager.step_allocate([REQUEST], *deltas)
 
-    def _allocate(self) -> S:
+    def _allocate(self) -> State:
         """A page for every section that grows beyond its last one."""
         moved = self._grown(self.manager, [unit.compressor.state for unit in self.units])
         ids = iter(moved.ids)
         taken = tuple(next(ids) if count else -1 for count in moved.counts)
         return self._done("allocate", taken=taken)
 
-    def _write(self, head: int) -> S:
+    def _write(self, head: int) -> State:
         """The first event of kv_compressor: the move, or else the write."""
         unit = self.units[head]
         decided, stored = unit.compressor.state, self._tokens(head)
@@ -319,7 +318,7 @@ class Steps(Clocked[S]):
         state = unit.write(self.pool, self._runs(head), before, op, **token)
         return self._moved(state) if op == REPLACE else self._written(state)
 
-    def _moved(self, state: Any) -> S:
+    def _moved(self, state: Any) -> State:
         """A token stands in the low section now."""
         before, (high, low) = self.state, self.layouts.sections
         return self._done(
@@ -329,24 +328,24 @@ class Steps(Clocked[S]):
             record_words=before.record_words + low.record_words,
         )
 
-    def _write_on(self) -> S:
+    def _write_on(self) -> State:
         """The new token in the slot of the token that moved."""
         head = self.state.head
         return self._written(self.units[head].write_on(self.pool, self._runs(head)))
 
-    def _written(self, state: Any) -> S:
+    def _written(self, state: Any) -> State:
         before, words = self.state, self.layouts.high.record_words
         written = self._put("written", before.head, state.written[:words])
         return self._done("write", written=written, record_words=before.record_words + words)
 
-    def _attend(self) -> S:
+    def _attend(self) -> State:
         """The first event of attention over the pages, the new token among them (D-leankv-62)."""
         head = self.state.head
         unit, n = self.units[head], self.units[head].compressor.state.n
         q = self._of("q", head)
         return self._attended(unit.attend(self.pool, self._runs(head), self._tokens(head), q, n))
 
-    def _attended(self, state: Any) -> S:
+    def _attended(self, state: Any) -> State:
         """An event of attention; behind the last one its scores go into the pages."""
         head = self.state.head
         if state.event != "score":

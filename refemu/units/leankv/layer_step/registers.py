@@ -1,4 +1,4 @@
-"""Ports, states and counters of head_step and layer_step: generation steps of the KV heads of a layer [leankv §6.1]."""
+"""Ports, states and counters of layer_step [leankv §6.1]."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "
 
 
 @dataclass(frozen=True)
-class StepState:
+class State:
     """Ports and registers after one event, and what happened since reset. H KV heads, one after the other in a port."""
 
     #: "reset": no request yet; "admit": a prompt gets pages, and those that its kept tokens do not need go back;

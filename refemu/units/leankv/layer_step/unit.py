@@ -1,10 +1,9 @@
 """One generation step of all KV heads of a layer, which share a pool of pages, each with its query heads.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. The stages and their units are those of head_step.
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. The stages and their units are in steps.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from refemu.arith.checks import require_int
@@ -13,24 +12,18 @@ from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.cases import layer_step as layer_step_cases
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
-from refemu.units.leankv.head_step import COUNTERS, Steps, StepState
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.paged_attention import PAPER, SoftmaxDiv, SumOrder
+from refemu.units.leankv.layer_step.registers import COUNTERS, State
+from refemu.units.leankv.layer_step.steps import Steps
+from refemu.units.leankv.paged_attention import EPSILON, PAPER, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import Config, RunFunction, Unit
 
-__all__ = ["UNIT", "LayerStep", "State", "run"]
 
-
-@dataclass(frozen=True)
-class State(StepState):
-    """Ports and registers after one event, and what happened since reset."""
-
-
-class LayerStep(Steps[State]):
-    """All KV heads of a layer: one memory manager, one pool; every head has the units of head_step.
+class LayerStep(Steps):
+    """All KV heads of a layer: one memory manager, one pool, and in every head the units of `Head`.
 
     References
     ----------
@@ -179,7 +172,7 @@ class LayerStep(Steps[State]):
             "v_group": v_group,
             "align": align,
         }
-        self._build(require_int(kv_heads, 1, 1 << 10, self.name, "kv_heads"), values, State)
+        self._build(require_int(kv_heads, 1, 1 << 10, self.name, "kv_heads"), values)
 
     def step(
         self,
@@ -235,6 +228,15 @@ TINY: dict[str, Any] = {
     "v_group": 2,
     "align": (4, 4),
 }  #: pages of few bytes, as small heads have them
+HEAD: dict[str, Any] = {
+    "kv_heads": 1,
+    "head_size": 64,
+    "heads": 3,
+    "high": "K8V4",
+    "page_bytes": 384,
+    "pages": 8,
+    "max_len": 12,
+}  #: a head alone
 
 UNIT: Unit[State, Result] = Unit(
     name="layer_step",
@@ -254,6 +256,21 @@ UNIT: Unit[State, Result] = Unit(
             preset="paper",
         ),
         "eight": Config(kv_heads=2, heads=8, pages=8, max_len=8, **TINY),
+        "head": Config(**HEAD, low="K4V2", preset="paper"),
+        "head_one_precision": Config(**HEAD, low=None, preset="paper"),
+        "head_diffkv": Config(
+            **HEAD,
+            low="K4V2",
+            preset="diffkv",
+            policy="diffkv",
+            score_queries=64,
+            include_self=True,
+            softmax_div="recip_mul",
+            softmax_eps=EPSILON,
+            reserve_low=1,
+            table_extra=2,
+            lazy_pages=False,
+        ),
     },
     ports=ports,
     unit_class=LayerStep,

@@ -14,7 +14,7 @@ from refemu.golden.files.fields import decode
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.units.leankv.generation_compressor import GenerationCompressor
-from refemu.units.leankv.head_step import heads, steps
+from refemu.units.leankv.layer_step import heads, steps
 from refemu.units.leankv.page_manager import Moved, PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
 from refemu.units.ports import fields
@@ -22,7 +22,7 @@ from tests.golden import convicting
 
 pytestmark = pytest.mark.committed
 
-SETS = [f"{unit}-{config}" for unit in ("head_step", "layer_step") for config in units.find(unit).configs]
+SETS = [f"layer_step-{config}" for config in units.find("layer_step").configs]
 POINTERS = {"free", "list_start"}  #: registers that count pages: an output or another register has to differ
 Ids = Sequence[Sequence[int]]
 
@@ -94,7 +94,7 @@ def faults(name: str) -> Iterator[Any]:
         if manager is LowFirst and name.endswith("one_precision"):  # which has no low pages
             continue
         yield pytest.param(name, steps, "PageManager", manager, id=f"{name}-{says}")
-    rules = {"diffkv": DIFFKV, "one_precision": ONE_PRECISION}.get(name.partition("-")[2], ALGORITHM1)
+    rules = {"head_diffkv": DIFFKV, "head_one_precision": ONE_PRECISION}.get(name.partition("-")[2], ALGORITHM1)
     for says, (numbers, branch) in rules.items():
         compressor = partial(Inclusive, numbers=numbers, branch=branch)
         yield pytest.param(name, heads, "GenerationCompressor", compressor, id=f"{name}-{says}")
@@ -134,4 +134,4 @@ def test_each_set_detects_the_fault(
 
 
 def test_the_unit_itself_is_not_detected() -> None:
-    assert not is_detected(convicting.drawn("head_step-one_precision"))
+    assert not is_detected(convicting.drawn("layer_step-head_one_precision"))

@@ -12,7 +12,7 @@ from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention, Pages
 from refemu.units.ports import fields, lanes
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
-#: Options of the attention that head_step takes; its block of threads is the usual one
+#: Options of the attention that layer_step takes; its block of threads is the usual one
 ATTENDING = (
     "order",
     "fma",
@@ -42,7 +42,7 @@ class Head:
     """
 
     def __init__(self, parameters: Mapping[str, Any], cells: int, slots: int) -> None:
-        """Take the parameters of head_step, cells of a table entry and most tokens that they hold."""
+        """Take the parameters of layer_step, cells of a table entry and most tokens that they hold."""
         deciding = ("policy", "score_rule", "keep_percent", "score_queries", "include_self", "epoch")
         paging = ("head_size", "high", "low", "preset", *CONSTANTS)
         pages = {name: parameters[name] for name in paging}
