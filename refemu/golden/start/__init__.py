@@ -1,1 +1,1 @@
-"""Packages to start from: a unit with its twin, oracle, cases, decisions and tests."""
+"""Packages to start from: a unit with its oracle, cases, decisions and tests."""

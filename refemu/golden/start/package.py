@@ -23,8 +23,6 @@ FILES = {
     "src/refemu_@NAME@/@NAME@.py": "unit.py.txt",
     "src/refemu_@NAME@/cases/__init__.py": "init.py.txt",
     "src/refemu_@NAME@/cases/@NAME@.py": "cases.py.txt",
-    "src/refemu_@NAME@/twins/__init__.py": "init.py.txt",
-    "src/refemu_@NAME@/twins/@NAME@.py": "twin.py.txt",
     "src/refemu_@NAME@/alternatives/__init__.py": "init.py.txt",
     "src/refemu_@NAME@/alternatives/@NAME@.py": "alternatives.py.txt",
     "tests/oracle_@NAME@.py": "oracle.py.txt",

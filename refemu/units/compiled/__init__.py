@@ -25,6 +25,9 @@ from refemu.units.ports import Port
 from refemu.units.stepped import Stepped
 
 
+INITIAL = "_i"  #: argument of a loop: registers at reset
+
+
 class _Unbounded(Exception):
     """A configuration whose values may leave 64 bits."""
 
@@ -41,7 +44,7 @@ def derived(unit: Any) -> Callable[..., Any]:
         form = _form(device)
         axes = () if unit.timing == "event" else (1,)
         arrays = (each.reshape(*axes, *each.shape) for each in (*inputs, *outputs))
-        counts: Sequence[int] = form.module.loop(form.constants_of(device), *arrays)
+        counts: Sequence[int] = form.module.loop(form.constants_of(device), form.initial_of(device), *arrays)
         return counts
 
     @functools.wraps(run)
@@ -87,6 +90,15 @@ def empty(length):  # type: ignore[no-untyped-def]
     return np.empty(length, np.int64)
 
 
+@inlined
+def bit_length(value):  # type: ignore[no-untyped-def]
+    """`int.bit_length`."""
+    rest, length = abs(value), 0
+    while rest:
+        rest, length = rest >> 1, length + 1
+    return length
+
+
 class Form:
     """Compiled form of a class, for devices with the same scalar ports and vectors."""
 
@@ -103,16 +115,17 @@ class Form:
         known = {"event", *(port.name for port in self.ports.all)}
         if unknown := self.lifted.read - known:
             raise Refused(f"{device.name}: events read self.state.{min(unknown)}, which is no port or register")
+        self.kept = [port for port in self.ports.all if port.lanes == 1 or port.name in self.lifted.read]
         self.held = [name for name in ("event", *(port.name for port in self.ports.all)) if name in self.lifted.read]
 
     @functools.cached_property
     def module(self) -> Any:
-        """A module with the functions and `loop`: constants, inputs, outputs of (devices, events) -> counters."""
+        """A module with the functions and `loop`: constants, registers at reset, inputs, outputs -> counters."""
         module = ModuleType(f"{__name__}.form_{self.kind.name}_{len(_forms)}")
         source = "\n".join([*map(self._function, self.lifted.functions.values()), *self._text()])
         linecache.cache[module.__name__] = len(source), None, source.splitlines(keepends=True), module.__name__
         names = vars(module)
-        names |= {"np": np, "empty": empty, **self.lifted.names}
+        names |= {"np": np, "empty": empty, "bit_length": bit_length, **self.lifted.names}
         exec(compile(source, module.__name__, "exec"), names)  # of modules that have been imported
         for name in self.lifted.functions:
             names[name] = inlined(names[name])
@@ -123,6 +136,14 @@ class Form:
     def constants_of(self, device: Any) -> tuple[Any, ...]:
         """Constants of a device, as `loop` takes them."""
         return tuple(constant(attribute(device, path)) for path in self.lifted.constants.values())
+
+    def initial_of(self, device: Any) -> tuple[Any, ...]:
+        """Registers and latched inputs of a device at reset, as `loop` takes them."""
+        values = (device.initial.get(port.name, 0) for port in self.kept)
+        return tuple(
+            np.array(value, np.int64) if port.lanes > 1 else value
+            for port, value in zip(self.kept, values, strict=True)
+        )
 
     def require_bounds(self, device: Any) -> None:
         """Refuse a device in which a value may leave 64 bits."""
@@ -156,20 +177,19 @@ class Form:
     def _text(self) -> list[str]:
         """Lines of `loop`."""
         inputs, counters = self.ports.inputs, list(self.kind.counters)
-        vectors = [port for port in self.ports.all if port.lanes > 1 and port.name in self.held]
+        vectors = [port for port in self.kept if port.lanes > 1]
         scalars = [port for port in self.registers if port.lanes == 1]
         arrays = [f"{'x' if port in inputs else 'y'}_{port.name}" for port in self.ports.all]
-        state = [port for port in self.ports.all if port.lanes == 1 or port in vectors]
         return [
-            f"def loop({', '.join([CONSTANTS, *arrays])}):",
+            f"def loop({', '.join([CONSTANTS, INITIAL, *arrays])}):",
             *(f"    n_{name} = np.int64(0)" for name in counters),
             *(f"    s_{port.name} = np.zeros({_array(port, inputs)}.shape[2], np.int64)" for port in vectors),
             *(f"    i_{port.name} = np.zeros(x_{port.name}.shape[2], np.int64)" for port in inputs if port.lanes > 1),
             f"    for _d in range({arrays[0]}.shape[0]):",
             f"        s_event = np.int64({number('reset')})",
             *(
-                f"        s_{port.name}{'[:]' * (port.lanes > 1)} = np.int64({self.kind.initial.get(port.name, 0)})"
-                for port in state
+                f"        s_{port.name}{'[:]' * (port.lanes > 1)} = {INITIAL}[{place}]"
+                for place, port in enumerate(self.kept)
             ),
             f"        for _e in range({arrays[0]}.shape[1]):",
             *(line for port in inputs for line in _read(port)),

@@ -315,6 +315,7 @@ BUILTINS: dict[str, Callable[..., Value]] = {
     "abs": _absolute,
     "all": lambda values: BIT,
     "any": lambda values: BIT,
+    "bit_length": lambda value: Range(0, _bits(value)),
     "bool": _truth,
     "empty": lambda length: Vector(None, length.high),
     "enumerate": lambda values: [(Range(i, i), item) for i, item in enumerate(items(values))],

@@ -6,6 +6,7 @@ such form is refused with its line.
 """
 
 import ast
+import copy
 import inspect
 import textwrap
 import zlib
@@ -355,6 +356,11 @@ class _Text(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
             return self._builtin(node, node.func.id)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "bit_length":
+            return _call("bit_length", self.visit(node.func.value))
+        if ast.unparse(node.func) == "divmod":
+            parts: list[ast.expr] = [ast.BinOp(node.args[0], op, node.args[1]) for op in (ast.FloorDiv(), ast.Mod())]
+            return ast.Tuple([self.visit(copy.deepcopy(each)) for each in parts], ast.Load())
         root, *names = self._path(node.func)
         if root == "self" and self.path is not None:
             return self._called(self.lifted.method(names[-1], (*self.path, *names[:-1])), node)
@@ -455,6 +461,8 @@ class _Text(ast.NodeTransformer):
     def _is_integer(self, node: ast.expr) -> bool:
         """Whether an element of a list is an integer, as its function says."""
         if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "bit_length":
+                return True
             root, *names = self._path(node.func)
             if root == "self" and self.path is not None:
                 owner = type(attribute(self.lifted.device, (*self.path, *names[:-1])))

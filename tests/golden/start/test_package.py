@@ -59,13 +59,12 @@ def test_its_tests_pass_as_written(made: Path) -> None:
 
 
 @pytest.mark.long
-def test_another_tie_is_seen_by_oracle_and_twin(made: Path) -> None:
+def test_another_tie_is_seen_by_the_oracle(made: Path) -> None:
     change(made / "src/refemu_my_block2/my_block2.py", "else whole & 1)", "else 1 - whole & 1)")
     code, told = outcome(made, "-k", "protocol or oracles")
 
     assert code == 1
     assert "FAILED tests/test_my_block2.py::test_every_case_is_the_oracles[b8_even]" in told
-    assert "FAILED tests/test_my_block2.py::test_protocol[twin" in told
 
 
 def test_cases_that_are_lost_are_seen_by_the_grade(made: Path) -> None:
@@ -81,7 +80,7 @@ def test_only_public_names_are_used(made: Path) -> None:
     private = runpy.run_path(str(PUBLIC))["private"]
     sources = [path for path in made.rglob("*.py") if path.stat().st_size]
 
-    assert len(sources) == 10
+    assert len(sources) == 8
     assert [name for path in sources for name in private(path.read_text()) if name] == []
 
 
@@ -107,7 +106,6 @@ def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
         ("reg", "must be no keyword"),
         ("orizuru", "refemu has a unit orizuru"),
         ("cases", "must not be that of a folder in the package, got 'cases'"),
-        ("twins", "must not be that of a folder"),
         ("alternatives", "must not be that of a folder"),
         ("combinational", "class must hide no name of its module, got Combinational for 'combinational'"),
         ("any_unit", "class must hide no name"),
@@ -153,12 +151,12 @@ def test_a_name_that_the_files_have_works_or_is_refused(
         monkeypatch.syspath_prepend(tmp_path / name / "src")
         module = importlib.import_module(f"refemu_{name}.{name}")
         assert module.run([5], [1], bits=4).code.tolist() == [2], name
-        for folder in ("cases", "twins", "alternatives"):
+        for folder in ("cases", "alternatives"):
             importlib.import_module(f"refemu_{name}.{folder}.{name}")
         for path in (tmp_path / name).rglob("*.py"):
             names = list(bound(ast.parse(path.read_text()).body))
             assert len(names) == len(set(names)), (name, path)
-    assert {"cases", "changes", "port", "unit", "flag", "ports", "sequence"} <= refused
+    assert {"cases", "changes", "port", "unit", "flag", "ports"} <= refused
 
 
 @pytest.mark.long

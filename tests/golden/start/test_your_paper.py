@@ -98,7 +98,6 @@ def test_every_file_of_the_page_is_one_that_new_unit_writes() -> None:
     assert [path for path, _ in kinds if path.startswith(("src", "tests"))] == [
         "src/refemu_mx_scale/mx_scale.py",
         "src/refemu_mx_scale/decisions.md",
-        "src/refemu_mx_scale/twins/mx_scale.py",
         "tests/oracle_mx_scale.py",
         "src/refemu_mx_scale/cases/mx_scale.py",
         "src/refemu_mx_scale/alternatives/mx_scale.py",

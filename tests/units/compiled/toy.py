@@ -69,7 +69,7 @@ class Toy(Sequential):
             **kept,
             "halves": tuple(value >> 1 for value in x),
             "any_odd": any(value % 2 == 1 for value in x),
-            "parts": parts[0].high + max(each.low for each in parts) + len(x),
+            "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),
             "odd": odd,
         }
 
