@@ -24,7 +24,6 @@ from refemu.units.derived import Arrays, twin
 from refemu.units.ports import Port
 from refemu.units.stepped import Stepped
 
-
 INITIAL = "_i"  #: argument of a loop: registers at reset
 
 

@@ -467,10 +467,8 @@ class _Text(ast.NodeTransformer):
             if root == "self" and self.path is not None:
                 owner = type(attribute(self.lifted.device, (*self.path, *names[:-1])))
                 return _returns(getattr(owner, names[-1])) in ("int", "bool")
-            return root in BUILTINS or _returns(attribute(self.function.__globals__.get(root), names)) in (
-                "int",
-                "bool",
-            )
+            called = attribute(self.function.__globals__[root], names) if root in self.function.__globals__ else None
+            return root in BUILTINS or _returns(called) in ("int", "bool")
         return not isinstance(node, ast.Tuple)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
