@@ -1,5 +1,7 @@
 """Other answers to the decisions of weighted_sum."""
 
+from typing import Any
+
 from refemu.arith import dot
 from refemu.formats.kllm.kllm_arith import LANES
 from refemu.units.alternative import Alternative
@@ -13,14 +15,16 @@ LARGEST, BITS = 65504, 11  #: of fp16: the largest value, and the bits of its si
 class SaturatedCounts(WeightedSum):
     """A count beyond fp16 is its largest value."""
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, codebook = inputs
         return super()._open(tuple(min(number, LARGEST) for number in count), codebook)
 
 
 class TruncatedCounts(WeightedSum):
     """A count keeps its eleven highest bits."""
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, codebook = inputs
         drops = [max(number.bit_length() - BITS, 0) for number in count]
         return super()._open(tuple(n >> drop << drop for n, drop in zip(count, drops, strict=True)), codebook)
 
@@ -28,7 +32,8 @@ class TruncatedCounts(WeightedSum):
 class NarrowCounts(WeightedSum):
     """A count keeps its eleven lowest bits."""
 
-    def _open(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, codebook = inputs
         return super()._open(tuple(number & ((1 << BITS) - 1) for number in count), codebook)
 
 
