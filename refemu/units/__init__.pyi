@@ -1217,12 +1217,34 @@ class _OrizuruClockedUnit(Unit[refemu.units.kllm.orizuru_clocked.State, refemu.u
     @cached_property
     def run_jit(self) -> _OrizuruClockedRun: ...
 
+class _OrizuruPassesState(DeclaredState):
+    event: str
+    index: int
+    x: tuple[int, ...]
+    max_index: tuple[int, ...]
+    min_index: tuple[int, ...]
+    outlier_mask: tuple[int, ...]
+    root_max: int
+    root_min: int
+    root_max_valid: int
+    root_min_valid: int
+    passes_taken: int
+    cycles_taken: int
+    comparisons: int
+    comparisons_live: int
+    cycles: int
+    passes: int
+
+class _OrizuruPassesDevice(refemu.units.kllm.orizuru_passes.OrizuruPasses):
+    def step(self, x: tuple[int, ...]) -> _OrizuruPassesState: ...
+    def snapshot(self) -> _OrizuruPassesState: ...
+
 class _OrizuruPassesRun(Protocol):
     def __call__(self, x: ArrayLike, *, n: int, k: int = ..., inputs: int = ..., total_order: bool = ..., min_leaf: Literal['not_max', 'compare'] = ...) -> refemu.units.kllm.orizuru_passes.Result: ...
 
-class _OrizuruPassesUnit(Unit[refemu.units.kllm.orizuru_passes.State, refemu.units.kllm.orizuru_passes.Result]):
+class _OrizuruPassesUnit(Unit[DeclaredState, refemu.units.kllm.orizuru_passes.Result]):
     run: _OrizuruPassesRun
-    unit_class: type[refemu.units.kllm.orizuru_passes.OrizuruPasses]
+    unit_class: type[_OrizuruPassesDevice]
     @cached_property
     def run_jit(self) -> _OrizuruPassesRun: ...
 

@@ -7,50 +7,24 @@ and what a short pass costs).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, require_choice, require_int
+from refemu.arith.checks import Refused, require_int
 from refemu.units import stepped
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.kllm import orizuru
-from refemu.units.kllm.cases import orizuru_passes as orizuru_passes_cases
-from refemu.units.kllm.orizuru import MIN_LEAVES, CandidateArray, MinLeaf, OrizuruArray
+from refemu.units.kllm.cases import orizuru_passes as cases
+from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
 
 MAX, MIN = 0, 1  #: the two trees
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports after one token, and what happened since reset."""
-
-    #: "reset": no token yet; "search": one token is searched for its largest and smallest values, in as many passes
-    #: over the tree as it needs
-    event: str
-    index: int  #: number of the token since reset, from 0; -1 at reset
-    x: Lanes  #: words
-    max_index: Lanes  #: elements popped by the max tree
-    min_index: Lanes  #: the same of the min tree
-    outlier_mask: Lanes  #: popped by either tree
-    root_max: int  #: the largest word left; of element 0 if all are popped
-    root_min: int  #: the smallest word left
-    root_max_valid: int  #: 1 while the max tree has an available leaf
-    root_min_valid: int  #: the same of the min tree
-    passes_taken: int  #: passes of this token
-    cycles_taken: int  #: cycles of this token
-    comparisons: int  #: uses of a comparator in all passes
-    #: uses of a comparator with an available value on both sides; the others meet a popped leaf or padding
-    comparisons_live: int
-    #: cycles of all passes, one pass after the other: one for each level set, pop and repair of the max tree
-    cycles: int
-    passes: int  #: passes: loads of the tree, one for a token that fits into it
 
 
 def _no_pops() -> np.ndarray:
@@ -99,84 +73,69 @@ class Counts(NamedTuple):
     passes: int = 0
 
 
-class OrizuruPasses(Stepped[State]):
-    """Orizuru for tokens of any width; an event is a token.
-
-    References
-    ----------
-    [kllm §IV-C, Table I]
-    """
+class OrizuruPasses(Combinational):
+    """Orizuru for tokens of any width; an event is a token."""
 
     name = "orizuru_passes"
-    state: State
+    events: ClassVar[tuple[str, ...]] = ("search",)
+    counters: ClassVar[dict[str, str]] = {
+        "comparisons": "uses of a comparator in all passes",
+        "comparisons_live": "uses of a comparator with an available value on both sides; the others meet a popped leaf "
+        "or padding",
+        "cycles": "cycles of all passes, one pass after the other: one for each level set, pop and repair of the max "
+        "tree",
+        "passes": "passes: loads of the tree, one for a token that fits into it",
+    }
+    n: int  #: values of a token, 1 to 2**24
+    k: int = 1  #: pops of each tree, 0 to n; at most `inputs` - 2 where a token takes several passes
+    inputs: int = 4096  #: values that the tree takes in a pass, an even number from 2 to 2**24
+    total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN lies beyond infinity
+    min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree in a pass over values of the token
 
-    def __init__(
-        self, n: int, k: int = 1, inputs: int = 4096, total_order: bool = False, min_leaf: MinLeaf = "not_max"
-    ) -> None:
-        """Configure the passes.
-
-        Parameters
-        ----------
-        n : int
-            Values of a token, 1 to 2**24.
-        k : int
-            Pops of each tree, 0 to n; at most `inputs` - 2 where a token takes several passes.
-        inputs : int
-            Values that the tree takes in a pass, an even number from 2 to 2**24.
-        total_order : bool
-            Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
-        min_leaf : {"not_max", "compare"}
-            Source of the lowest bits of the min tree in a pass over values of the token.
-
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.n: int = require_int(n, 1, 1 << 24, self.name, "n")
-        self.k: int = require_int(k, 0, self.n, self.name, "k")
-        self.inputs: int = require_int(inputs, 2, 1 << 24, self.name, "inputs")
+    def check(self) -> None:
+        require_int(self.n, 1, 1 << 24, self.name, "n")
+        require_int(self.k, 0, self.n, self.name, "k")
+        require_int(self.inputs, 2, 1 << 24, self.name, "inputs")
         if self.inputs % 2:
-            raise Refused(f"{self.name}: inputs must be even, so that no pair is cut, got {inputs}")
+            raise Refused(f"{self.name}: inputs must be even, so that no pair is cut, got {self.inputs}")
         if self.n > self.inputs and self.k > self.inputs - 2:
             most = f"at most {self.inputs - 2} for {self.n} values in passes of {self.inputs}"
-            raise Refused(f"{self.name}: k must be {most}, got {k}")
-        self.total_order: bool = bool(total_order)
-        self.min_leaf = require_choice(min_leaf, MIN_LEAVES, self.name, "min_leaf")
-        self.ports: Ports = ports({"n": self.n, "k": self.k})
-        none = {} if self.k else {"max_index": (), "min_index": ()}
-        self.state = self.reset(State, **none)
+            raise Refused(f"{self.name}: k must be {most}, got {self.k}")
+
+    @constant
+    def ports(self) -> Ports:
+        trees = orizuru.UNIT.ports(Config(n=self.n, k=self.k))
+        taken = (
+            Port("passes_taken", 24, meaning="passes of the token"),
+            Port("cycles_taken", 40, meaning="cycles of all its passes"),
+        )
+        return Ports(trees.inputs, (*trees.outputs, *taken))
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Without pops there are no ports of what was popped."""
+        return {} if self.k else {"max_index": (), "min_index": ()}
+
+    def search(self, x: Lanes) -> Changes:
+        """One token is searched for its largest and smallest values, in as many passes as it needs."""
+        words = fields(x)
         self._counts: list[Counts] = []
-
-    def step(self, x: Sequence[int] | int) -> State:
-        """Search one token."""
-        return self._open(*self.accept(x))
-
-    def _open(self, x: Lanes) -> State:
-        before, words = self.state, fields(x)
-        self._counts = []
         last = self._last(words)
         total = Counts(*map(sum, zip(*self._counts, strict=True)))
         chosen = {*last.popped[MAX], *last.popped[MIN]}
         root_max, root_min = (words[root[0]] if root else words[0] for root in last.root)
-        self.state = self.latched(
-            x,
-            event="search",
-            max_index=lanes(last.popped[MAX]) if self.k else (),
-            min_index=lanes(last.popped[MIN]) if self.k else (),
-            outlier_mask=lanes([int(i in chosen) for i in range(self.n)]),
-            root_max=root_max,
-            root_min=root_min,
-            root_max_valid=len(last.root[MAX]),
-            root_min_valid=len(last.root[MIN]),
-            passes_taken=total.passes,
-            cycles_taken=total.cycles,
-            comparisons=before.comparisons + total.comparisons,
-            comparisons_live=before.comparisons_live + total.comparisons_live,
-            cycles=before.cycles + total.cycles,
-            passes=before.passes + total.passes,
-        )
-        return self.state
+        return {
+            "max_index": lanes(last.popped[MAX]) if self.k else (),
+            "min_index": lanes(last.popped[MIN]) if self.k else (),
+            "outlier_mask": lanes([int(i in chosen) for i in range(self.n)]),
+            "root_max": root_max,
+            "root_min": root_min,
+            "root_max_valid": len(last.root[MAX]),
+            "root_min_valid": len(last.root[MIN]),
+            "passes_taken": total.passes,
+            "cycles_taken": total.cycles,
+            **total._asdict(),
+        }
 
     def _last(self, words: Sequence[int]) -> Ends:
         """Passes over chunks until the candidates fit the tree, then the last pass (D-kllm-60)."""
@@ -280,21 +239,8 @@ def search(
     )
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    trees = orizuru.UNIT.ports(Config(n=config["n"], k=config["k"]))
-    return Ports(
-        inputs=trees.inputs,
-        outputs=(
-            *trees.outputs,
-            Port("passes_taken", 24, meaning="passes of the token"),
-            Port("cycles_taken", 40, meaning="cycles of all its passes"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="orizuru_passes",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=OrizuruPasses,
     paper="kllm §IV-C, Table I",
     meaning="the k largest and the k smallest of more values than the tree has inputs, in passes",
     configs={
@@ -302,10 +248,8 @@ UNIT: Unit[State, Result] = Unit(
         "n18_drained": Config(n=18, k=3, inputs=16, total_order=True, min_leaf="compare"),
         "n27_deep": Config(n=27, k=3, inputs=8, total_order=False, min_leaf="not_max"),
     },
-    ports=ports,
-    unit_class=OrizuruPasses,
-    cases=orizuru_passes_cases.cases,
-    counters=("comparisons", "comparisons_live", "cycles", "passes"),
+    cases=cases.cases,
     result=Result,
 )
+State: type[DeclaredState] = OrizuruPasses.State
 run: RunFunction[Result] = UNIT.run

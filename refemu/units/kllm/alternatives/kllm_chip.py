@@ -10,6 +10,7 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.alternatives import functional as functional_alternatives
 from refemu.units.kllm.alternatives import orizuru_passes as passes_alternatives
 from refemu.units.kllm.clustering import Clustering
@@ -18,14 +19,13 @@ from refemu.units.kllm.functional import WIDTH, Functional
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
-from refemu.units.kllm.orizuru_passes import State as Searched
 from refemu.units.ports import fields
 
 
 class LeastOutlier(KllmChip):
     """The scale is the larger magnitude of the outliers that were popped last."""
 
-    def _scale(self, done: Searched) -> int:
+    def _scale(self, done: DeclaredState) -> int:
         x, places = fields(done.x), (*fields(done.max_index)[-1:], *fields(done.min_index)[-1:])
         return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
 
@@ -33,14 +33,14 @@ class LeastOutlier(KllmChip):
 class Upper(KllmChip):
     """The scale is the magnitude of the max tree's root."""
 
-    def _scale(self, done: Searched) -> int:
+    def _scale(self, done: DeclaredState) -> int:
         return done.root_max & 0x7FFF or super()._scale(done)
 
 
 class Smallest(KllmChip):
     """The scale of zeros is the smallest number."""
 
-    def _scale(self, done: Searched) -> int:
+    def _scale(self, done: DeclaredState) -> int:
         return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
 
 

@@ -15,6 +15,7 @@ from typing import Any, get_args
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.cases import kllm_chip as kllm_chip_cases
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax, require_softmax
@@ -24,7 +25,6 @@ from refemu.units.kllm.kllm_chip.plan import Operands, passes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, Carry, ChipSizes
 from refemu.units.kllm.kllm_chip.state import COUNTERS, SUMMED, Function, State, ports
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
-from refemu.units.kllm.orizuru_passes import State as Searched
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 from refemu.units.ports import Lanes, Ports, fields, lanes
 from refemu.units.stepped import Result, Stepped
@@ -191,7 +191,7 @@ class KllmChip(Stepped[State]):
         )
         return self.state
 
-    def _scale(self, done: Searched) -> int:
+    def _scale(self, done: DeclaredState) -> int:
         """The larger magnitude of the roots (D-kllm-9), or 1 where both are 0 (D-kllm-11)."""
         return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or ONE
 
