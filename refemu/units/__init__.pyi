@@ -701,12 +701,33 @@ class _IndexNormUnit(Unit[refemu.units.kllm.index_norm.unit.State, refemu.units.
     @cached_property
     def run_jit(self) -> _IndexNormRun: ...
 
+class _IndexProductState(DeclaredState):
+    event: str
+    index: int
+    a: int
+    b: int
+    a_mask: int
+    b_mask: int
+    a_value: int
+    b_value: int
+    q: int
+    mask: int
+    outlier: int
+    overflow: int
+    concats: int
+    products_sparse: int
+    overflows: int
+
+class _IndexProductDevice(refemu.units.kllm.index_product.IndexProduct):
+    def step(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> _IndexProductState: ...
+    def snapshot(self) -> _IndexProductState: ...
+
 class _IndexProductRun(Protocol):
     def __call__(self, a: ArrayLike, b: ArrayLike, a_mask: ArrayLike, b_mask: ArrayLike, a_value: ArrayLike, b_value: ArrayLike, *, a_bits: int = ..., b_bits: int = ...) -> refemu.units.kllm.index_product.Result: ...
 
-class _IndexProductUnit(Unit[refemu.units.kllm.index_product.State, refemu.units.kllm.index_product.Result]):
+class _IndexProductUnit(Unit[DeclaredState, refemu.units.kllm.index_product.Result]):
     run: _IndexProductRun
-    unit_class: type[refemu.units.kllm.index_product.IndexProduct]
+    unit_class: type[_IndexProductDevice]
     @cached_property
     def run_jit(self) -> _IndexProductRun: ...
 

@@ -4,9 +4,9 @@ Paper: [kllm §III-B1, end]. The result has indices of nA + nB bits into the pro
 outlier, the product of both values in fp16. Decision: D-kllm-16 (the result is read as values, not indexed again).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,35 +17,12 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
-from refemu.units.kllm.cases import index_product as index_product_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import index_product as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports after one element, and what happened since reset."""
-
-    #: "reset": no element yet; "concat": the indices of both operands are concatenated; "multiply": an operand is an
-    #: outlier, so both values are multiplied in fp16
-    event: str
-    index: int  #: number of the element since reset, from 0; -1 at reset
-    a: int
-    b: int
-    a_mask: int
-    b_mask: int
-    a_value: int
-    b_value: int
-    q: int
-    mask: int
-    outlier: int
-    overflow: int
-    concats: int  #: pairs of indices concatenated: one for every element, also beside an outlier
-    products_sparse: int  #: elements with an outlier, whose values are multiplied
-    overflows: int  #: products of finite values with `overflow` set: infinite in fp16
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,64 +113,56 @@ class Product(stepped.Result):
         )
 
 
-class IndexProduct(Stepped[State]):
-    """Element-wise product: a Concat unit, and an fp16 multiplier for outliers; one event is one element.
-
-    References
-    ----------
-    [kllm §III-B1]
-    """
+class IndexProduct(Combinational):
+    """Element-wise product: a Concat unit, and an fp16 multiplier for outliers; one event is one element."""
 
     name = "index_product"
+    events: ClassVar[tuple[str, ...]] = ("concat", "multiply")
+    counters: ClassVar[dict[str, str]] = {
+        "concats": "pairs of indices concatenated: one for every element, also beside an outlier",
+        "products_sparse": "elements with an outlier, whose values are multiplied",
+        "overflows": "products of finite values with `overflow` set: infinite in fp16",
+    }
+    a_bits: int = 4  #: width of the index a, 1 to 4
+    b_bits: int = 4  #: width of the index b, 1 to 4
 
-    def __init__(self, a_bits: int = 4, b_bits: int = 4) -> None:
-        """Configure the unit.
+    def check(self) -> None:
+        require_int(self.a_bits, 1, 4, self.name, "a_bits")
+        require_int(self.b_bits, 1, 4, self.name, "b_bits")
 
-        Parameters
-        ----------
-        a_bits, b_bits : int
-            Widths of the indices, 1 to 4.
-
-        Raises
-        ------
-        Refused
-            A width is out of range.
-        """
-        self.a_bits: int = require_int(a_bits, 1, 4, self.name, "a_bits")
-        self.b_bits: int = require_int(b_bits, 1, 4, self.name, "b_bits")
-        self.ports: Ports = ports({"a_bits": self.a_bits, "b_bits": self.b_bits})
-        self.state: State = self.reset(State)
-
-    def step(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> State:
-        """Multiply one element.
-
-        `a_mask` and `b_mask` are 1 at outliers; `a_value` and `b_value` are read where either is.
-        """
-        return self._open(*self.accept(a, b, a_mask, b_mask, a_value, b_value))
-
-    def _open(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> State:
-        before = self.latched(a, b, a_mask, b_mask, a_value, b_value, concats=self.state.concats + 1)
-        self.state = self._multiply(before) if a_mask | b_mask else self._concat(before)
-        return self.state
-
-    def _multiply(self, before: State) -> State:
-        x, y = fp16.to_f32(fp16.values([before.a_value, before.b_value]))
-        word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
-        overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
-        return replace(
-            before,
-            event="multiply",
-            q=0,
-            mask=1,
-            outlier=word,
-            overflow=overflow,
-            products_sparse=before.products_sparse + 1,
-            overflows=before.overflows + overflow,
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("a", self.a_bits, meaning="index of A"),
+                Port("b", self.b_bits, meaning="index of B"),
+                Port("a_mask", 1, meaning="A is an outlier"),
+                Port("b_mask", 1, meaning="B is an outlier"),
+                Port("a_value", 16, encoding="f16", meaning="value of A: its outlier, or r16(s * c)"),
+                Port("b_value", 16, encoding="f16", meaning="value of B"),
+            ),
+            outputs=(
+                Port("q", self.a_bits + self.b_bits, meaning="index of the product; 0 at outliers"),
+                Port("mask", 1, meaning="the product is kept in fp16"),
+                Port("outlier", 16, encoding="f16", meaning="that product; 0 elsewhere"),
+                Port("overflow", 1, meaning="it left fp16"),
+            ),
         )
 
-    def _concat(self, before: State) -> State:
-        q = (before.a << self.b_bits) | before.b
-        return replace(before, event="concat", q=q, mask=0, outlier=0, overflow=0)
+    def opens(self, a: int, b: int, a_mask: int, b_mask: int, *values: int) -> str:
+        return "multiply" if a_mask | b_mask else "concat"
+
+    def concat(self, a: int, b: int, *others: int) -> Changes:
+        """The indices of both operands are concatenated."""
+        return {"q": (a << self.b_bits) | b, "mask": 0, "outlier": 0, "overflow": 0, "concats": 1}
+
+    def multiply(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> Changes:
+        """An operand is an outlier, so both values are multiplied in fp16."""
+        x, y = fp16.to_f32(fp16.values([a_value, b_value]))
+        word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
+        overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
+        counts = {"concats": 1, "products_sparse": 1, "overflows": overflow}
+        return {"q": 0, "mask": 1, "outlier": word, "overflow": overflow, **counts}
 
 
 def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
@@ -259,41 +228,18 @@ def _require(a: KMeansTensor, b: KMeansTensor) -> None:
         raise Refused(f"{name}: both operands need one shape and axis, got {a!r} and {b!r}")
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    a, b = config["a_bits"], config["b_bits"]
-    return Ports(
-        inputs=(
-            Port("a", a, meaning="index of A"),
-            Port("b", b, meaning="index of B"),
-            Port("a_mask", 1, meaning="A is an outlier"),
-            Port("b_mask", 1, meaning="B is an outlier"),
-            Port("a_value", 16, encoding="f16", meaning="value of A: its outlier, or r16(s * c)"),
-            Port("b_value", 16, encoding="f16", meaning="value of B"),
-        ),
-        outputs=(
-            Port("q", a + b, meaning="index of the product; 0 at outliers"),
-            Port("mask", 1, meaning="the product is kept in fp16"),
-            Port("outlier", 16, encoding="f16", meaning="that product; 0 elsewhere"),
-            Port("overflow", 1, meaning="it left fp16"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="index_product",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=IndexProduct,
     paper="kllm §III-B1",
     meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
-    ports=ports,
-    unit_class=IndexProduct,
-    cases=index_product_cases.cases,
-    counters=("concats", "products_sparse", "overflows"),
+    cases=cases.cases,
     result=Result,
-    mark=index_product_cases.mark,
+    mark=cases.mark,
     flags={
         "OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
         "OVERFLOW": Flag(1, "the product of finite values left fp16"),
     },
 )
+State: type[DeclaredState] = IndexProduct.State
 run: RunFunction[Result] = UNIT.run
