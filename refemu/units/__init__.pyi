@@ -731,12 +731,57 @@ class _IndexProductUnit(Unit[DeclaredState, refemu.units.kllm.index_product.Resu
     @cached_property
     def run_jit(self) -> _IndexProductRun: ...
 
-class _KOffsetRun(Protocol):
-    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> refemu.units.harmonia.k_offset.Result: ...
+class _KOffsetResult(Result):
+    offset: numpy.ndarray
+    selected: numpy.ndarray
+    k_out: numpy.ndarray
+    out_valid: numpy.ndarray
+    ready: numpy.ndarray
+    peak: numpy.ndarray
+    negative: numpy.ndarray
+    written: numpy.ndarray
+    read: numpy.ndarray
+    chosen: numpy.ndarray
+    frozen: numpy.ndarray
+    rows: numpy.ndarray | None
+    comparisons: int
+    select_comparisons: int
+    subtractions: int
+    gated_tokens: int
 
-class _KOffsetUnit(Unit[refemu.units.harmonia.k_offset.State, refemu.units.harmonia.k_offset.Result]):
+class _KOffsetState(DeclaredState):
+    event: str
+    index: int
+    k: tuple[int, ...]
+    valid: int
+    last: int
+    offset: tuple[int, ...]
+    selected: tuple[int, ...]
+    k_out: tuple[int, ...]
+    out_valid: int
+    ready: int
+    peak: tuple[int, ...]
+    negative: tuple[int, ...]
+    written: int
+    read: int
+    chosen: int
+    frozen: int
+    rows: tuple[int, ...]
+    comparisons: int
+    select_comparisons: int
+    subtractions: int
+    gated_tokens: int
+
+class _KOffsetDevice(refemu.units.harmonia.k_offset.KOffsetGenerator):
+    def step(self, k: tuple[int, ...], valid: int, last: int) -> _KOffsetState: ...
+    def snapshot(self) -> _KOffsetState: ...
+
+class _KOffsetRun(Protocol):
+    def __call__(self, k: ArrayLike, valid: ArrayLike, last: ArrayLike, *, channels: int = ..., window: int = ..., offset_k: int | None = ..., offset_scope: Literal['layer', 'head'] = ..., heads: int = ..., offset_sign: Literal['signed', 'unsigned'] = ...) -> _KOffsetResult: ...
+
+class _KOffsetUnit(Unit[DeclaredState, _KOffsetResult]):
     run: _KOffsetRun
-    unit_class: type[refemu.units.harmonia.k_offset.KOffsetGenerator]
+    unit_class: type[_KOffsetDevice]
     @cached_property
     def run_jit(self) -> _KOffsetRun: ...
 

@@ -151,17 +151,17 @@ def test_many_windows_have_the_offsets_of_each() -> None:
         assert np.array_equal([[chosen for _, chosen in row] for row in each], selected)
 
 
-def test_methods_are_the_events() -> None:
+def test_a_prompt_shorter_than_the_window_ends_it() -> None:
     """[harmonia §IV-A (5)]: a prompt of two tokens ends the window; its tokens leave first."""
-    rows = drawn((3, 4), 2).view(np.float16)
+    rows = drawn((3, 4), 2)
     device = KOffsetGenerator(4)
-    for row in rows[:2]:
-        device.track(row)
-    states = [device.select(), device.apply(), device.apply(), device.apply(rows[2])]
-    whole = k_offset.run(**events(rows.view(np.uint16), 2, 1), channels=4, window=2)
+    for row, last in zip(rows[:2].tolist(), (0, 1), strict=True):
+        device.step(row, 1, last)
+    states = [device.go_on(), device.go_on(), device.go_on(), device.step(rows[2].tolist(), 1, 0), device.go_on()]
+    whole = k_offset.run(**events(rows, 2, 1), channels=4, window=2)
 
-    assert [state.event for state in states] == ["select", "apply", "apply", "apply"]
-    assert [list(state.k_out) for state in states[1:]] == whole.k_out[whole.out_valid].tolist()
+    assert [state.event for state in states] == ["select", "apply", "apply", "apply", "idle"]
+    assert [list(state.k_out) for state in states[1:4]] == whole.k_out[whole.out_valid].tolist()
     assert states[-1].gated_tokens == 1 and states[-1].comparisons == 8
 
 
@@ -210,30 +210,18 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
         run(**{"k": [[0, 0]], "valid": 1, "last": 0, "channels": 2, **arguments})
 
 
-def test_methods_refuse_what_comes_out_of_order_and_change_nothing() -> None:
-    device, row = KOffsetGenerator(2, 2), np.ones(2, np.float16)
-    before = device.track(row)
-    with pytest.raises(Refused, match="k_offset: apply before select"):
-        device.apply(row)
-    assert device.snapshot() == before
-
-    device.track(row)
-    for call, message in (
-        (lambda: device.track(row), "track after the offsets are frozen"),
-        (lambda: device.apply(row), "apply before select"),
-    ):
-        with pytest.raises(Refused, match=message):
-            call()
-    device.select()
-    with pytest.raises(Refused, match="while the window's tokens are inside"):
-        device.apply(row)
-    device.apply()
-    before = device.apply()
-    with pytest.raises(Refused, match="those of the window are out"):
-        device.apply()
+def test_a_token_that_comes_too_early_changes_nothing() -> None:
+    device, row = KOffsetGenerator(2, 2), (0x3C00, 0x3C00)
+    device.step(row, 1, 0)
+    before = device.step(row, 1, 0)
+    for _ in range(3):
+        with pytest.raises(Refused, match="while the window's tokens are inside"):
+            device.step(row, 1, 0)
+        assert device.snapshot() == before
+        before = device.go_on()
     with pytest.raises(Refused, match="must be finite"):
-        device.apply(np.array([1, np.nan], np.float16))
-    assert device.snapshot() == before and device.apply(row).event == "apply"
+        device.step((0x3C00, 0x7E00), 1, 0)
+    assert device.snapshot() == before and device.step(row, 1, 0).event == "apply"
     with pytest.raises(Refused, match="steps takes one sequence"):
         list(device.steps(np.zeros((2, 2, 2), int), 1, 0))
 
@@ -244,7 +232,7 @@ def test_frozen_offsets_are_taken_over_and_nothing_is_tracked() -> None:
     prompt = k_offset.run(**events(rows, 32, 2))
     device = KOffsetGenerator()
     device.freeze(prompt.offset[-1])
-    states = [device.apply(row) for row in rows[32:].view(np.float16)]
+    states = [device.step(row, 1, 0) for row in rows[32:].tolist()]
 
     assert [list(state.k_out) for state in states] == prompt.k_out[prompt.out_valid][32:].tolist()
     last = states[-1]
@@ -263,7 +251,7 @@ def test_refuses_offsets_that_no_window_gives() -> None:
         with pytest.raises(Refused, match=message):
             device.freeze(offset)
     assert device.snapshot() == before
-    device.track(np.zeros(4, np.float16))
+    device.step((0, 0, 0, 0), 1, 0)
     with pytest.raises(Refused, match="freeze after 1 events"):
         device.freeze([0] * 4)
 

@@ -137,9 +137,11 @@ class Units:
 
             return k_offset_jit.select(rule, window)[0]
         generator = KOffsetGenerator(**asdict(rule))
-        for row in window:
-            generator.track(fp16.values(row))
-        return np.array(generator.select().offset, np.uint16).reshape(-1)
+        for token, row in enumerate(window, 1):
+            generator.step(row, 1, int(token == len(window)))
+        for _ in range(generator.chosen):
+            generator.go_on()
+        return np.array(generator.state.offset, np.uint16).reshape(-1)
 
     def shift(self, words: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Keys (tokens, channels) less the offsets, words; a channel whose offset is 0 passes as it is."""

@@ -10,7 +10,6 @@ from refemu.arith import fp16, fp32, rotary
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
 from refemu.units.alternative import Alternative, choices
-from refemu.units.harmonia import k_offset
 from refemu.units.harmonia.alternatives import accumulation
 from refemu.units.harmonia.alternatives.parts import variant
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
@@ -18,7 +17,6 @@ from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action
 from refemu.units.harmonia.harmonia_core.ports import State
-from refemu.units.harmonia.harmonia_core.stages import registers
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.ports import fields, lanes
@@ -93,19 +91,20 @@ class ByRow(HarmoniaCore):
         if self.start == 0:
             return super()._offset(before, action)
         y, generator = self._matrix(before.y), KOffsetGenerator(self.columns)
-        generator.restore(k_offset.State(*before.offsets) if action.row else generator.state)
+        generator.restore(before.offsets if action.row else generator.state)
         window = min(self.window, self.rows)
         for row in range(action.row, action.row + action.rows):
             if row < window:
-                generator.track(fp16.values(y[row]), row == window - 1)
+                generator.step(y[row], 1, int(row == window - 1))
         if action.row + action.rows >= window:
-            generator.select()
+            for _ in range(generator.chosen):
+                generator.go_on()
             first = 0 if action.row < window else action.row
             words = np.array(fields(generator.state.rows)).reshape(-1, self.columns)
             for row in range(first, action.row + action.rows):
                 word = y[row] if row >= window else words[row]
                 y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
-        return replace(before, y=self._words(y), offsets=registers(generator), offset=generator.state.offset)
+        return replace(before, y=self._words(y), offsets=generator.state, offset=generator.state.offset)
 
 
 class RoundedAngles(HarmoniaCore):

@@ -1,16 +1,16 @@
 """Other answers to the decisions of k_offset."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes
 from refemu.units.harmonia.alternatives import rounding
-from refemu.units.harmonia.k_offset import KOffsetGenerator, State
-from refemu.units.ports import fields, lanes
+from refemu.units.harmonia.k_offset import KOffsetGenerator
+from refemu.units.ports import Lanes, fields, lanes
 
 
 class LastToken(KOffsetGenerator):
@@ -45,16 +45,15 @@ class OnlyWindow(KOffsetGenerator):
 class Following(KOffsetGenerator):
     """Tokens behind the window are tracked too, and the offsets of the chosen channels follow."""
 
-    def _apply(self, row: tuple[int, ...], gated: int) -> State:
-        if gated:
-            state, peak, negative = self.state, list(fields(self.state.peak)), list(fields(self.state.negative))
-            for channel, word in enumerate(row):
-                if self._exceeds(word, peak[channel]):
-                    peak[channel], negative[channel] = word & 0x7FFF, word >> 15
-            columns = zip(peak, negative, fields(state.selected), strict=True)
-            offset = [self.half(size | sign << 15) * each for size, sign, each in columns]
-            self.state = replace(state, peak=lanes(peak), negative=lanes(negative), offset=lanes(offset))
-        return super()._apply(row, gated)
+    def apply(self, k: Lanes, valid: int, last: int) -> Changes:
+        """A token moves the offsets that it loses."""
+        if not valid:
+            return super().apply(k, valid, last)
+        peaks = self._peaks(fields(k))
+        columns = zip(fields(peaks["peak"]), fields(peaks["negative"]), fields(self.state.selected), strict=True)
+        moved = {**peaks, "offset": lanes([self.half(size | sign << 15) * each for size, sign, each in columns])}
+        self._commit(self.state.event, (), moved)
+        return super().apply(k, valid, last)
 
 
 class Saturating(KOffsetGenerator):

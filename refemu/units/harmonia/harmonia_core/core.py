@@ -30,7 +30,7 @@ from refemu.units.harmonia.harmonia_core.plan import (
     plan,
 )
 from refemu.units.harmonia.harmonia_core.ports import OPTIONAL, State, ports, require_operands
-from refemu.units.harmonia.harmonia_core.stages import Stages, registers
+from refemu.units.harmonia.harmonia_core.stages import Stages
 from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
 from refemu.units.ports import Ports, lanes
 
@@ -155,7 +155,7 @@ class HarmoniaCore(Stages):
         self.ports: Ports = ports(vars(self))
         present = {port.name for port in self.ports.all}
         missing = {name: () for name in (*OPTIONAL, "offset") if name not in present}
-        self.state: State = self.reset(State, sums=(), offsets=registers(self.offsets), **missing)
+        self.state: State = self.reset(State, sums=(), offsets=self.offsets.state, **missing)
 
     def _shape(self) -> Shape:
         shifted = self.kind == "k" and self.window > 0
@@ -299,7 +299,7 @@ class HarmoniaCore(Stages):
         """A product before its first event: operands, and nothing computed."""
         zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
         frozen = dict(zip((port.name for port in self.ports.inputs), inputs, strict=True)).get("frozen")
-        return self.latched(*inputs, **zeros, offsets=registers(self._generator(frozen)))
+        return self.latched(*inputs, **zeros, offsets=self._generator(frozen).state)
 
     def _continue(self) -> State:
         return self._event(self.state, self.state.index + 1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
 from refemu.units import stepped
+from refemu.units.declared import DeclaredState
 from refemu.units.harmonia.bfp_pe import require_fields
 from refemu.units.harmonia.bfp_pe_array import COLUMNS
 from refemu.units.harmonia.harmonia_core.passes import wide_units
@@ -57,8 +58,7 @@ class State:
     array_words: int
     y: Lanes  #: the temporary SRAM: words of FP16, as far as they are
     sums: tuple[int, ...]  #: FP32 words of a block on their way from the array to FP2Half, tile after tile, 8 x 16 each
-    #: registers of the K-offset generator: the fields of its State, as of unit k_offset, in order
-    offsets: tuple[Any, ...]
+    offsets: DeclaredState  #: registers of the K-offset generator: its State, as of unit k_offset
     fetched: int  #: elements of A and B fetched
     reads: int  #: groups read by each dispatcher
     words: int  #: words of 128 bits that the dispatcher of B read, a nibble of each of the 32 elements of a group
@@ -183,7 +183,7 @@ def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
     require_fields(core.name, single, b, b_sign, np.zeros_like(single), np.zeros_like(single))
     require_fields(core.name, many, np.zeros((*many.shape, 1), int), np.zeros((*many.shape, 1), int), b_exp, w_scale)
     if "frozen" in inputs:
-        require_offsets(core.name, "frozen", inputs["frozen"], core.offsets.rule.chosen)
+        require_offsets(core.name, "frozen", inputs["frozen"], core.offsets.chosen)
     if "position" in inputs:
         require_positions(core, np.asarray(inputs["position"], np.int64))
     if "bias" in inputs:

@@ -12,7 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.integers import total
-from refemu.units.harmonia import bfp_converter, k_offset
+from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.harmonia.fp2half import Fp2Half
@@ -207,23 +207,24 @@ class Stages(Stepped[State]):
     def _offset(self, before: State, action: Action) -> State:
         """Tokens in order: tracked in the window, which leaves as a whole, then shifted as they come."""
         y, generator = self._matrix(before.y), KOffsetGenerator(self.shape.columns)
-        generator.restore(k_offset.State(*before.offsets))
+        generator.restore(before.offsets)
         window = self.window_rows(before)
         for row in range(action.row, action.row + action.rows):
             if row >= window:
-                y[row] = generator.apply(fp16.values(y[row])).k_out
+                y[row] = generator.step(y[row], 1, 0).k_out
                 continue
-            generator.track(fp16.values(y[row]), row == window - 1)
+            generator.step(y[row], 1, int(row == window - 1))
             if row == window - 1:
-                generator.select()
+                for _ in range(generator.chosen):
+                    generator.go_on()
                 for first in range(window):
-                    y[first] = generator.apply().k_out
-        done, was = generator.state, k_offset.State(*before.offsets)
+                    y[first] = generator.go_on().k_out
+        done, was = generator.state, before.offsets
         tracked = done.comparisons + done.select_comparisons - was.comparisons - was.select_comparisons
         return replace(
             before,
             y=self._words(y),
-            offsets=registers(generator),
+            offsets=done,
             tracked=before.tracked + tracked,
             offset=done.offset,
             subtractions=before.subtractions + done.subtractions - was.subtractions,
@@ -266,8 +267,3 @@ class Stages(Stepped[State]):
 
     def _words(self, matrix: np.ndarray) -> Any:
         return lanes(matrix.ravel().tolist())
-
-
-def registers(generator: KOffsetGenerator) -> tuple[Any, ...]:
-    """The fields of its State, from which `k_offset.State(*registers)` is all_passes again."""
-    return tuple(vars(generator.state).values())

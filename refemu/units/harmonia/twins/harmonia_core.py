@@ -66,7 +66,7 @@ def stages(core: HarmoniaCore, operands: Named) -> tuple[dict[str, np.ndarray], 
     offset = operands.get("frozen", np.zeros((len(words), shape.columns), np.uint16)).copy()
     for count in np.unique(tracked[tracked > 0]).tolist():
         some = tracked == count
-        offset[some] = k_offset_jit.select(core.offsets.rule, words[some][:, :count])[0]
+        offset[some] = k_offset_jit.select(core.offsets, words[some][:, :count])[0]
     if shape.shifted:
         by_event["offset"] = k_offset_jit.shift(words, offset[:, None])
     return by_event, offset, tracked
@@ -183,7 +183,7 @@ def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[
 
     costs: as `array_costs` gives them. tracked: rows of each product that chose offsets.
     """
-    shape, rule, count = core.shape, core.offsets.rule, len(costs)
+    shape, rule, count = core.shape, core.offsets, len(costs)
     by_event = dict.fromkeys(("load", "fp2half", "bias", "store"), 0)
     for action in core.plan:
         if action.event in by_event:

@@ -20,32 +20,32 @@ from refemu.units.harmonia.k_offset import UNIT, KOffsetGenerator, Offsets
 @twin(UNIT)
 def run(device: KOffsetGenerator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events; devices side by side. First which event does what, then the words."""
-    rule, channels = device.rule, device.channels
+    channels = device.channels
     valid, last = (flag.astype(np.int64) for flag in inputs[1:])
     words = inputs[0].reshape(*valid.shape, channels)
     wide = [array.reshape(*valid.shape, channels) for place, array in enumerate(outputs) if place in (0, 1, 2, 5, 6)]
     offset, selected, k_out, peak, negative = wide
     shown = outputs[11] if len(outputs) > 11 else np.zeros(0, np.uint16)
-    rows = shown.reshape(*valid.shape, rule.window if shown.size else 0, channels)
+    rows = shown.reshape(*valid.shape, device.window if shown.size else 0, channels)
     for array in (*wide, rows):
         array.fill(0)
     out_valid, ready = outputs[3:5]
     source = np.full(valid.shape, -1, np.int64)
     written, _, chosen, _ = counts = np.zeros((4, *valid.shape), np.int64)
     tracked, gated = np.zeros(len(valid), np.int64), np.zeros(len(valid), np.int64)
-    if _schedule(valid, last, rule.window, rule.chosen, source, counts, tracked, gated, ready):
-        refuse_as(UNIT.run, *inputs, **asdict(rule))
+    if _schedule(valid, last, device.window, device.chosen, source, counts, tracked, gated, ready):
+        refuse_as(UNIT.run, *inputs, **asdict(device))
     for output, count in zip(outputs[7:11], counts, strict=True):
         output[:] = count
     taken = np.zeros(words.shape, np.uint16)
     _peaks(words, written, peak, negative, rows)
-    halves, order = _ranked(rule, words, valid, tracked)
+    halves, order = _ranked(device, words, valid, tracked)
     _fill(words, halves, order, chosen, source, offset, selected, taken)
     out_valid[:] = source >= 0
     k_out[out_valid] = shift(taken[out_valid], offset[out_valid])
     selections, tokens, rest = (int(total(counts)) for counts in (chosen.max(axis=1, initial=0), tracked, gated))
-    subtractions = rule.chosen * int(total(out_valid))
-    return channels * tokens, selections * (rule.scope - 1), subtractions, rest
+    subtractions = device.chosen * int(total(out_valid))
+    return channels * tokens, selections * (device.scope - 1), subtractions, rest
 
 
 def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
