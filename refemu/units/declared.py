@@ -109,6 +109,8 @@ class Declared(Stepped[DeclaredState]):
     def step(self, *values: Any, **named: Any) -> DeclaredState:
         """Execute one event; return the State after it."""
         if type(self).busy is not Stepped.busy:  # operations of several events
+            if not values and not named and self.busy:
+                return self._continue()
             names = [port.name for port in self.ports.inputs]
             return self._stepped(**dict(zip(names, values, strict=False)), **named)
         return self._open(*self.accept(*values, **named))
@@ -132,21 +134,21 @@ class Declared(Stepped[DeclaredState]):
     def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> DeclaredState:
         """The State after an event."""
         before: dict[str, Any] = self.state.__dict__
-        after = before.copy()
+        state = object.__new__(self.state.__class__)
+        after = state.__dict__
+        after |= before
         if inputs:
             for at, name in self._latches:
                 after[name] = inputs[at]
             after[self.number] += 1
         after["event"] = event
-        after.update(changes)
+        after |= changes
         if len(after) != len(before):
             unknown = ", ".join(sorted(set(changes) - set(before)))
             raise TypeError(f"{self.name}: {event} changes {unknown}, which is not an output, register or counter")
         for name in self.counters:
             if name in changes:
                 after[name] += before[name]
-        state = object.__new__(self.state.__class__)
-        object.__setattr__(state, "__dict__", after)
         self.state = state
         return state
 
