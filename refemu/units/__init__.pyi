@@ -866,12 +866,36 @@ class _KvQuantizerResult(Result):
     multiplications: int
     roundings: int
 
+class _KvQuantizerState(DeclaredState):
+    event: str
+    index: int
+    x: tuple[int, ...]
+    bits: int
+    mn: int
+    mx: int
+    s32: int
+    inv32: int
+    scale: int
+    zero: int
+    words: tuple[int, ...]
+    status: int
+    element: int
+    written: int
+    comparisons: int
+    divisions: int
+    multiplications: int
+    roundings: int
+
+class _KvQuantizerDevice(refemu.units.leankv.kv_quantizer.KvQuantizer):
+    def step(self, x: tuple[int, ...] | None = ..., bits: int | None = ...) -> _KvQuantizerState: ...
+    def snapshot(self) -> _KvQuantizerState: ...
+
 class _KvQuantizerRun(Protocol):
     def __call__(self, x: ArrayLike, bits: ArrayLike, *, features: int = ..., preset: Literal['paper', 'diffkv'] = ..., quantize_with: Literal['unrounded', 'stored'] = ...) -> _KvQuantizerResult: ...
 
-class _KvQuantizerUnit(Unit[refemu.units.leankv.kv_quantizer.State, _KvQuantizerResult]):
+class _KvQuantizerUnit(Unit[DeclaredState, _KvQuantizerResult]):
     run: _KvQuantizerRun
-    unit_class: type[refemu.units.leankv.kv_quantizer.KvQuantizer]
+    unit_class: type[_KvQuantizerDevice]
     @cached_property
     def run_jit(self) -> _KvQuantizerRun: ...
 

@@ -6,19 +6,19 @@ D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
-from refemu.units.leankv.cases import kv_quantizer as kv_quantizer_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.leankv.cases import kv_quantizer as cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
 
@@ -27,123 +27,94 @@ QuantizeWith = Literal["unrounded", "stored"]  #: Step and minimum that codes ar
 BITS = (1, 2, 4, 8)  #: Widths that the block packs
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no group yet; "minmax": one element is compared with the smallest and the largest so far; "scale": the
-    #: step of the codes and the zero point are made; "word": the codes of one 16-bit word are made and packed
-    event: str
-    index: int  #: number of the group since reset, from 0; all its events have it; -1 at reset
-    x: tuple[int, ...]  #: fp16 patterns
-    bits: int
-    mn: int  #: pattern of the smallest value so far
-    mx: int  #: of the largest
-    s32: int  #: of the step, not rounded to fp16
-    inv32: int  #: of its reciprocal; 0 where the block divides
-    scale: int
-    zero: int
-    words: tuple[int, ...]  #: packed codes; words that the width does not need are 0
-    status: int
-    element: int  #: elements compared so far
-    written: int  #: words packed so far
-    #: comparisons with the smallest and the largest element so far, two for each element but the first
-    comparisons: int
-    #: divisions: of the range by the largest code, of 1 by the step, of a distance from the minimum by it
-    divisions: int
-    multiplications: int  #: products of a distance from the minimum and the reciprocal of the step
-    roundings: int  #: quotients or products rounded to an integer, one for each element
-
-
-class KvQuantizer(Stepped[State]):
-    """KV quantizer: an operation is `minmax` per element in ascending order, `scale`, and `word` per pack.
-
-    References
-    ----------
-    [leankv §2.2 Eq. (2), §6.2]
-    """
+class KvQuantizer(Combinational):
+    """KV quantizer: an operation is `minmax` per element in ascending order, `scale`, and `word` per pack."""
 
     name = "kv_quantizer"
+    events: ClassVar[tuple[str, ...]] = ("minmax", "scale", "word")
+    counters: ClassVar[dict[str, str]] = {
+        "comparisons": (
+            "comparisons with the smallest and the largest element so far, two for each element but the first"
+        ),
+        "divisions": (
+            "divisions: of the range by the largest code, of 1 by the step, of a distance from the minimum by it"
+        ),
+        "multiplications": "products of a distance from the minimum and the reciprocal of the step",
+        "roundings": "quotients or products rounded to an integer, one for each element",
+    }
+    initial: ClassVar[dict[str, int]] = {"bits": 1}
+    features: int = 32  #: features of a group, a multiple of 16 up to 4096
+    preset: Preset = "paper"  #: preset of the codes, as for `Affine`
+    quantize_with: QuantizeWith = "unrounded"  #: step and minimum that codes are made with (D-leankv-3)
 
-    def __init__(self, features: int = 32, preset: Preset = "paper", quantize_with: QuantizeWith = "unrounded") -> None:
-        """Configure the quantizer.
-
-        Parameters
-        ----------
-        features : int
-            Features of a group, a multiple of 16 up to 4096.
-        preset : {"paper", "diffkv"}
-            Preset of the codes, as for `Affine`.
-        quantize_with : {"unrounded", "stored"}
-            Step and minimum that codes are made with (D-leankv-3).
-
-        Raises
-        ------
-        Refused
-            `features` is out of range or an option unknown.
-        """
-        self.features: int = require_int(features, 16, 1 << 12, self.name, "features")
+    def check(self) -> None:
+        require_int(self.features, 16, 1 << 12, self.name, "features")
         if self.features % WORD:
-            raise Refused(f"{self.name}: features must be a multiple of 16, got {features}")
-        self.preset: Preset = require_choice(preset, get_args(Preset), self.name, "preset")
-        self.quantize_with = require_choice(quantize_with, ("unrounded", "stored"), "Affine", "quantize_with")
+            raise Refused(f"{self.name}: features must be a multiple of 16, got {self.features}")
+
+    @constant
+    def formats(self) -> dict[int, Affine]:
+        """Format of the codes of each width."""
         base = Affine.preset(self.preset, 8)
-        self.formats: dict[int, Affine] = {
-            bits: Affine(bits, 1, base.zero, base.quant_div, self.quantize_with) for bits in BITS
-        }
-        self.ports: Ports = ports({"features": self.features})
-        self.state: State = self.reset(State, bits=1)
+        return {bits: Affine(bits, 1, base.zero, base.quant_div, self.quantize_with) for bits in BITS}
+
+    @constant
+    def ports(self) -> Ports:
+        features = self.features
+        return Ports(
+            inputs=(
+                Port("x", 16, features, encoding="f16", meaning="features of one group"),
+                Port("bits", 4, least=1, most=8, meaning="width of a code: 1, 2, 4 or 8"),
+            ),
+            outputs=(
+                Port("mn", 32, encoding="f32", meaning="smallest feature"),
+                Port("mx", 32, encoding="f32", meaning="largest feature"),
+                Port("s32", 32, encoding="f32", meaning="step before it is rounded to fp16"),
+                Port("inv32", 32, encoding="f32", meaning="its reciprocal; 0 where the block divides"),
+                Port("scale", 16, encoding="f16", meaning="stored step"),
+                Port("zero", 16, encoding="f16", meaning="stored zero point"),
+                Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
+                Port("status", 4, meaning="1 scale underflow, 2 scale overflow, 4 zero overflow, 8 constant group"),
+            ),
+            state=(
+                Port("element", features.bit_length(), most=features, meaning="features compared"),
+                Port("written", (features // 2).bit_length(), most=features // 2, meaning="words packed"),
+            ),
+        )
 
     @property
     def busy(self) -> bool:
         """Whether elements are still to be compared or codes to be packed."""
         state = self.state
-        return state.event in ("minmax", "scale") or (state.event == "word" and state.written < self._count(state.bits))
+        if state.event == "word":
+            return bool(state.written * WORD < self.features * state.bits)
+        return state.event != "reset"
 
-    def _count(self, bits: int) -> int:
-        """Words of a group."""
-        return self.features * bits // WORD
+    def follows(self) -> str:
+        before = self.state
+        if before.event != "minmax":
+            return "word"
+        return "minmax" if before.element < self.features else "scale"
 
-    def step(self, x: Sequence[int] | None = None, bits: int | None = None) -> State:
-        """Begin a group and compare its first element; without inputs, execute the next event.
-
-        NaN, infinity and a width not in `BITS` are refused.
-        """
-        return self._stepped(x=x, bits=bits)
-
-    def _open(self, x: tuple[int, ...], bits: int) -> State:
-        zeros = dict.fromkeys(("mn", "mx", "s32", "inv32", "scale", "zero", "status", "element", "written"), 0)
-        self.state = self.latched(x, bits, words=(0,) * (self.features // 2), **zeros)
-        self._minmax()
-        return self.state
-
-    def _continue(self) -> State:
-        if self.state.element < self.features:
-            self._minmax()
-        elif self.state.event == "minmax":
-            self._scale()
-        else:
-            self._word()
-        return self.state
-
-    def _minmax(self) -> None:
-        """One element against both ends."""
-        before, value = self.state, self._element()
-        first = before.element == 0
-        lower = first or self._lower(value, value32(before.mn))
-        higher = first or self._higher(value, value32(before.mx))
+    def minmax(self, x: tuple[int, ...] = (), bits: int = 0) -> Changes:
+        """One element is compared with the smallest and the largest so far."""
+        before = self.state
+        if x:
+            pattern = pattern32(self._element(x[0]))
+            others = dict.fromkeys(("s32", "inv32", "scale", "zero", "status", "written"), 0)
+            return {"mn": pattern, "mx": pattern, **others, "words": (0,) * (self.features // 2), "element": 1}
+        value = self._element(before.x[before.element])
         pattern = pattern32(value)
-        self.state = self.changed(
-            event="minmax",
-            mn=pattern if lower else before.mn,
-            mx=pattern if higher else before.mx,
-            element=before.element + 1,
-            comparisons=before.comparisons + (0 if first else 2),
-        )
+        return {
+            "mn": pattern if self._lower(value, value32(before.mn)) else before.mn,
+            "mx": pattern if self._higher(value, value32(before.mx)) else before.mx,
+            "element": before.element + 1,
+            "comparisons": 2,
+        }
 
-    def _element(self) -> float:
-        """The next feature; where -min is stored, -0 becomes +0 (D-leankv-8)."""
-        value = value16(self.state.x[self.state.element])
+    def _element(self, pattern: int) -> float:
+        """A feature; where -min is stored, which no width changes, -0 becomes +0 (D-leankv-8)."""
+        value = value16(pattern)
         return value + 0.0 if self._format.zero == "neg_min" else value
 
     def _lower(self, value: float, least: float) -> bool:
@@ -158,10 +129,10 @@ class KvQuantizer(Stepped[State]):
     def _format(self) -> Affine:
         return self.formats[self.state.bits]
 
-    def _scale(self) -> None:
-        """[leankv Eq. (2)]: the step, its reciprocal where the block multiplies, and both as they are stored."""
-        before, fmt = self.state, self._format
-        low, high = value32(before.mn), value32(before.mx)
+    def scale(self) -> Changes:
+        """The step of the codes, its reciprocal where the block multiplies, and the zero point are made."""
+        fmt = self._format  # [leankv Eq. (2)]
+        low, high = value32(self.state.mn), value32(self.state.mx)
         s = self._step(low, high)
         scale, zero = self._stored(s), self._zero(low)
         multiplies = fmt.quant_div == "recip_mul"
@@ -172,15 +143,9 @@ class KvQuantizer(Stepped[State]):
             (zero & 0x7FFF == 0x7C00, ZERO_OVERFLOW),
             (low == high, CONSTANT),
         )
-        self.state = self.changed(
-            event="scale",
-            s32=pattern32(s),
-            inv32=inv,
-            scale=scale,
-            zero=zero,
-            status=sum_of(flag for condition, flag in flags if condition),
-            divisions=before.divisions + 1 + multiplies,
-        )
+        status = sum_of(flag for condition, flag in flags if condition)
+        stored = {"s32": pattern32(s), "inv32": inv, "scale": scale, "zero": zero, "status": status}
+        return {**stored, "divisions": 1 + multiplies}
 
     def _step(self, low: float, high: float) -> float:
         """The range of the group divided by the largest code: 0 where all features are equal (D-leankv-6)."""
@@ -194,21 +159,15 @@ class KvQuantizer(Stepped[State]):
         """The stored zero point, exact: -min, never -0, or the minimum with its sign (D-leankv-1)."""
         return pattern16(0.0 - low if self._format.zero == "neg_min" else low)
 
-    def _word(self) -> None:
-        """The codes of one pack."""
+    def word(self) -> Changes:
+        """The codes of one 16-bit word are made and packed."""
         before, per_word = self.state, WORD // self.state.bits
         first = before.written * per_word
         low, by, multiplies = self._scaling()
         codes = [self._code(value16(each), low, by, multiplies) for each in before.x[first : first + per_word]]
         words = (*before.words[: before.written], self._packed(codes), *before.words[before.written + 1 :])
-        self.state = self.changed(
-            event="word",
-            words=words,
-            written=before.written + 1,
-            divisions=before.divisions + (0 if multiplies else per_word),
-            multiplications=before.multiplications + (per_word if multiplies else 0),
-            roundings=before.roundings + per_word,
-        )
+        counts = {"multiplications" if multiplies else "divisions": per_word, "roundings": per_word}
+        return {"words": words, "written": before.written + 1, **counts}
 
     def _packed(self, codes: Sequence[int]) -> int:
         """A word of codes, the first feature in its lowest bits (D-leankv-11)."""
@@ -270,33 +229,8 @@ def sum_of(parts: Iterator[int]) -> int:
     return word
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    features = config.get("features", 32)
-    return Ports(
-        inputs=(
-            Port("x", 16, features, encoding="f16", meaning="features of one group"),
-            Port("bits", 4, least=1, most=8, meaning="width of a code: 1, 2, 4 or 8"),
-        ),
-        outputs=(
-            Port("mn", 32, encoding="f32", meaning="smallest feature"),
-            Port("mx", 32, encoding="f32", meaning="largest feature"),
-            Port("s32", 32, encoding="f32", meaning="step before it is rounded to fp16"),
-            Port("inv32", 32, encoding="f32", meaning="its reciprocal; 0 where the block divides"),
-            Port("scale", 16, encoding="f16", meaning="stored step"),
-            Port("zero", 16, encoding="f16", meaning="stored zero point"),
-            Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
-            Port("status", 4, meaning="1 scale underflow, 2 scale overflow, 4 zero overflow, 8 constant group"),
-        ),
-        state=(
-            Port("element", features.bit_length(), most=features, meaning="features compared"),
-            Port("written", (features // 2).bit_length(), most=features // 2, meaning="words packed"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="kv_quantizer",
+UNIT: AnyUnit = Unit(
+    unit_class=KvQuantizer,
     paper="leankv §2.2 Eq. (2), §6.2",
     meaning="one group of a KV vector to packed affine codes",
     configs={
@@ -304,16 +238,14 @@ UNIT: Unit[State, Result] = Unit(
         "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
         "stored": Config(features=32, preset="paper", quantize_with="stored"),
     },
-    ports=ports,
-    unit_class=KvQuantizer,
-    cases=kv_quantizer_cases.cases,
-    counters=("comparisons", "divisions", "multiplications", "roundings"),
-    legal=kv_quantizer_cases.legal,
-    mark=kv_quantizer_cases.mark,
+    cases=cases.cases,
+    legal=cases.legal,
+    mark=cases.mark,
     flags={
         "CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
         "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),
         "OVERFLOW": Flag(2, "the step is stored as infinity (D-leankv-7)"),
     },
 )
+State: type[DeclaredState] = KvQuantizer.State
 run: RunFunction[Result] = UNIT.run

@@ -49,10 +49,8 @@ class MinusBelowPlus(KvQuantizer):
 class SignedZeros(KvQuantizer):
     """The minimum keeps the sign of its zero where -min is stored, too."""
 
-    def _element(self) -> float:
-        value = super()._element()
-        negative = self.state.x[self.state.element] == 0x8000
-        return -0.0 if negative else value
+    def _element(self, pattern: int) -> float:
+        return -0.0 if pattern == 0x8000 else super()._element(pattern)
 
 
 class SignFlipped(KvQuantizer):
