@@ -1618,12 +1618,55 @@ class _PrefixSumUnit(Unit[DeclaredState, _PrefixSumResult]):
     @cached_property
     def run_jit(self) -> _PrefixSumRun: ...
 
-class _PromptCompressorRun(Protocol):
-    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> refemu.units.leankv.prompt_compressor.Result: ...
+class _PromptCompressorResult(Result):
+    cls: numpy.ndarray
+    order: numpy.ndarray
+    n_pruned: numpy.ndarray
+    n_low: numpy.ndarray
+    n_high: numpy.ndarray
+    keys: numpy.ndarray
+    sorted: numpy.ndarray
+    running: numpy.ndarray
+    rank: numpy.ndarray
+    size: numpy.ndarray | None
+    distance: numpy.ndarray | None
+    lower: numpy.ndarray | None
+    comparisons: int
+    exchanges: int
+    classified: int
 
-class _PromptCompressorUnit(Unit[refemu.units.leankv.prompt_compressor.State, refemu.units.leankv.prompt_compressor.Result]):
+class _PromptCompressorState(DeclaredState):
+    event: str
+    index: int
+    share: tuple[int, ...]
+    window: int
+    thresholds: tuple[int, ...]
+    cls: tuple[int, ...]
+    order: tuple[int, ...]
+    n_pruned: int
+    n_low: int
+    n_high: int
+    keys: tuple[int, ...]
+    sorted: tuple[int, ...]
+    running: int
+    rank: int
+    size: int
+    distance: int
+    lower: int
+    comparisons: int
+    exchanges: int
+    classified: int
+
+class _PromptCompressorDevice(refemu.units.leankv.prompt_compressor.PromptCompressor):
+    def step(self, share: tuple[int, ...] | None = ..., window: int | None = ..., thresholds: tuple[int, ...] | None = ...) -> _PromptCompressorState: ...
+    def snapshot(self) -> _PromptCompressorState: ...
+
+class _PromptCompressorRun(Protocol):
+    def __call__(self, share: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, tokens: int = ..., rule: Literal['cumulative', 'per_token', 'static'] = ..., order: Literal['stable', 'bitonic'] = ..., low_cumsum: Literal['total', 'restart'] = ..., keep_percent: int = ...) -> _PromptCompressorResult: ...
+
+class _PromptCompressorUnit(Unit[DeclaredState, _PromptCompressorResult]):
     run: _PromptCompressorRun
-    unit_class: type[refemu.units.leankv.prompt_compressor.PromptCompressor]
+    unit_class: type[_PromptCompressorDevice]
     @cached_property
     def run_jit(self) -> _PromptCompressorRun: ...
 

@@ -7,18 +7,17 @@ D-leankv-51 (thresholds), D-leankv-54 (equal budgets), D-arith-2 (rounding of th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units import stepped
-from refemu.units.leankv.cases import prompt_compressor as prompt_compressor_cases
-from refemu.units.ports import Port, Ports, fields
-from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.leankv.cases import prompt_compressor as cases
+from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
     "HIGH",
@@ -32,7 +31,6 @@ __all__ = [
     "LowCumsum",
     "Order",
     "PromptCompressor",
-    "Result",
     "Rule",
     "State",
     "run",
@@ -55,218 +53,127 @@ LARGEST = 0x7F7F_FFFF  #: pattern of the largest finite float32: pads of the sor
 ONE = 0x3F80_0000  #: pattern of 1: the key of a token in the window
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no prompt yet; "sort": tokens outside the window are sorted by share, as a whole; "compare_exchange",
-    #: with order="bitonic" in its place: the sorting network compares one pair, and exchanges it if it is out of order;
-    #: "classify": the next token in order gets its class. Where all tokens are in the window, "sort" is the one event
-    event: str
-    index: int  #: number of the prompt since reset, from 0; all its events have it; -1 at reset
-    share: tuple[int, ...]  #: float32 patterns
-    window: int
-    thresholds: tuple[int, int]  #: float32 patterns: T_l and T_h, or alpha_prune and alpha_quant
-    cls: tuple[int, ...]
-    order: tuple[int, ...]  #: positions, the pruned ones first, then low, high, window
-    n_pruned: int
-    n_low: int
-    n_high: int
-    keys: tuple[int, ...]  #: what is sorted, float32 patterns: shares, 1 for the window, pads of a network
-    sorted: tuple[int, ...]  #: positions as the sort has them so far
-    size: int  #: elements of the blocks that the sorting network merges; 0 where all is sorted, or there is no network
-    distance: int  #: distance of the two elements that the sorting network compares next
-    lower: int  #: lower one of the two elements that the sorting network compares next
-    rank: int  #: tokens classified
-    running: int  #: float32 pattern: sum of the shares classified, or of those after the pruned
-    comparisons: int  #: pairs that the sorting network compared
-    exchanges: int  #: pairs that the sorting network exchanged
-    classified: int  #: tokens that got a class
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
-    """Outputs and registers, then counters."""
-
-    cls: np.ndarray
-    order: np.ndarray
-    n_pruned: np.ndarray
-    n_low: np.ndarray
-    n_high: np.ndarray
-    keys: np.ndarray
-    sorted: np.ndarray
-    running: np.ndarray
-    rank: np.ndarray
-    size: np.ndarray | None = None  #: None without a network, here and for the next two
-    distance: np.ndarray | None = None
-    lower: np.ndarray | None = None
-    comparisons: int
-    exchanges: int
-    classified: int
-
-
-class PromptCompressor(Stepped[State]):
+class PromptCompressor(Combinational):
     """Prompt compressor: an operation is a `sort`, or a `compare_exchange` per pair; then `classify` per token.
 
-    A short prompt, N <= W, is not sorted.
-
-    References
-    ----------
-    [leankv §4]
+    A short prompt, N <= W, is not sorted. The order never changes a class: the sums go by (share, position) in both.
     """
 
     name = "prompt_compressor"
+    events: ClassVar[tuple[str, ...]] = ("sort", "compare_exchange", "classify")
+    counters: ClassVar[dict[str, str]] = {
+        "comparisons": "pairs that the sorting network compared",
+        "exchanges": "pairs that the sorting network exchanged",
+        "classified": "tokens that got a class",
+    }
+    initial: ClassVar[dict[str, int]] = {"window": 1}
+    tokens: int = 16  #: N, tokens of a prompt, 1 to 2**24
+    #: sums of shares below T_l, T_h; shares below alpha / N; or the same number in every head, thresholds not read
+    rule: Rule = "cumulative"
+    order: Order = "stable"  #: by share, then position, the window last by position; or a sorting network
+    low_cumsum: LowCumsum = "total"  #: T_h's sum is that of all shares, or of those after the pruned tokens
+    keep_percent: int = 100  #: part of the prompt that "static" keeps, 0 to 100
 
-    def __init__(
-        self,
-        tokens: int = 16,
-        rule: Rule = "cumulative",
-        order: Order = "stable",
-        low_cumsum: LowCumsum = "total",
-        keep_percent: int = 100,
-    ) -> None:
-        """Configure the compressor.
+    def check(self) -> None:
+        require_int(self.tokens, 1, 1 << 24, self.name, "tokens")
+        require_int(self.keep_percent, 0, 100, self.name, "keep_percent")
 
-        The order never changes a class: the sums go by (share, position) in both.
-
-        Parameters
-        ----------
-        tokens : int
-            N, tokens of a prompt, 1 to 2**24.
-        rule : {"cumulative", "per_token", "static"}
-            Sums of shares below T_l, T_h; shares below alpha / N; or the same number in every head, thresholds not
-            read.
-        order : {"stable", "bitonic"}
-            By share, then position, the window last by position; or a sorting network.
-        low_cumsum : {"total", "restart"}
-            T_h's sum is that of all shares, or of those after the pruned tokens.
-        keep_percent : int
-            Part of the prompt that "static" keeps, 0 to 100.
-
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.tokens: int = require_int(tokens, 1, 1 << 24, self.name, "tokens")
-        self.rule = require_choice(rule, RULES, self.name, "rule")
-        self.order = require_choice(order, get_args(Order), self.name, "order")
-        self.low_cumsum = require_choice(low_cumsum, get_args(LowCumsum), self.name, "low_cumsum")
-        self.keep_percent: int = require_int(keep_percent, 0, 100, self.name, "keep_percent")
-        self.ports: Ports = ports({"tokens": self.tokens, "rule": self.rule, "order": self.order})
-        zeros, keys = (0,) * self.tokens, (0,) * places(self.tokens, self.order)
-        self.state: State = self.reset(State, share=zeros, window=1, cls=zeros, order=zeros, keys=keys, sorted=keys)
+    @constant
+    def ports(self) -> Ports:
+        tokens, wide = self.tokens, places(self.tokens, self.order)
+        sorting = "what is sorted: shares, 1 for the window, pads of a network"
+        summed = "sum of the shares outside the window, as T_h is compared with"
+        network = (
+            Port("size", wide.bit_length(), meaning="of the blocks that the network merges; 0 = sorted"),
+            Port("distance", wide.bit_length(), meaning="of the elements it compares"),
+            Port("lower", max((wide - 1).bit_length(), 1), meaning="lower element of its next pair"),
+        )
+        most = ONE if self.rule == "cumulative" else LARGEST
+        return Ports(
+            inputs=(
+                Port("share", 32, tokens, encoding="f32", least=0, most=LARGEST, meaning="significance of each token"),
+                Port("window", 32, least=1, meaning="W: tokens at the end that stay as they are"),
+                Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
+            ),
+            outputs=(
+                Port("cls", 2, tokens, meaning="0 pruned, 1 low, 2 high, 3 window"),
+                Port("order", 32, tokens, meaning="positions: pruned, low, high ascending, then the window"),
+                *(Port(f"n_{name}", 32, meaning=f"tokens of class {name}") for name in ("pruned", "low", "high")),
+            ),
+            state=(
+                Port("keys", 32, wide, encoding="f32", meaning=sorting),
+                Port("sorted", 32, wide, meaning="positions as the sort leaves them, pads of a network included"),
+                Port("running", 32, encoding="f32", meaning=summed),
+                Port("rank", tokens.bit_length(), most=tokens, meaning="tokens classified"),
+                *(network if self.order == "bitonic" else ()),
+            ),
+        )
 
     @property
     def busy(self) -> bool:
         """Whether the network is on its way or tokens are still to be classified."""
         return self.state.event != "reset" and self.state.rank < self.tokens
 
-    def step(
-        self,
-        share: Sequence[int] | int | None = None,
-        window: int | None = None,
-        thresholds: Sequence[int] | None = None,
-    ) -> State:
-        """Sort a prompt, or compare the first pair of the network; without inputs, execute the next event.
+    def opens(self, share: Lanes, window: int, thresholds: tuple[int, int]) -> str:
+        return "compare_exchange" if self.order == "bitonic" and self._border(window) else "sort"
 
-        Thresholds that are out of order are refused.
-        """
-        return self._stepped(share=share, window=window, thresholds=thresholds)
+    def follows(self) -> str:
+        return "compare_exchange" if self.state.size else "classify"
 
-    def _open(self, share: tuple[int, ...] | int, window: int, thresholds: tuple[int, int]) -> State:
+    def sort(self, share: Lanes, window: int, thresholds: tuple[int, int]) -> Changes:
+        """Tokens outside the window are sorted by share, as a whole."""
         n, zeros = self.tokens, (0,) * self.tokens
         outside = range(self._border(window))
         keys = [pattern if t in outside else ONE for t, pattern in enumerate(fields(share))]
         ranked = sorted(outside, key=lambda t: (keys[t], t))  # patterns order as their values: none has a sign
         pads = range(n, places(n, self.order))
-        cleared = dict.fromkeys(("n_pruned", "n_low", "n_high", "rank", "size", "distance", "lower", "running"), 0)
-        self.state = self.latched(
-            fields(share),
-            window,
-            thresholds,
-            event="sort",
-            cls=zeros,
-            order=zeros,
-            keys=(*keys, *(LARGEST for _ in pads)),
-            sorted=(*(outside if self.order == "bitonic" else ranked), *range(len(outside), n), *pads),
-            **cleared,
-        )
-        if outside and self.order == "bitonic":
-            self._load_network()
-        return self.state
-
-    def _continue(self) -> State:
-        if self.state.size:
-            self._compare_exchange()
-        else:
-            self._classify()
-        return self.state
+        return {
+            "share": fields(share),
+            "cls": zeros,
+            "order": zeros,
+            "keys": (*keys, *(LARGEST for _ in pads)),
+            "sorted": (*(outside if self.order == "bitonic" else ranked), *range(len(outside), n), *pads),
+            **dict.fromkeys(("n_pruned", "n_low", "n_high", "rank", "size", "distance", "lower", "running"), 0),
+        }
 
     def _border(self, window: int) -> int:
         """The first token of the window: 0 in a short prompt, which stays as it is (D-leankv-24)."""
         return max(self.tokens - window, 0)
 
-    def _load_network(self) -> None:
-        """Blocks of two first; compare the first pair."""
-        self.state = replace(self.state, size=2, distance=1)
-        self._compare_exchange()
-
-    def _compare_exchange(self) -> None:
-        """One pair of the network."""
-        before, i = self.state, self.state.lower
-        j, ranked = i ^ before.distance, list(before.sorted)
-        left, right = before.keys[ranked[i]], before.keys[ranked[j]]
-        size, distance, lower = self._next_pair()
-        exchanged = self._exchanges(left, right) if i & before.size == 0 else self._exchanges(right, left)
+    def compare_exchange(self, share: Lanes = (), window: int = 0, thresholds: tuple[int, int] = (0, 0)) -> Changes:
+        """The sorting network compares one pair, and exchanges it if it is out of order; blocks of two come first."""
+        begun: Changes = self.sort(share, window, thresholds) if window else {}
+        before: Mapping[str, Any] = {**begun, "size": 2, "distance": 1} if begun else vars(self.state)
+        keys, ranked, size, i = before["keys"], list(before["sorted"]), before["size"], before["lower"]
+        j = i ^ before["distance"]
+        left, right = keys[ranked[i]], keys[ranked[j]]
+        exchanged = self._exchanges(left, right) if i & size == 0 else self._exchanges(right, left)
         if exchanged:
             ranked[i], ranked[j] = ranked[j], ranked[i]
-        self.state = replace(
-            before,
-            event="compare_exchange",
-            sorted=tuple(ranked),
-            comparisons=before.comparisons + 1,
-            exchanges=before.exchanges + exchanged,
-            size=size,
-            distance=distance,
-            lower=lower,
-        )
+        pair = dict(zip(("size", "distance", "lower"), next_pair(len(keys), size, before["distance"], i), strict=True))
+        return {**begun, **pair, "sorted": tuple(ranked), "comparisons": 1, "exchanges": int(exchanged)}
 
     def _exchanges(self, left: float, right: float) -> bool:
         """Whether the network exchanges a pair that is to ascend: strictly out of order (D-leankv-23)."""
         return left > right
 
-    def _next_pair(self) -> tuple[int, int, int]:
-        """Size, distance and lower element of the pair after this one; size 0 after the last."""
-        state = self.state
-        padded, lower = len(state.keys), state.lower + 1
-        while lower < padded and lower & state.distance:
-            lower += 1
-        if lower < padded:
-            return state.size, state.distance, lower
-        if state.distance > 1:
-            return state.size, state.distance // 2, 0
-        return (2 * state.size if 2 * state.size <= padded else 0), state.size, 0
-
-    def _classify(self) -> None:
-        """The next token in order: its place after those before it, and the class of its rank by (share, position)."""
+    def classify(self) -> Changes:
+        """The next token in order gets its class, that of its rank by (share, position)."""
         before = self.state
         ranked = [t for t in before.sorted if t < self.tokens]
         t = ranked[before.rank]
         equal = self._next_of_equals(t, ranked[: before.rank])
         cls, running = self._class_of(equal, before)
-        self.state = replace(
-            before,
-            event="classify",
-            n_pruned=before.n_pruned + (cls == PRUNED),
-            n_low=before.n_low + (cls == LOW),
-            n_high=before.n_high + (cls == HIGH),
-            rank=before.rank + 1,
-            running=running,
-            cls=(*before.cls[:equal], cls, *before.cls[equal + 1 :]),
-            order=(*before.order[: before.rank], t, *before.order[before.rank + 1 :]),
-            classified=before.classified + 1,
-        )
+        return {
+            "n_pruned": before.n_pruned + (cls == PRUNED),
+            "n_low": before.n_low + (cls == LOW),
+            "n_high": before.n_high + (cls == HIGH),
+            "rank": before.rank + 1,
+            "running": running,
+            "cls": (*before.cls[:equal], cls, *before.cls[equal + 1 :]),
+            "order": (*before.order[: before.rank], t, *before.order[before.rank + 1 :]),
+            "classified": 1,
+        }
 
     def _next_of_equals(self, t: int, done: Sequence[int]) -> int:
         """The token that takes the class of t's rank: of equal shares the lowest position first, whatever `order` is.
@@ -279,7 +186,7 @@ class PromptCompressor(Stepped[State]):
         equal = [u for u in range(border) if keys[u] == keys[t]]
         return equal[len([u for u in done if u in equal])]
 
-    def _class_of(self, t: int, state: State) -> tuple[int, int]:
+    def _class_of(self, t: int, state: DeclaredState) -> tuple[int, int]:
         """Class of token t, and the pattern of the running sum with it."""
         if t >= self._border(state.window):
             return WINDOW, state.running
@@ -333,43 +240,20 @@ def places(tokens: int, order: str) -> int:
     return 1 << (tokens - 1).bit_length() if order == "bitonic" else tokens
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    tokens = config["tokens"]
-    wide = places(tokens, config.get("order", "stable"))
-    network = (
-        Port("size", wide.bit_length(), meaning="of the blocks that the network merges; 0 = sorted"),
-        Port("distance", wide.bit_length(), meaning="of the elements it compares"),
-        Port("lower", max((wide - 1).bit_length(), 1), meaning="lower element of its next pair"),
-    )
-    most = 0x3F80_0000 if config.get("rule", "cumulative") == "cumulative" else LARGEST
-    return Ports(
-        inputs=(
-            Port("share", 32, tokens, encoding="f32", least=0, most=LARGEST, meaning="significance of each token"),
-            Port("window", 32, least=1, meaning="W: tokens at the end that stay as they are"),
-            Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
-        ),
-        outputs=(
-            Port("cls", 2, tokens, meaning="0 pruned, 1 low, 2 high, 3 window"),
-            Port("order", 32, tokens, meaning="positions: pruned, low, high ascending, then the window"),
-            *(Port(f"n_{name}", 32, meaning=f"tokens of class {name}") for name in ("pruned", "low", "high")),
-        ),
-        state=(
-            Port(
-                "keys", 32, wide, encoding="f32", meaning="what is sorted: shares, 1 for the window, pads of a network"
-            ),
-            Port("sorted", 32, wide, meaning="positions as the sort leaves them, pads of a network included"),
-            Port(
-                "running", 32, encoding="f32", meaning="sum of the shares outside the window, as T_h is compared with"
-            ),
-            Port("rank", tokens.bit_length(), most=tokens, meaning="tokens classified"),
-            *(network if config.get("order") == "bitonic" else ()),
-        ),
-    )
+def next_pair(padded: int, size: int, distance: int, lower: int) -> tuple[int, int, int]:
+    """Size, distance and lower element of the pair after this one of a network; size 0 after the last."""
+    lower += 1
+    while lower < padded and lower & distance:
+        lower += 1
+    if lower < padded:
+        return size, distance, lower
+    if distance > 1:
+        return size, distance // 2, 0
+    return (2 * size if 2 * size <= padded else 0), size, 0
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="prompt_compressor",
+UNIT: AnyUnit = Unit(
+    unit_class=PromptCompressor,
     version=2,
     paper="leankv §4",
     meaning="which tokens of a prompt are pruned, low, high, in order",
@@ -381,11 +265,8 @@ UNIT: Unit[State, Result] = Unit(
         "odd_diffkv": Config(tokens=17, **PRESETS["diffkv"]),
         "odd_static": Config(tokens=17, rule="static", order="stable", keep_percent=50),
     },
-    ports=ports,
-    unit_class=PromptCompressor,
-    cases=prompt_compressor_cases.cases,
-    counters=("comparisons", "exchanges", "classified"),
-    result=Result,
-    legal=prompt_compressor_cases.legal,
+    cases=cases.cases,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = PromptCompressor.State
 run: RunFunction[Result] = UNIT.run
