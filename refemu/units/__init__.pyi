@@ -47,7 +47,6 @@ import refemu.units.kllm.pe_lane.unit
 import refemu.units.kllm.score_quantizer
 import refemu.units.kllm.weighted_sum
 import refemu.units.leankv.free_page_list
-import refemu.units.leankv.generation_compressor.decisions
 import refemu.units.leankv.generation_compressor.unit
 import refemu.units.leankv.kv_compressor.unit
 import refemu.units.leankv.kv_quantizer
@@ -619,12 +618,54 @@ class _FunctionalUnit(Unit[refemu.units.kllm.functional.State, refemu.units.kllm
     @cached_property
     def run_jit(self) -> _FunctionalRun: ...
 
-class _GenerationCompressorRun(Protocol):
-    def __call__(self, score: ArrayLike, position: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, n: ArrayLike, prompt: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, slots: int = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., low: bool = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ...) -> refemu.units.leankv.generation_compressor.decisions.Result: ...
+class _GenerationCompressorResult(Result):
+    choice: numpy.ndarray
+    victim: numpy.ndarray
+    low_slot: numpy.ndarray
+    delta_high: numpy.ndarray
+    delta_low: numpy.ndarray
+    means: numpy.ndarray
+    total: numpy.ndarray
+    shares: numpy.ndarray
+    slots: numpy.ndarray
+    done: numpy.ndarray
+    divisions: int
+    comparisons: int
 
-class _GenerationCompressorUnit(Unit[refemu.units.leankv.generation_compressor.decisions.State, refemu.units.leankv.generation_compressor.decisions.Result]):
+class _GenerationCompressorState(DeclaredState):
+    event: str
+    index: int
+    score: tuple[int, ...]
+    position: tuple[int, ...]
+    n_high: int
+    n_low: int
+    n: int
+    prompt: int
+    window: int
+    thresholds: tuple[int, ...]
+    choice: int
+    victim: int
+    low_slot: int
+    delta_high: int
+    delta_low: int
+    means: tuple[int, ...]
+    total: int
+    shares: tuple[int, ...]
+    slots: tuple[int, ...]
+    done: int
+    divisions: int
+    comparisons: int
+
+class _GenerationCompressorDevice(refemu.units.leankv.generation_compressor.unit.GenerationCompressor):
+    def step(self, score: tuple[int, ...] | None = ..., position: tuple[int, ...] | None = ..., n_high: int | None = ..., n_low: int | None = ..., n: int | None = ..., prompt: int | None = ..., window: int | None = ..., thresholds: tuple[int, ...] | None = ...) -> _GenerationCompressorState: ...
+    def snapshot(self) -> _GenerationCompressorState: ...
+
+class _GenerationCompressorRun(Protocol):
+    def __call__(self, score: ArrayLike, position: ArrayLike, n_high: ArrayLike, n_low: ArrayLike, n: ArrayLike, prompt: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, slots: int = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., low: bool = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ...) -> _GenerationCompressorResult: ...
+
+class _GenerationCompressorUnit(Unit[DeclaredState, _GenerationCompressorResult]):
     run: _GenerationCompressorRun
-    unit_class: type[refemu.units.leankv.generation_compressor.unit.GenerationCompressor]
+    unit_class: type[_GenerationCompressorDevice]
     @cached_property
     def run_jit(self) -> _GenerationCompressorRun: ...
 

@@ -1,17 +1,14 @@
-"""Decisions, ports, states and results of generation_compressor, and its refusals of stored tokens.
+"""Decisions of generation_compressor, and its refusals of stored tokens.
 
 Paper: [leankv §4, Algorithm 1]. Decision: D-leankv-28 (ties).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
-from refemu.units import stepped
-from refemu.units.ports import Lanes, Port, Ports
 
 NAME = "generation_compressor"
 Policy = Literal["algorithm1", "diffkv", "static"]  #: Rule of a decision (D-leankv-26)
@@ -31,55 +28,6 @@ class Decision:
     low_slot: int  #: where the token of that slot goes, requantized; -1 = nowhere, it is dropped or there is none
     delta_high: int  #: 1 if the high section grows
     delta_low: int  #: 1 if the low section grows
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no decision yet; "mean": the mean score of one stored token is computed and added to the total;
-    #: "argmin": shares are made of the means, and the least significant candidates are found; "case": the case of
-    #: Algorithm 1, or of the other policy, is decided
-    event: str
-    index: int  #: number of the decision since reset, from 0; all its events have it; -1 at reset
-    score: tuple[int, ...]
-    position: tuple[int, ...]
-    n_high: int
-    n_low: int
-    n: int
-    prompt: int
-    window: int
-    thresholds: tuple[int, int]
-    choice: int
-    victim: int
-    low_slot: int
-    delta_high: int
-    delta_low: int
-    means: Lanes  #: float32 patterns, of the slots so far
-    total: int  #: pattern of the sum of the means so far
-    shares: Lanes  #: patterns of what thresholds are compared with, once all means are there
-    slots: tuple[int, int]  #: what argmin found in the high and in the low section; -1 = nothing
-    done: int  #: slots whose means are there
-    divisions: int  #: divisions: of scores by their counts, and of means by their total
-    comparisons: int  #: candidates that argmin looked at
-
-
-@dataclass(frozen=True, eq=False)
-class Result(stepped.Result):
-    """One decision per row."""
-
-    choice: np.ndarray  #: uint8
-    victim: np.ndarray  #: uint32
-    low_slot: np.ndarray  #: int32
-    delta_high: np.ndarray  #: bool
-    delta_low: np.ndarray  #: bool
-    means: np.ndarray  #: uint32, slots
-    total: np.ndarray  #: uint32
-    shares: np.ndarray  #: uint32, slots
-    slots: np.ndarray  #: int32, 2
-    done: np.ndarray  #: slots whose means are there
-    divisions: int
-    comparisons: int
 
 
 def lane_rank(index: int) -> tuple[int, int]:
@@ -149,35 +97,3 @@ def _refuse(bad: np.ndarray, message: Any) -> None:
     if bad.any():
         row = int(first_index(bad)[0])
         raise Refused(f"{NAME}: {message(row)}{at((row,)) if len(bad) > 1 else ''}")
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    slots = config["slots"]
-    most = LARGEST if config.get("policy") != "algorithm1" else 0x3F80_0000
-    return Ports(
-        inputs=(
-            Port("score", 32, slots, encoding="f32", least=0, most=LARGEST, meaning="score of every slot"),
-            Port("position", 32, slots, most=(1 << 31) - 1, meaning="position of the token in every slot"),
-            Port("n_high", 32, most=slots, meaning="tokens of the high section: slots 0 onwards"),
-            Port("n_low", 32, most=slots, meaning="tokens of the low section: the slots after them"),
-            Port("n", 32, most=(1 << 31) - 1, meaning="position of the new token"),
-            Port("prompt", 32, most=(1 << 31) - 1, meaning="tokens of the prompt"),
-            Port("window", 32, least=1, most=(1 << 31) - 1, meaning="W"),
-            Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
-        ),
-        outputs=(
-            Port("choice", 4, meaning="W A1 A2 A3 B1 B2 C; 8 append prune swap downgrade; 12 append drop"),
-            Port("victim", 32, meaning="high slot that the new token takes; its length on an append"),
-            Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
-            Port("delta_high", 1, meaning="the high section grows"),
-            Port("delta_low", 1, meaning="the low section grows"),
-        ),
-        state=(
-            Port("means", 32, slots, encoding="f32", meaning="mean of every stored slot"),
-            Port("total", 32, encoding="f32", meaning="sum of the means, slot by slot"),
-            Port("shares", 32, slots, encoding="f32", meaning="what a slot is compared by: share, running sum or mean"),
-            Port("slots", 32, 2, signed=True, meaning="least slot of the high and of the low candidates; -1 for none"),
-            Port("done", slots.bit_length(), most=slots, meaning="slots whose means are there"),
-        ),
-    )

@@ -7,163 +7,115 @@ D-leankv-47 (positions as the published code stores them), D-leankv-54 (equal bu
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import require_bool, require_choice, require_int
+from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units.leankv.cases import generation_compressor as generation_compressor_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.leankv.cases import generation_compressor as cases
 from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
     NAME,
     OUTPUTS,
-    POLICIES,
     Decision,
     Policy,
-    Result,
     ScoreRule,
-    State,
     lane_rank,
-    ports,
     require,
 )
 from refemu.units.leankv.significance import put, require_queries
-from refemu.units.ports import Ports, fields, lanes
-from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: Choices of `algorithm1`, by the port `choice`
 APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: Choices of `diffkv`
 STATIC_APPEND, STATIC_DROP = 12, 13  #: Choices of `static`
 
 
-class GenerationCompressor(Stepped[State]):
-    """Generation compressor: an operation is `mean` for every stored slot, high ones first, then `argmin`, then `case`.
-
-    References
-    ----------
-    [leankv §4, Algorithm 1]
-    """
+class GenerationCompressor(Combinational):
+    """Generation compressor: an operation is `mean` for every stored slot, high ones first, `argmin`, then `case`."""
 
     name = NAME
+    events: ClassVar[tuple[str, ...]] = ("mean", "argmin", "case")
+    counters: ClassVar[dict[str, str]] = {
+        "divisions": "divisions: of scores by their counts, and of means by their total",
+        "comparisons": "candidates that argmin looked at",
+    }
+    initial: ClassVar[dict[str, Any]] = {"window": 1, "slots": (-1, -1)}
+    slots: int = 16  #: most tokens that a head stores, 1 to 2**24
+    policy: Policy = "algorithm1"  #: rule of the decision (D-leankv-26)
+    #: of algorithm1: a token's share, or the running sum of the shares up to its own (D-leankv-27)
+    score_rule: ScoreRule = "share"
+    low: bool = True  #: whether there is a low precision
+    keep_percent: int = 100  #: budget of `static`, 0 to 100
+    score_queries: int | None = None  #: number of the prompt's last queries that a score was summed over; or all
+    include_self: bool = False  #: whether a token's own query counted
+    #: `position` holds what the published code stores, so that n - position is the count and the age (D-leankv-47)
+    epoch: bool = False
 
-    def __init__(
-        self,
-        slots: int = 16,
-        policy: Policy = "algorithm1",
-        score_rule: ScoreRule = "share",
-        low: bool = True,
-        keep_percent: int = 100,
-        score_queries: int | None = None,
-        include_self: bool = False,
-        epoch: bool = False,
-    ) -> None:
-        """Configure the compressor.
+    def check(self) -> None:
+        require_int(self.slots, 1, 1 << 24, self.name, "slots")
+        require_int(self.keep_percent, 0, 100, self.name, "keep_percent")
+        require_queries(self.score_queries, self.name)
 
-        Parameters
-        ----------
-        slots : int
-            Most tokens that a head stores, 1 to 2**24.
-        policy : {"algorithm1", "diffkv", "static"}
-            Rule of the decision (D-leankv-26).
-        score_rule : {"share", "cumulative"}
-            Of algorithm1: a token's share, or the running sum of the shares up to its own (D-leankv-27).
-        low : bool
-            Whether there is a low precision.
-        keep_percent : int
-            Budget of `static`, 0 to 100.
-        score_queries : int, optional
-            Number of the prompt's last queries that a score was summed over; by default all.
-        include_self : bool
-            Whether a token's own query counted.
-        epoch : bool
-            `position` holds what the published code stores, so that n - position is the count and the age
-            (D-leankv-47).
-
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.slots: int = require_int(slots, 1, 1 << 24, self.name, "slots")
-        self.policy = require_choice(policy, POLICIES, self.name, "policy")
-        self.score_rule = require_choice(score_rule, get_args(ScoreRule), self.name, "score_rule")
-        self.low: bool = require_bool(low, self.name, "low")
-        self.keep_percent: int = require_int(keep_percent, 0, 100, self.name, "keep_percent")
-        self.score_queries: int | None = require_queries(score_queries, self.name)
-        self.include_self: bool = require_bool(include_self, self.name, "include_self")
-        self.epoch: bool = require_bool(epoch, self.name, "epoch")
-        self.ports: Ports = ports({"slots": self.slots, "policy": self.policy})
-        zeros = (0,) * self.slots
-        empty = {name: lanes(zeros) for name in ("means", "shares")}
-        self.state: State = self.reset(State, score=zeros, position=zeros, window=1, slots=(-1, -1), **empty)
+    @constant
+    def ports(self) -> Ports:
+        slots = self.slots
+        most = 0x3F80_0000 if self.policy == "algorithm1" else LARGEST
+        compared = "what a slot is compared by: share, running sum or mean"
+        return Ports(
+            inputs=(
+                Port("score", 32, slots, encoding="f32", least=0, most=LARGEST, meaning="score of every slot"),
+                Port("position", 32, slots, most=(1 << 31) - 1, meaning="position of the token in every slot"),
+                Port("n_high", 32, most=slots, meaning="tokens of the high section: slots 0 onwards"),
+                Port("n_low", 32, most=slots, meaning="tokens of the low section: the slots after them"),
+                Port("n", 32, most=(1 << 31) - 1, meaning="position of the new token"),
+                Port("prompt", 32, most=(1 << 31) - 1, meaning="tokens of the prompt"),
+                Port("window", 32, least=1, most=(1 << 31) - 1, meaning="W"),
+                Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
+            ),
+            outputs=(
+                Port("choice", 4, meaning="W A1 A2 A3 B1 B2 C; 8 append prune swap downgrade; 12 append drop"),
+                Port("victim", 32, meaning="high slot that the new token takes; its length on an append"),
+                Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
+                Port("delta_high", 1, meaning="the high section grows"),
+                Port("delta_low", 1, meaning="the low section grows"),
+            ),
+            state=(
+                Port("means", 32, slots, encoding="f32", meaning="mean of every stored slot"),
+                Port("total", 32, encoding="f32", meaning="sum of the means, slot by slot"),
+                Port("shares", 32, slots, encoding="f32", meaning=compared),
+                Port(
+                    "slots", 32, 2, signed=True, meaning="least slot of the high and of the low candidates; -1 for none"
+                ),
+                Port("done", slots.bit_length(), most=slots, meaning="slots whose means are there"),
+            ),
+        )
 
     @property
     def busy(self) -> bool:
         """Whether a decision is on its way."""
         return self.state.event in ("mean", "argmin")
 
-    def step(
-        self,
-        score: Sequence[int] | int | None = None,
-        position: Sequence[int] | int | None = None,
-        n_high: int | None = None,
-        n_low: int | None = None,
-        n: int | None = None,
-        prompt: int | None = None,
-        window: int | None = None,
-        thresholds: Sequence[int] | None = None,
-    ) -> State:
-        """Begin a decision with its first event; without inputs, execute the next one."""
-        return self._stepped(
-            score=score,
-            position=position,
-            n_high=n_high,
-            n_low=n_low,
-            n=n,
-            prompt=prompt,
-            window=window,
-            thresholds=thresholds,
-        )
-
-    def _open(self, score: tuple[int, ...] | int, position: tuple[int, ...] | int, *others: Any) -> State:
+    def _open(self, *operands: Lanes) -> DeclaredState:
+        """Every event, the first one too, reads the operands in the State."""
         cleared = dict.fromkeys((*OUTPUTS, "total", "done"), 0)
         empty = dict.fromkeys(("means", "shares"), lanes((0,) * self.slots))
-        self.state = self.latched(
-            fields(score),
-            fields(position),
-            *others,
-            event="mean",
-            slots=(-1, -1),
-            **cleared,
-            **empty,
-        )
+        score, position = map(fields, operands[:2])
+        self._commit("mean", (score, position, *operands[2:]), {**cleared, **empty, "slots": (-1, -1)})
         return self._continue()
 
-    def _continue(self) -> State:
-        if self.state.event == "argmin":
-            self._case()
-        elif self.state.done < self.state.n_high + self.state.n_low:
-            self._mean()
-        else:
-            self._argmin()
-        return self.state
+    def follows(self) -> str:
+        before = self.state
+        if before.event == "argmin":
+            return "case"
+        return "mean" if before.done < before.n_high + before.n_low else "argmin"
 
     def count(self, position: int) -> int:
-        """Number of queries that a score was summed over when token n arrives.
-
-        Parameters
-        ----------
-        position : int
-            Stored position of the token.
-
-        Returns
-        -------
-        int
-            Queries.
-        """
+        """Queries that the score of a stored position was summed over when token n arrives."""
         n, prompt = self.state.n, self.state.prompt
         if self.epoch:
             return n - position
@@ -172,19 +124,17 @@ class GenerationCompressor(Stepped[State]):
             return n - max(first, prompt - (self.score_queries or prompt))
         return n - first
 
-    def _mean(self) -> None:
-        """The mean of the next slot, and their total in the order of the slots."""
+    def mean(self) -> Changes:
+        """The mean score of one stored token is computed and added to the total."""
         before, slot = self.state, self.state.done
         c = self.count(before.position[slot])
         mean = self._divided(value32(before.score[slot]), f32(c)) if c else 0.0
-        self.state = replace(
-            before,
-            event="mean",
-            means=lanes(put(fields(before.means), slot, pattern32(mean))),
-            total=pattern32(self._added(value32(before.total), mean)),
-            done=slot + 1,
-            divisions=before.divisions + (c > 0),
-        )
+        return {
+            "means": lanes(put(fields(before.means), slot, pattern32(mean))),
+            "total": pattern32(self._added(value32(before.total), mean)),
+            "done": slot + 1,
+            "divisions": int(c > 0),
+        }
 
     def _added(self, a: float, b: float) -> float:
         """a + b rounded to float32 (D-arith-2)."""
@@ -194,34 +144,16 @@ class GenerationCompressor(Stepped[State]):
         """a / b rounded to float32 (D-arith-2); b is not 0."""
         return f32(a / b)
 
-    def _argmin(self) -> None:
-        """Shares, and the least significant candidate of every section that the case will look at."""
-        before = self.state
+    def argmin(self) -> Changes:
+        """Shares are made of the means, and the least significant candidates of the sections are found."""
         shares, divisions = self._shares()
         patterns = [pattern32(share) for share in shares]
-        padded = lanes((*patterns, *(0,) * (self.slots - len(patterns))))
-        self.state = replace(before, event="argmin", shares=padded)
-        sections = [self._least(candidates) for candidates in self._candidates()]
-        self.state = replace(
-            self.state,
-            slots=(sections[0][0], sections[1][0]),
-            divisions=before.divisions + divisions,
-            comparisons=before.comparisons + sections[0][1] + sections[1][1],
-        )
+        self._commit("argmin", (), {"shares": lanes((*patterns, *(0,) * (self.slots - len(patterns))))})
+        (high, of_high), (low, of_low) = (self._least(candidates) for candidates in self._candidates())
+        return {"slots": (high, low), "divisions": divisions, "comparisons": of_high + of_low}
 
     def share(self, slot: int) -> float:
-        """Quantity to compare with the thresholds.
-
-        Parameters
-        ----------
-        slot : int
-            Stored slot.
-
-        Returns
-        -------
-        float
-            Share, running sum or mean.
-        """
+        """What a slot is compared by: its share, running sum or mean."""
         return value32(fields(self.state.shares)[slot])
 
     def _shares(self) -> tuple[list[float], int]:
@@ -242,13 +174,7 @@ class GenerationCompressor(Stepped[State]):
         return sums, len(shares)
 
     def oldest(self) -> int:
-        """Find the high slot of t_c, the oldest token of the window.
-
-        Returns
-        -------
-        int
-            Slot, -1 if the window is not full.
-        """
+        """The high slot of t_c, the oldest token of the window; -1 if the window is not full."""
         border = self.state.n - self.state.window
         slots = [slot for slot in range(self.state.n_high) if self.state.position[slot] == border]
         return slots[0] if slots else -1
@@ -288,31 +214,17 @@ class GenerationCompressor(Stepped[State]):
         return slot if slot < self.state.n_high else slot - self.state.n_high
 
     def limits(self) -> tuple[float, float]:
-        """Thresholds of the decision: T_l and T_h, or alpha_prune / n and alpha_quant / n.
-
-        Returns
-        -------
-        low, high : float
-            float32 values.
-        """
+        """Thresholds of the decision: T_l and T_h, or alpha_prune / n and alpha_quant / n."""
         low, high = (value32(pattern) for pattern in self.state.thresholds)
         if self.policy == "diffkv":
             base = f32(1 / f32(self.state.n)) if self.state.n else 0.0
             return f32(base * low), f32(base * high)
         return low, high if self.low else low
 
-    def _case(self) -> None:
+    def case(self) -> Changes:
+        """The case of Algorithm 1, or of the other policy, is decided."""
         decide = {"algorithm1": self._algorithm1, "diffkv": self._diffkv, "static": self._static}[self.policy]
-        decision = decide()
-        self.state = replace(
-            self.state,
-            event="case",
-            choice=decision.choice,
-            victim=decision.victim,
-            low_slot=decision.low_slot,
-            delta_high=decision.delta_high,
-            delta_low=decision.delta_low,
-        )
+        return vars(decide())
 
     def _algorithm1(self) -> Decision:
         """[leankv Algorithm 1]."""
@@ -372,8 +284,8 @@ class GenerationCompressor(Stepped[State]):
         require(self.slots, self.policy, self.low, self.epoch, *rows)
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="generation_compressor",
+UNIT: AnyUnit = Unit(
+    unit_class=GenerationCompressor,
     paper="leankv §4, Algorithm 1",
     meaning="where a new token goes, and who makes room",
     configs={
@@ -384,11 +296,8 @@ UNIT: Unit[State, Result] = Unit(
         "wide": Config(slots=144, policy="algorithm1", score_rule="share"),
         "wide_cumulative": Config(slots=144, policy="algorithm1", score_rule="cumulative"),
     },
-    ports=ports,
-    unit_class=GenerationCompressor,
-    cases=generation_compressor_cases.cases,
-    counters=("divisions", "comparisons"),
-    result=Result,
-    legal=generation_compressor_cases.legal,
+    cases=cases.cases,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = GenerationCompressor.State
 run: RunFunction[Result] = UNIT.run

@@ -13,6 +13,7 @@ from refemu.arith.checks import Refused
 from refemu.golden.files.fields import decode
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
+from refemu.units.declared import Changes
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.layer_step import heads, steps
 from refemu.units.leankv.page_manager import Moved, PageManager
@@ -58,13 +59,13 @@ class Inclusive(GenerationCompressor):
         super().__init__(*args, **named)
         self.numbers, self.branch = numbers, branch
 
-    def _argmin(self) -> None:
+    def argmin(self) -> Changes:
         self.number = 0
-        super()._argmin()
+        return super().argmin()
 
-    def _case(self) -> None:
+    def case(self) -> Changes:
         self.number = 2
-        super()._case()
+        return super().case()
 
     def _below(self, value: float, threshold: float) -> bool:
         number, self.number = self.number, self.number + 1
