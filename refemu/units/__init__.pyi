@@ -1005,12 +1005,35 @@ class _MmaovpResult(Result):
     illegal_operations: int
     cycles: int
 
+class _MmaovpState(DeclaredState):
+    event: str
+    index: int
+    a_pairs: tuple[int, ...]
+    b_pairs: tuple[int, ...]
+    bias_a: int
+    bias_b: int
+    c: tuple[int, ...]
+    d: tuple[int, ...]
+    overflow: tuple[int, ...]
+    illegal: int
+    phase: Any
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+    cycles: int
+
+class _MmaovpDevice(refemu.units.olive.mmaovp.MmaOvp):
+    def step(self, a_pairs: tuple[int, ...] | None = ..., b_pairs: tuple[int, ...] | None = ..., bias_a: int | None = ..., bias_b: int | None = ..., c: tuple[int, ...] | None = ...) -> _MmaovpState: ...
+    def snapshot(self) -> _MmaovpState: ...
+
 class _MmaovpRun(Protocol):
     def __call__(self, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpResult: ...
 
-class _MmaovpUnit(Unit[refemu.units.olive.mmaovp.State, _MmaovpResult]):
+class _MmaovpUnit(Unit[DeclaredState, _MmaovpResult]):
     run: _MmaovpRun
-    unit_class: type[refemu.units.olive.mmaovp.MmaOvp]
+    unit_class: type[_MmaovpDevice]
     @cached_property
     def run_jit(self) -> _MmaovpRun: ...
 
@@ -1032,12 +1055,42 @@ class _MmaovpClockedResult(Result):
     illegal_operations: int
     cycles: int
 
+class _MmaovpClockedState(DeclaredState):
+    event: str
+    index: int
+    start: int
+    a_pairs: tuple[int, ...]
+    b_pairs: tuple[int, ...]
+    bias_a: int
+    bias_b: int
+    c: tuple[int, ...]
+    d: tuple[int, ...]
+    overflow: tuple[int, ...]
+    illegal: int
+    busy: int
+    valid: int
+    phase: int
+    a_pairs_held: tuple[int, ...]
+    b_pairs_held: tuple[int, ...]
+    bias_a_held: int
+    bias_b_held: int
+    operations: int
+    macs: int
+    decodes: int
+    overflows: int
+    illegal_operations: int
+    cycles: int
+
+class _MmaovpClockedDevice(refemu.units.olive.mmaovp_clocked.ClockedMmaOvp):
+    def step(self, start: int, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: tuple[int, ...]) -> _MmaovpClockedState: ...
+    def snapshot(self) -> _MmaovpClockedState: ...
+
 class _MmaovpClockedRun(Protocol):
     def __call__(self, start: ArrayLike, a_pairs: ArrayLike, b_pairs: ArrayLike, bias_a: ArrayLike, bias_b: ArrayLike, c: ArrayLike, *, a_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., b_type: Literal['ovpi4', 'ovpf4', 'ovpi8', 'ovpi8_repo'] = ..., overflow: Literal['wrap', 'saturate'] | Literal['refuse', 'wrap', 'saturate'] = ...) -> _MmaovpClockedResult: ...
 
-class _MmaovpClockedUnit(Unit[refemu.units.olive.mmaovp_clocked.State, _MmaovpClockedResult]):
+class _MmaovpClockedUnit(Unit[DeclaredState, _MmaovpClockedResult]):
     run: _MmaovpClockedRun
-    unit_class: type[refemu.units.olive.mmaovp_clocked.ClockedMmaOvp]
+    unit_class: type[_MmaovpClockedDevice]
     @cached_property
     def run_jit(self) -> _MmaovpClockedRun: ...
 

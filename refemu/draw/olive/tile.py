@@ -6,7 +6,7 @@ from typing import Any
 from refemu.draw.olive.dot import Operation, elements, operation_of, short, stages
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
 from refemu.draw.values import lanes, listed
-from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, ROWS
+from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, OPERATIONS, ROWS
 from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
 from refemu.units.ports import Ports
 
@@ -44,25 +44,21 @@ def tile(ports: Ports, state: Any) -> str:
     ----------
     [olive §4.6]
     """
-    return _drawn(ports, state, state.index, state.a_pairs, state.b_pairs, (state.bias_a, state.bias_b))
+    return _drawn(ports, state, state.a_pairs, state.b_pairs, (state.bias_a, state.bias_b))
 
 
 def clocked(ports: Ports, state: Any) -> str:
     """The tile of mmaovp_clocked: its operands are those that it holds."""
-    begun = state.busy or state.operations
-    biases = (state.bias_a_held, state.bias_b_held)
-    return _drawn(ports, state, state.phase if begun else -1, state.a_pairs_held, state.b_pairs_held, biases)
+    return _drawn(ports, state, state.a_pairs_held, state.b_pairs_held, (state.bias_a_held, state.bias_b_held))
 
 
-def _drawn(
-    ports: Ports, state: Any, index: int, a_pairs: Sequence[int], b_pairs: Sequence[int], biases: tuple[int, int]
-) -> str:
-    """index: number of the last operation of the tile, -1 before the first."""
+def _drawn(ports: Ports, state: Any, a_pairs: Sequence[int], b_pairs: Sequence[int], biases: tuple[int, int]) -> str:
+    index = state.phase if state.operations else -1  # of the last operation, -1 before the first
     place, chunk = divmod(index, CHUNKS)
     row, column = divmod(place, COLUMNS)
     working = state.event == "edp"
     where = f"row {row} of A, column {column} of B, half {chunk} of K"
-    drawing = Drawing(f"tile after {state.event}, {max(index + 1, 0)} of {ROWS * COLUMNS * CHUNKS} operations", "")
+    drawing = Drawing(f"tile after {state.event}, {max(index + 1, 0)} of {OPERATIONS} operations", "")
     drawing.heading(f"{state.event}: {where}" if working else f"{state.event}: {max(index + 1, 0)} operations done")
     _tile(drawing, state, index, working)
     total = 0

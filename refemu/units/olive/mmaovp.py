@@ -5,26 +5,27 @@ instruction, unsigned biases), D-olive-33 (a result that leaves 32 bits), D-oliv
 operation).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.olive.cases import mmaovp as mmaovp_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.olive.cases import mmaovp as cases
 from refemu.units.olive.olive_edp import DotProductUnit, Operand, require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = [
     "CHUNKS",
     "COLUMNS",
     "EDPS",
+    "OPERATIONS",
     "PRODUCTS",
     "ROWS",
     "TYPES",
@@ -46,73 +47,73 @@ WIDE: tuple[Type, ...] = ("ovpi8", "ovpi8_repo")  #: types of 8-bit codes
 ROWS = COLUMNS = 8  #: Rows and columns of the tile of D
 LANES = 32  #: Lanes of a warp
 CHUNKS = 2  #: Dot product operations that one element of D needs
+OPERATIONS = ROWS * COLUMNS * CHUNKS  #: Dot product operations of a tile
 EDPS = 16  #: Dot product units of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
+Words = tuple[int, ...]  #: a word of every lane of a port
 PRODUCTS = {4: 16, 8: 8, 16: 4}  #: Products of a dot product unit, by the bits of its operands [olive §4.1]
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports after one event, and counts since reset."""
-
-    #: "reset": no tile yet; "edp": one dot product operation, a row of A by a column of B over one chunk of K, is added
-    #: to its element of D; "idle", in the clocked form alone: no tile is under way
-    event: str
-    #: number of the dot product operation in its tile (row, column, chunk of K, the last changing fastest), in the
-    #: clocked form of the clock edge since reset, from 0; -1 at reset
-    index: int
-    a_pairs: tuple[int, ...]
-    b_pairs: tuple[int, ...]
-    bias_a: int
-    bias_b: int
-    c: tuple[int, ...]
-    d: tuple[int, ...]
-    overflow: tuple[int, ...]
-    illegal: int
-    operations: int  #: dot product operations finished, two for each element of D
-    macs: int  #: products of two elements: 16 for each operation, 8 with 8-bit operands
-    decodes: int  #: pairs decoded, of both operands
-    overflows: int  #: dot product operations whose exact sum left 32 bits
-    illegal_operations: int  #: dot product operations with an illegal pair in an operand (D-olive-18)
-    cycles: int  #: cycles of a tensor core, whose 16 dot product units make 16 operations in each
-
-
-COUNTERS = ("operations", "macs", "decodes", "overflows", "illegal_operations", "cycles")
-
-
-class MmaOvp(Stepped[State]):
+class MmaOvp(Combinational):
     """Tensor core that executes mmaovp: an instruction is 128 dot product operations, one event each.
 
-    References
-    ----------
-    [olive §4.6]
+    Row i of A is bytes 16 i to 16 i + 15 of `a_pairs`, and column j of B the same of `b_pairs`; with ovpi8, 8 words of
+    16 bits each.
     """
 
     name = "mmaovp"
-    a_type: Type
-    b_type: Type
+    events: ClassVar[tuple[str, ...]] = ("edp",)
+    counters: ClassVar[dict[str, str]] = {
+        "operations": "dot product operations finished, two for each element of D",
+        "macs": "products of two elements: 16 for each operation, 8 with 8-bit operands",
+        "decodes": "pairs decoded, of both operands",
+        "overflows": "dot product operations whose exact sum left 32 bits",
+        "illegal_operations": "dot product operations with an illegal pair in an operand (D-olive-18)",
+        "cycles": "cycles of a tensor core, whose 16 dot product units make 16 operations in each",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "phase": "number of the last operation in its tile: row, column, chunk of K, the last changing fastest"
+    }
+    a_type: Type = "ovpi4"  #: type of A
+    b_type: Type = "ovpi4"  #: type of B, as wide
+    overflow: OverflowMode = "wrap"  #: rule for a result that leaves 32 bits (D-olive-33)
 
-    def __init__(self, a_type: Type = "ovpi4", b_type: Type = "ovpi4", overflow: OverflowMode = "wrap") -> None:
-        """Configure the tensor core.
+    def check(self) -> None:
+        require_types(self.name, TYPES, WIDE, a_type=self.a_type, b_type=self.b_type)
+        require_overflow(self.overflow, self.name)
 
-        Parameters
-        ----------
-        a_type, b_type : {"ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"}
-            Types of A and B, of one width.
-        overflow : {"wrap", "saturate"}
-            Rule for a result that leaves 32 bits (D-olive-33).
+    @constant
+    def _edp(self) -> DotProductUnit:
+        return DotProductUnit(TYPES[self.a_type], TYPES[self.b_type], self.overflow)
 
-        Raises
-        ------
-        Refused
-            A type is unknown, or the widths differ.
-        """
-        self.a_type, self.b_type = require_types(self.name, TYPES, WIDE, a_type=a_type, b_type=b_type)
-        self.overflow = require_overflow(overflow, self.name)
-        self._edp = DotProductUnit(TYPES[self.a_type], TYPES[self.b_type], self.overflow)
-        self.chunk: int = self._edp.n // 2  #: pairs of one operation
-        self.k: int = CHUNKS * self._edp.n
-        self.ports: Ports = ports({"a_type": self.a_type, "b_type": self.b_type})
-        self.state: State = self.reset(State)
+    @constant
+    def chunk(self) -> int:
+        """Pairs of an operand in one operation."""
+        return self._edp.n // 2
+
+    @constant
+    def k(self) -> int:
+        """Elements of a row of A and of a column of B."""
+        return CHUNKS * self._edp.n
+
+    @constant
+    def ports(self) -> Ports:
+        bits, tile = 16 if self.a_type in WIDE else 8, ROWS * COLUMNS
+        pairs = [
+            Port(name, bits, ROWS * CHUNKS * self.chunk, encoding=f"ovp_{TYPES[kind]}", meaning=meaning)
+            for name, kind, meaning in (
+                ("a_pairs", self.a_type, "pairs of A, row by row"),
+                ("b_pairs", self.b_type, "pairs of B, column by column"),
+            )
+        ]
+        biases = [Port(f"bias_{name}", 4, meaning=f"outlier bias of {name.upper()}") for name in ("a", "b")]
+        return Ports(
+            inputs=(*pairs, *biases, Port("c", ACC_BITS, tile, signed=True, meaning="C, row-major")),
+            outputs=(
+                Port("d", ACC_BITS, tile, signed=True, meaning="D, row-major"),
+                Port("overflow", 1, tile, meaning="some operation of the element left 32 signed bits"),
+                Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+            ),
+        )
 
     @property
     def mnemonic(self) -> str:
@@ -122,64 +123,35 @@ class MmaOvp(Stepped[State]):
     @property
     def busy(self) -> bool:
         """Whether operations of the tile are left."""
-        return 0 <= self.state.index < ROWS * COLUMNS * CHUNKS - 1
+        return self.state.event == "edp" and self.state.phase < OPERATIONS - 1
 
-    def step(
-        self,
-        a_pairs: Sequence[int] | None = None,
-        b_pairs: Sequence[int] | None = None,
-        bias_a: int | None = None,
-        bias_b: int | None = None,
-        c: Sequence[int] | None = None,
-    ) -> State:
-        """Execute the first operation of a tile; without inputs, the next one.
-
-        Row i of A is bytes 16 i to 16 i + 15 of `a_pairs`, and column j of B the same of `b_pairs`; with ovpi8, 8 words
-        of 16 bits each.
-        """
-        return self._stepped(a_pairs=a_pairs, b_pairs=b_pairs, bias_a=bias_a, bias_b=bias_b, c=c)
-
-    def _open(
-        self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: tuple[int, ...]
-    ) -> State:
-        inputs = a_pairs, b_pairs, bias_a, bias_b, c
-        return self._operate(self.latched(*inputs, event="edp", d=c, overflow=(0,) * len(c), illegal=0), 0)
-
-    def _continue(self) -> State:
-        return self._operate(self.state, self.state.index + 1)
-
-    def _operate(self, before: State, index: int) -> State:
-        """Operation `index`: row i of A by column j of B over one chunk, onto the d of the chunk before."""
-        tile, chunk = divmod(index, CHUNKS)
-        i, j = divmod(tile, COLUMNS)
-        left, right = ((side * CHUNKS + chunk) * self.chunk for side in (i, j))
-        edp = self._edp.step(
-            before.a_pairs[left : left + self.chunk],
-            before.b_pairs[right : right + self.chunk],
-            before.bias_a,
-            before.bias_b,
-            before.d[tile],
-        )
+    def edp(self, a_pairs: Words = (), b_pairs: Words = (), bias_a: int = 0, bias_b: int = 0, c: Words = ()) -> Changes:
+        """One dot product operation, a row of A by a column of B over one chunk of K, is added to its element of D."""
+        before, d, flags, illegal, phase = self.state, c, (0,) * len(c), 0, 0
+        if not c:  # the next operation of the tile
+            a_pairs, b_pairs, bias_a, bias_b = before.a_pairs, before.b_pairs, before.bias_a, before.bias_b
+            d, flags, illegal, phase = before.d, before.overflow, before.illegal, before.phase + 1
+        element, chunk = divmod(phase, CHUNKS)
+        left, right = ((line * CHUNKS + chunk) * self.chunk for line in divmod(element, COLUMNS))
+        rows = a_pairs[left : left + self.chunk], b_pairs[right : right + self.chunk]
+        edp = self._edp.step(*rows, bias_a, bias_b, d[element])
         while self._edp.busy:
             edp = self._edp.step()
-        cycle_ends = int(index % EDPS == EDPS - 1)
-        self.state = replace(
-            before,
-            index=index,
-            d=_put(before.d, tile, edp.d),
-            overflow=_put(before.overflow, tile, before.overflow[tile] | edp.overflow),
-            illegal=before.illegal | edp.illegal,
-            operations=before.operations + 1,
-            macs=before.macs + self._edp.n,
-            decodes=before.decodes + self._edp.n,
-            overflows=before.overflows + edp.overflow,
-            illegal_operations=before.illegal_operations + edp.illegal,
-            cycles=before.cycles + cycle_ends,
-        )
-        return self.state
+        return {
+            "phase": phase,
+            "d": _put(d, element, edp.d),
+            "overflow": _put(flags, element, flags[element] | edp.overflow),
+            "illegal": illegal | edp.illegal,
+            "operations": 1,
+            "macs": self._edp.n,
+            "decodes": self._edp.n,
+            "overflows": edp.overflow,
+            "illegal_operations": edp.illegal,
+            "cycles": phase % EDPS == EDPS - 1,
+        }
 
 
-def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+def _put(values: Words, place: int, value: int) -> Words:
     return (*values[:place], value, *values[place + 1 :])
 
 
@@ -265,8 +237,8 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
     ----------
     [olive §4.6]
     """
-    kind = "ovpi8" if np.shape(a_pairs)[-1:] == (64,) else "ovpi4"
-    operands = [port for port in ports({"a_type": kind, "b_type": kind}).inputs if port.lanes > 1]
+    kind: Type = "ovpi8" if np.shape(a_pairs)[-1:] == (64,) else "ovpi4"
+    operands = [port for port in MmaOvp(kind, kind).ports.inputs if port.lanes > 1]
     arrays = []
     for port, values in zip(operands, (a_pairs, b_pairs, c), strict=True):
         arrays.append(port.admit(values, "mmaovp.fragments"))
@@ -329,27 +301,8 @@ def _words(values: ArrayLike, shape: tuple[int, ...], thing: str) -> np.ndarray:
     return require_range(array, 0, 1 << 32, thing, "word").astype("<u4")
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    bits, lanes = (16, 64) if config["a_type"] in WIDE else (8, 128)
-    operands = [
-        Port(f"{name}_pairs", bits, lanes, encoding=f"ovp_{TYPES[config[f'{name}_type']]}", meaning=meaning)
-        for name, meaning in (("a", "pairs of A, row by row"), ("b", "pairs of B, column by column"))
-    ]
-    biases = [Port(f"bias_{name}", 4, meaning=f"outlier bias of {name.upper()}") for name in ("a", "b")]
-    tile = ROWS * COLUMNS
-    return Ports(
-        inputs=(*operands, *biases, Port("c", ACC_BITS, tile, signed=True, meaning="C, row-major")),
-        outputs=(
-            Port("d", ACC_BITS, tile, signed=True, meaning="D, row-major"),
-            Port("overflow", 1, tile, meaning="some operation of the element left 32 signed bits"),
-            Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="mmaovp",
+UNIT: AnyUnit = Unit(
+    unit_class=MmaOvp,
     paper="olive §4.6",
     meaning="D = A x B + C on a tile of outlier-victim pairs",
     configs={
@@ -365,15 +318,13 @@ UNIT: Unit[State, Result] = Unit(
         },
         "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate"),
     },
-    ports=ports,
-    unit_class=MmaOvp,
-    cases=mmaovp_cases.cases,
-    counters=COUNTERS,
-    mark=mmaovp_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
         "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
         "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)"),
     },
 )
+State: type[DeclaredState] = MmaOvp.State
 run: RunFunction[Result] = UNIT.run

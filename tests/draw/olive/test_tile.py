@@ -22,7 +22,7 @@ def run(name: str, config: str) -> list[tuple[Any, str]]:
 @pytest.mark.parametrize(("name", "config"), UNITS)
 def test_elements_show_d(name: str, config: str) -> None:
     for state, svg in run(name, config):
-        index = state.phase if hasattr(state, "phase") else state.index
+        index = state.phase
         shown = about(svg, "row")
         assert [box.about.partition(": ")[2].partition(",")[0] for box in shown] == [str(value) for value in state.d]
         hot = [
@@ -45,7 +45,7 @@ def test_the_operation_is_what_d_grows_by(name: str, config: str) -> None:
     grown = set()
     for before, state in zip(states[:40:3], states[1:41:3], strict=True):
         svg = unit.draw(chosen, state)
-        place = state.index // 2
+        place = state.phase // 2
         terms = [int(box.about.partition(": ")[2]) for box in about(svg, "element") if ", term:" in box.about]
         assert (state.d[place] - before.d[place] - sum(terms)) % (1 << 32) == 0
         assert [box.text for box in boxes(svg) if box.about == f"D of row {place // 8}, column {place % 8}"] == [
@@ -63,5 +63,5 @@ def test_words_say_the_same() -> None:
     words = tree(svg)[1].text or ""
 
     assert f"row 0: {', '.join(map(str, state.d[:8]))}" in words
-    assert f"row {state.index // 16} of A, column {state.index // 2 % 8} of B, half {state.index % 2} of K" in words
+    assert f"row {state.phase // 16} of A, column {state.phase // 2 % 8} of B, half {state.phase % 2} of K" in words
     assert tree(unit.draw(config, unit.unit_class(**config).state))[1].text == "no operation yet"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import mmaovp
-from refemu.units.olive.mmaovp import COUNTERS, EDPS, PRODUCTS, TYPES, UNIT, Gpu, MmaOvp, fragments, from_fragments
+from refemu.units.olive.mmaovp import EDPS, PRODUCTS, TYPES, UNIT, Gpu, MmaOvp, fragments, from_fragments
 from refemu.units.olive.olive_edp import DotProductUnit
 from tests.arith.strategies import codes
 from tests.oracles.bits import signed
@@ -83,7 +83,7 @@ def test_a_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str,
     lanes = 8 * n
     result = run(np.ones((3, lanes), int), np.ones((3, lanes), int), 2, 2, [0] * 64, a_type=a_type, b_type=a_type)
 
-    assert {name: getattr(result, name) for name in COUNTERS} == {
+    assert {name: getattr(result, name) for name in UNIT.counters} == {
         "operations": 384,
         "macs": 384 * n,
         "decodes": 384 * n,
@@ -134,7 +134,7 @@ def test_states_follow_row_column_and_chunk() -> None:
     core = MmaOvp()
     states = list(core.steps([0x11] * 128, [0x11] * 128, 2, 2, list(range(64))))
 
-    assert [state.index for state in states] == list(range(128)) and {state.event for state in states} == {"edp"}
+    assert [state.phase for state in states] == list(range(128)) and {state.event for state in states} == {"edp"}
     assert [state.d[:2] for state in states[:4]] == [(16, 1), (32, 1), (32, 17), (32, 33)]
     assert [state.cycles for state in states[14:17]] == [0, 1, 1] and not core.busy
 

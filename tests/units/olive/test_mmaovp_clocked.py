@@ -8,8 +8,8 @@ import pytest
 from refemu.arith import prng
 from refemu.arith.checks import Refused
 from refemu.units.olive import mmaovp_clocked
-from refemu.units.olive.mmaovp import CHUNKS, TYPES
-from refemu.units.olive.mmaovp_clocked import EVENTS, UNIT, ClockedMmaOvp, State
+from refemu.units.olive.mmaovp import CHUNKS, OPERATIONS, TYPES
+from refemu.units.olive.mmaovp_clocked import UNIT, ClockedMmaOvp, State
 from tests.golden import convicting
 from tests.oracles import clocked
 from tests.oracles.olive import units
@@ -39,8 +39,8 @@ def test_rows_equal_the_oracle(run: Any, a_type: Any, b_type: Any, overflow: Any
     """A start at once and often while busy, other operands in every row; one and a half tiles."""
     bits, lanes, rows = (8, 64, 200) if a_type.startswith("ovpi8") else (4, 128, 200)
     start = drawn(0, rows, 1, 4)[:, 0] % 3 == 0
-    start[0] = start[EVENTS + 3 :] = True
-    start[EVENTS : EVENTS + 3] = False
+    start[0] = start[OPERATIONS + 3 :] = True
+    start[OPERATIONS : OPERATIONS + 3] = False
     a_pairs, b_pairs = drawn(1, rows, lanes, bits), drawn(2, rows, lanes, bits)
     c = drawn(3, rows, 64, 16) - 2**31
     bias_a, bias_b = drawn(4, rows, 2, 2).T
@@ -60,12 +60,12 @@ def test_partial_sums_stand_in_d() -> None:
     """[olive §4.6] C at the start; then one element after the other gets its first and its second chunk of K."""
     core = ClockedMmaOvp()
     tile, other = ([0x11] * 128, [0x11] * 128, 2, 2, list(range(64))), ([0] * 128, [0] * 128, 0, 0, [7] * 64)
-    states = [core.step(1, *tile), *(core.step(1, *other) for _ in range(EVENTS))]
+    states = [core.step(1, *tile), *(core.step(1, *other) for _ in range(OPERATIONS))]
 
     assert [state.d[:3] for state in states[:4]] == [(16, 1, 2), (32, 1, 2), (32, 17, 2), (32, 33, 2)]
-    assert states[EVENTS - 1].d == tuple(place + 32 for place in range(64)) and states[EVENTS - 1].valid == 1
-    assert states[EVENTS].d == (7,) * 64 and states[EVENTS].phase == 0
-    assert [states[i].cycles for i in (14, 15, EVENTS - 1, EVENTS)] == [0, 1, 8, 8]
+    assert states[OPERATIONS - 1].d == tuple(place + 32 for place in range(64)) and states[OPERATIONS - 1].valid == 1
+    assert states[OPERATIONS].d == (7,) * 64 and states[OPERATIONS].phase == 0
+    assert [states[i].cycles for i in (14, 15, OPERATIONS - 1, OPERATIONS)] == [0, 1, 8, 8]
 
 
 def test_refuses_two_widths() -> None:
@@ -94,7 +94,7 @@ class SecondTileStops(ClockedMmaOvp):
     def _open(self, *inputs: Any) -> State:
         before = self.state
         state = super()._open(*inputs)
-        if state.operations > EVENTS + 3 and state.phase:
+        if state.operations > OPERATIONS + 3 and state.phase:
             self.state = state = self.changed(d=before.d)
         return state
 

@@ -3,26 +3,26 @@
 from typing import Any
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import DeclaredState, constant
 from refemu.units.olive.alternatives import olive_edp
 from refemu.units.olive.alternatives.pairs import OTHER_OUTLIERS
-from refemu.units.olive.mmaovp import MmaOvp, State
+from refemu.units.olive.mmaovp import TYPES, MmaOvp
 from refemu.units.olive.olive_edp import DotProductUnit
 
 
 class SwappedBiases(MmaOvp):
     """The first of the two biases is that of B."""
 
-    def _open(
-        self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: tuple[int, ...]
-    ) -> State:
+    def _open(self, *inputs: Any) -> DeclaredState:
+        a_pairs, b_pairs, bias_a, bias_b, c = inputs
         return super()._open(a_pairs, b_pairs, bias_b, bias_a, c)
 
 
 def _with(kind: type[DotProductUnit]) -> type[MmaOvp]:
     class Exchanged(MmaOvp):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
-            self._edp = kind(self._edp.a, self._edp.b, self.overflow)
+        @constant
+        def _edp(self) -> DotProductUnit:
+            return kind(TYPES[self.a_type], TYPES[self.b_type], self.overflow)
 
     return Exchanged
 

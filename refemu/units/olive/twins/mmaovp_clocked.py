@@ -6,8 +6,8 @@ import numpy as np
 
 from refemu.units.derived import Arrays, twin
 from refemu.units.kernels import clocked as clocked_kernels
-from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES
-from refemu.units.olive.mmaovp_clocked import EVENTS, UNIT, ClockedMmaOvp
+from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, OPERATIONS, ROWS, TYPES
+from refemu.units.olive.mmaovp_clocked import UNIT, ClockedMmaOvp
 from refemu.units.olive.twins import olive_edp as olive_edp_jit
 
 TILE = ROWS * COLUMNS
@@ -17,10 +17,10 @@ TILE = ROWS * COLUMNS
 def run(device: ClockedMmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every tile is computed chunk by chunk; a row shows the elements that its events so far have reached."""
     start, *operands = inputs
-    plan = clocked_kernels.plan(start, EVENTS)
+    plan = clocked_kernels.plan(start, OPERATIONS)
     taken = [plan.taken(operand) for operand in operands]
     d, overflow, illegal = _chunks(device, *taken)
-    bad = illegal.transpose(1, 2, 0).reshape(-1, EVENTS)
+    bad = illegal.transpose(1, 2, 0).reshape(-1, OPERATIONS)
     values = {
         "d": plan.traced(_reached([taken[-1], *d])),
         "overflow": plan.traced(_reached([np.zeros_like(overflow[0]), overflow[0], overflow[0] | overflow[1]])),
@@ -32,9 +32,9 @@ def run(device: ClockedMmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]
     }
     for port, out in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         out[:] = values[port.name]
-    operations, n = int(np.count_nonzero(plan.active)), 2 * device.inner.chunk
-    over = overflow.transpose(1, 2, 0).reshape(-1, EVENTS)
-    ends = np.broadcast_to(np.arange(EVENTS) % EDPS == EDPS - 1, over.shape)
+    operations, n = int(np.count_nonzero(plan.active)), 2 * device.chunk
+    over = overflow.transpose(1, 2, 0).reshape(-1, OPERATIONS)
+    ends = np.broadcast_to(np.arange(OPERATIONS) % EDPS == EDPS - 1, over.shape)
     return operations, n * operations, n * operations, *(plan.counted(each) for each in (over, bad, ends))
 
 
@@ -42,8 +42,8 @@ def _chunks(
     device: ClockedMmaOvp, a: np.ndarray, b: np.ndarray, bias_a: np.ndarray, bias_b: np.ndarray, c: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """d, overflow and illegal (chunks, tiles, elements) of the dot product operations, each chunk onto the d before."""
-    left = a.reshape(-1, ROWS, 1, CHUNKS, device.inner.chunk)
-    right = b.reshape(-1, 1, COLUMNS, CHUNKS, device.inner.chunk)
+    left = a.reshape(-1, ROWS, 1, CHUNKS, device.chunk)
+    right = b.reshape(-1, 1, COLUMNS, CHUNKS, device.chunk)
     biases = [bias.reshape(-1, 1, 1) for bias in (bias_a, bias_b)]
     config = {"a": TYPES[device.a_type], "b": TYPES[device.b_type], "overflow": device.overflow}
     d, chunks = c.reshape(-1, ROWS, COLUMNS), []
@@ -57,5 +57,7 @@ def _chunks(
 
 def _reached(values: Sequence[np.ndarray]) -> np.ndarray:
     """By tile and event (tiles, events, elements). values: of all elements after no chunk, the first, the second."""
-    chunks = np.clip(np.arange(EVENTS)[:, None] - CHUNKS * np.arange(TILE) + 1, 0, CHUNKS)
-    return np.take_along_axis(np.stack(values, axis=1), np.broadcast_to(chunks, (len(values[0]), EVENTS, TILE)), axis=1)
+    chunks = np.clip(np.arange(OPERATIONS)[:, None] - CHUNKS * np.arange(TILE) + 1, 0, CHUNKS)
+    return np.take_along_axis(
+        np.stack(values, axis=1), np.broadcast_to(chunks, (len(values[0]), OPERATIONS, TILE)), axis=1
+    )

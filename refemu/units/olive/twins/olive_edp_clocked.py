@@ -29,4 +29,4 @@ def run(device: ClockedDotProductUnit, inputs: Arrays, outputs: Arrays) -> Seque
     times = [int(np.count_nonzero(plan.rows(phase))) for phase in range(len(EVENTS))]
     closed = plan.operation[plan.valid] - 1
     flags = [int(np.count_nonzero(array[closed])) for array in (whole.overflow, whole.illegal)]
-    return times[REDUCE], device.inner.n * times[MULTIPLY], device.inner.n * times[DECODE], *flags
+    return times[REDUCE], device.n * times[MULTIPLY], device.n * times[DECODE], *flags
