@@ -1315,12 +1315,47 @@ class _OliveRequantResult(Result):
     raised_pairs: int
     clamped_normals: int
 
+class _OliveRequantState(DeclaredState):
+    event: str
+    index: int
+    acc: tuple[int, ...]
+    scale_a: int
+    scale_w: tuple[int, ...]
+    bias: tuple[int, ...]
+    scale_next: int
+    y: tuple[int, ...]
+    overflow: tuple[int, ...]
+    pair: int
+    kind: int
+    saturated: int
+    raised: int
+    acc_f32: tuple[int, ...]
+    rescale: tuple[int, ...]
+    scaled: tuple[int, ...]
+    biased: tuple[int, ...]
+    grid: tuple[int, ...]
+    inexact_sums: int
+    overflows: int
+    wide_quotients: int
+    pairs: int
+    left_outliers: int
+    right_outliers: int
+    pruned_outliers: int
+    victims: int
+    saturated_pairs: int
+    raised_pairs: int
+    clamped_normals: int
+
+class _OliveRequantDevice(refemu.units.olive.olive_requant.OliveRequant):
+    def step(self, acc: tuple[int, ...], scale_a: int, scale_w: tuple[int, ...], bias: tuple[int, ...], scale_next: int) -> _OliveRequantState: ...
+    def snapshot(self) -> _OliveRequantState: ...
+
 class _OliveRequantRun(Protocol):
     def __call__(self, acc: ArrayLike, scale_a: ArrayLike, scale_w: ArrayLike, bias: ArrayLike, scale_next: ArrayLike, *, fmt: Literal['OVP_FLINT4', 'OVP_FLINT4_REPO', 'OVP_INT4', 'OVP_INT4_REPO', 'OVP_INT8', 'OVP_INT8_REPO'] | refemu.formats.olive.ovp.Ovp = ...) -> _OliveRequantResult: ...
 
-class _OliveRequantUnit(Unit[refemu.units.olive.olive_requant.State, _OliveRequantResult]):
+class _OliveRequantUnit(Unit[DeclaredState, _OliveRequantResult]):
     run: _OliveRequantRun
-    unit_class: type[refemu.units.olive.olive_requant.OliveRequant]
+    unit_class: type[_OliveRequantDevice]
     @cached_property
     def run_jit(self) -> _OliveRequantRun: ...
 

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused
 from refemu.formats.olive.ovp import quotient
 from refemu.units.olive import olive_requant, ovp_encoder
 from refemu.units.olive.cases.olive_requant import legal
-from refemu.units.olive.olive_requant import COUNTERS, NO_BIAS, UNIT, OliveRequant
+from refemu.units.olive.olive_requant import NO_BIAS, UNIT, OliveRequant
 from tests.oracles.olive import requant
 
 IMPLEMENTATIONS = [pytest.param(olive_requant.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
@@ -180,7 +180,7 @@ def test_counters_are_those_of_the_encoder_and_of_its_own() -> None:
         name: getattr(encoder.state, name) for name in ovp_encoder.UNIT.counters
     }
     assert (state.inexact_sums, state.overflows, state.wide_quotients) == (1, 2, 2)
-    assert tuple(COUNTERS[3:]) == ovp_encoder.UNIT.counters
+    assert UNIT.counters[3:] == ovp_encoder.UNIT.counters
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -209,11 +209,11 @@ def test_refuses_and_changes_nothing(run: Any, changed: dict[str, Any], message:
     with pytest.raises(Refused, match=f"olive_requant: {message}"):
         stage.step(**{**good, **changed})
 
-    assert (stage.snapshot(), stage.encoder.state.index) == (before, 0)
+    assert stage.snapshot() == before
 
 
 def test_a_wrong_encoder_inside_is_seen() -> None:
-    """The stage owns an encoder and steps it: another one gives other pairs."""
+    """The stage has an encoder: another one gives other pairs."""
     unit = units.find("olive_requant")
     stage, other = OliveRequant(), OliveRequant()
     other.encoder = type("LeftHigh", (ovp_encoder.OvpEncoder,), {"join": lambda self, left, right: right | left << 4})()

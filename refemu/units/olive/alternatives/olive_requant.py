@@ -1,7 +1,6 @@
 """Other answers to the decisions of olive_requant, and of the encoder inside it."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
 from refemu.arith.scalar32 import div32, f32, pattern16, value16
 from refemu.units.alternative import Alternative
+from refemu.units.declared import constant
 from refemu.units.olive.alternatives import ovp_encoder
 from refemu.units.olive.olive_requant import OliveRequant
 from refemu.units.olive.ovp_encoder import OvpEncoder
@@ -119,9 +119,9 @@ class FromFloat32(OliveRequant):
 
 def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
     class Exchanged(OliveRequant):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
-            self.encoder = kind(self.fmt)
+        @constant
+        def encoder(self) -> OvpEncoder:
+            return kind(self.fmt)
 
     return Exchanged
 

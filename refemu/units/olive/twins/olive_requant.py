@@ -7,7 +7,7 @@ import numpy as np
 from refemu.arith.float_jit.scalars import narrow, widen
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
-from refemu.units.olive.olive_requant import ENCODED, UNIT, OliveRequant
+from refemu.units.olive.olive_requant import UNIT, OliveRequant
 from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.olive.twins import ovp_encoder as ovp_encoder_jit
 
@@ -22,8 +22,8 @@ def run(stage: OliveRequant, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     counts = np.zeros(3, np.int64)
     _requant(acc, scales[0], scales[1], bias, scales[2], y, overflow, *reals, counts)
     pairs = ovp_encoder_jit.run(grid, fmt=stage.fmt)
-    for name, array in zip(ENCODED, encoded, strict=True):
-        array[:] = getattr(pairs, name)
+    for port, array in zip(stage.encoder.ports.outputs, encoded, strict=True):
+        array[:] = getattr(pairs, port.name)
     return [*counts.tolist(), *(getattr(pairs, name) for name in OvpEncoder.counters)]
 
 
