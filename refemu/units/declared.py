@@ -72,7 +72,8 @@ class Declared(Stepped[DeclaredState]):
     events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
     number: ClassVar[str] = "index"  #: field of the State that numbers events, of another name where a port has this
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
-    registers: ClassVar[dict[str, str]] = {}  #: name -> meaning, of fields of the State that are no ports
+    #: name -> meaning, of fields of the State that are no ports, at least in some configuration
+    registers: ClassVar[dict[str, str]] = {}
     initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset; may be a constant
     State: ClassVar[type[DeclaredState]]  #: of all configurations; `complete` makes it
     _names: ClassVar[tuple[str, ...]] = ()  #: of the parameters
@@ -206,7 +207,8 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
     ports: dict[str, list[Port]] = {}
     for port in (port for each in configurations for port in each.all):
         ports.setdefault(port.name, []).append(port)
-    _require_names(unit_class, ports)
+    meanings = {name: text for name, text in unit_class.registers.items() if name in ports}
+    _require_names(unit_class, ports, [name for name in meanings if len(ports[name]) == len(configurations)])
     several = unit_class.busy is not Stepped.busy
     fields: list[Any] = [
         ("event", str, _events(unit_class)),
@@ -215,8 +217,8 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
             int,
             f"number of the {'operation' if several else 'event'} since reset, from 0; -1 at reset",
         ),
-        *((name, _type(each), each[0].meaning) for name, each in ports.items()),
-        *((name, Any, meaning) for name, meaning in unit_class.registers.items()),
+        *((name, _type(each), meanings.get(name, each[0].meaning)) for name, each in ports.items()),
+        *((name, Any, meaning) for name, meaning in unit_class.registers.items() if name not in meanings),
         *((name, int, meaning) for name, meaning in unit_class.counters.items()),
     ]
     columns = [(name, kind, dataclasses.field(metadata={"meaning": meaning})) for name, kind, meaning in fields]
@@ -238,15 +240,19 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
     unit_class.step.__annotations__ = {each.name: each.annotation for each in taken} | {"return": unit_class.State}
 
 
-def _require_names(unit_class: Any, ports: Mapping[str, object]) -> None:
-    """Refuse an event without its method, and two fields of the State with one name."""
+def _require_names(unit_class: Any, ports: Mapping[str, object], always: Sequence[str]) -> None:
+    """Refuse an event without its method, and two fields of the State with one name.
+
+    always: registers that every configuration shows as ports; one that some show has a meaning for the others.
+    """
     events = getattr(unit_class, "events", ())
     if not events:
         raise Refused(f"{unit_class.name}: events must name the methods that are events, got none")
     for name in events:
         if not callable(getattr(unit_class, name, None)):
             raise Refused(f"{unit_class.name}: event {name!r} needs a method of that name")
-    names = ["event", unit_class.number, *ports, *unit_class.registers, *unit_class.counters]
+    registers = [name for name in unit_class.registers if name not in ports or name in always]
+    names = ["event", unit_class.number, *ports, *registers, *unit_class.counters]
     twice = [name for at, name in enumerate(names) if name in names[:at]]
     if twice:
         raise Refused(

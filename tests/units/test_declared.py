@@ -204,6 +204,28 @@ def test_a_port_may_be_the_index() -> None:
     assert Numbered().step(9) == Numbered.State("go", 0, 9, 9)
 
 
+def test_a_register_that_some_configurations_show_has_its_own_meaning() -> None:
+    class Shown(Combinational):
+        name = "shown"
+        events = ("go",)
+        registers = {"left": "what is left, as a register"}
+        shows: bool = True  #: whether there is a port
+
+        @constant
+        def ports(self) -> Ports:
+            return Ports((Port("x", 1),), (Port("y", 1),), (Port("left", 1, meaning="rest"),) if self.shows else ())
+
+        def go(self, x: int) -> Changes:
+            """Nothing."""
+            return {"left": x}
+
+    configs = {"shown": Config(shows=True), "hidden": Config(shows=False)}
+    Unit(unit_class=Shown, paper="olive §1", meaning="m", configs=configs, cases=lambda *_: ())
+
+    assert Shown.State.__dataclass_fields__["left"].metadata["meaning"] == "what is left, as a register"
+    assert [Shown(shows).step(1).left for shows in (True, False)] == [1, 1]
+
+
 def test_a_change_of_an_unknown_name_is_an_error() -> None:
     class Wrong(Adder):
         def add(self, x: int, twice: int) -> Changes:

@@ -66,6 +66,13 @@ class PromptCompressor(Combinational):
         "exchanges": "pairs that the sorting network exchanged",
         "classified": "tokens that got a class",
     }
+    registers: ClassVar[dict[str, str]] = {
+        "size": (
+            "elements of the blocks that the sorting network merges; 0 where all is sorted, or there is no network"
+        ),
+        "distance": "distance of the two elements that the sorting network compares next",
+        "lower": "lower one of the two elements that the sorting network compares next",
+    }
     initial: ClassVar[dict[str, int]] = {"window": 1}
     tokens: int = 16  #: N, tokens of a prompt, 1 to 2**24
     #: sums of shares below T_l, T_h; shares below alpha / N; or the same number in every head, thresholds not read
