@@ -551,12 +551,30 @@ class _Fp16MacResult(Result):
     macs: int
     overflows: int
 
+class _Fp16MacState(DeclaredState):
+    event: str
+    index: int
+    a: int
+    b: int
+    acc: int
+    y: int
+    overflow: int
+    product: int
+    rm: int
+    fflags: int
+    macs: int
+    overflows: int
+
+class _Fp16MacDevice(refemu.units.kllm.fp16_mac.unit.Fp16Mac):
+    def step(self, a: int, b: int, acc: int, rm: int | None = ...) -> _Fp16MacState: ...
+    def snapshot(self) -> _Fp16MacState: ...
+
 class _Fp16MacRun(Protocol):
     def __call__(self, a: ArrayLike, b: ArrayLike, acc: ArrayLike, rm: ArrayLike | None = ..., *, rounding: Literal['fp16', 'fp16_fma'] = ..., direction: Literal['half_even', 'truncate', 'floor', 'ceil', 'half_away'] | Literal['dynamic'] = ..., ieee_flags: bool = ..., tininess: Literal['after', 'before'] = ..., inf_zero_nan: Literal['invalid', 'quiet'] = ...) -> _Fp16MacResult: ...
 
-class _Fp16MacUnit(Unit[refemu.units.kllm.fp16_mac.unit.State, _Fp16MacResult]):
+class _Fp16MacUnit(Unit[DeclaredState, _Fp16MacResult]):
     run: _Fp16MacRun
-    unit_class: type[refemu.units.kllm.fp16_mac.unit.Fp16Mac]
+    unit_class: type[_Fp16MacDevice]
     @cached_property
     def run_jit(self) -> _Fp16MacRun: ...
 

@@ -8,17 +8,18 @@ D-arith-23 (`ieee_flags`), D-arith-24 (`tininess`), D-arith-25 (`inf_zero_nan`),
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, get_args
 
-from refemu.arith.checks import Refused, require_bool, require_choice
+from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import odd_sum, pattern16, value16
-from refemu.units.kllm.cases import fp16_mac as fp16_mac_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import fp16_mac as cases
 from refemu.units.kllm.fp16_mac import ieee16
 from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["DYNAMIC", "ONE", "ROUNDINGS", "UNIT", "Fp16Mac", "InfZeroNan", "Rounding", "State", "run"]
 
@@ -31,120 +32,80 @@ ONE = 0x3C00  #: Word of 1: a factor with which the unit only adds
 EXPONENT = 0x7C00  #: Exponent field of a word: all ones in infinities and NaN
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports after one step, and what happened since reset."""
-
-    event: str  #: "reset": no step yet; "mac": acc + a * b is computed
-    index: int  #: number of the step since reset, from 0; -1 at reset
-    a: int
-    b: int
-    acc: int
-    product: int  #: a * b rounded; of the fused unit only for looking at
-    y: int
-    #: 1 if the operands are finite and y is not; None with `ieee_flags`, where there is no such port
-    overflow: int | None
-    macs: int  #: multiply-adds computed
-    overflows: int  #: steps with finite operands whose result is not finite; with `ieee_flags`, steps that raise OF
-    #: direction of the rounding in RISC-V's code (RNE, RTZ, RDN, RUP, RMM); None where it is no input
-    rm: int | None = None
-    fflags: int | None = None  #: exceptions of the step: NV, DZ, OF, UF, NX from bit 4 down; None without `ieee_flags`
+INPUTS = tuple(
+    Port(name, 16, encoding="f16", meaning=meaning)
+    for name, meaning in (
+        ("a", "a factor, in the reduction the count"),
+        ("b", "a factor, in the reduction the codebook's entry"),
+        ("acc", "what the product is added to"),
+    )
+)
+SIGNALLING = tuple(replace(port, payload=True) for port in INPUTS)  #: of a unit with flags: a signalling NaN raises NV
+RM = Port("rm", 3, most=len(DIRECTIONS) - 1, meaning="direction in RISC-V's code: RNE, RTZ, RDN, RUP, RMM")
+Y = Port("y", 16, encoding="f16", meaning="acc + a * b")
+OVERFLOW = Port("overflow", 1, meaning="finite operands, but y is not")
+FFLAGS = Port("fflags", 5, meaning="exceptions in RISC-V's order: NV, DZ (always 0), OF, UF, NX")
+PRODUCT = Port("product", 16, encoding="f16", meaning="a * b rounded; the fused unit does not add it")
 
 
-class Fp16Mac(Stepped[State]):
-    """FP16 multiply-accumulate unit: one event is one multiplication and one addition.
-
-    References
-    ----------
-    [kllm §IV-A, Table I]
-    """
+class Fp16Mac(Combinational):
+    """FP16 multiply-accumulate unit: one event is one multiplication and one addition."""
 
     name = "fp16_mac"
+    events: ClassVar[tuple[str, ...]] = ("mac",)
+    counters: ClassVar[dict[str, str]] = {
+        "macs": "multiply-adds computed",
+        "overflows": "steps with finite operands whose result is not finite; with `ieee_flags`, steps that raise OF",
+    }
+    rounding: Rounding = "fp16"  #: "fp16" computes r16(acc + r16(a * b)), "fp16_fma" r16(acc + a * b) (D-kllm-3)
+    #: direction of every rounding, RISC-V's RNE, RTZ, RDN, RUP and RMM (D-arith-2); "dynamic" reads it from the port
+    #: `rm` at every step (D-arith-22)
+    direction: Direction | Literal["dynamic"] = "half_even"
+    ieee_flags: bool = False  #: port `fflags` in place of `overflow`: IEEE 754's exceptions (D-arith-23, D-arith-26)
+    tininess: Tininess = "after"  #: where UF looks for a tiny result, after or before it is rounded (D-arith-24)
+    #: whether infinity * 0 + a quiet NaN raises NV; the fused unit has the choice (D-arith-25)
+    inf_zero_nan: InfZeroNan = "invalid"
 
-    def __init__(
-        self,
-        rounding: Rounding = "fp16",
-        direction: Direction | Literal["dynamic"] = "half_even",
-        ieee_flags: bool = False,
-        tininess: Tininess = "after",
-        inf_zero_nan: InfZeroNan = "invalid",
-    ) -> None:
-        """Configure the unit.
+    def check(self) -> None:
+        if not self.ieee_flags and (self.tininess != "after" or self.inf_zero_nan != "invalid"):
+            flags = f"got ieee_flags {self.ieee_flags!r}"
+            raise Refused(f"{self.name}: tininess and inf_zero_nan show in flags only, {flags}")
+        if self.inf_zero_nan != "invalid" and self.rounding == "fp16":
+            raise Refused(f"{self.name}: inf_zero_nan is a choice of the fused unit, got rounding {self.rounding!r}")
 
-        Parameters
-        ----------
-        rounding : {"fp16", "fp16_fma"}
-            "fp16" computes r16(acc + r16(a * b)), "fp16_fma" r16(acc + a * b) (D-kllm-3).
-        direction : {"half_even", "truncate", "floor", "ceil", "half_away", "dynamic"}
-            Direction of every rounding, RISC-V's RNE, RTZ, RDN, RUP and RMM (D-arith-2); "dynamic" reads it from the
-            port `rm` at every step (D-arith-22).
-        ieee_flags : bool
-            Port `fflags` in place of `overflow`: the exceptions of IEEE 754 (D-arith-23, D-arith-26).
-        tininess : {"after", "before"}
-            Where UF looks for a tiny result, after or before it is rounded (D-arith-24).
-        inf_zero_nan : {"invalid", "quiet"}
-            Whether infinity * 0 + a quiet NaN raises NV; the fused unit has the choice (D-arith-25).
+    @constant
+    def plain(self) -> bool:
+        return self.direction == "half_even" and not self.ieee_flags
 
-        Raises
-        ------
-        Refused
-            An unknown option, or one that nothing would show.
-        """
-        self.rounding = require_choice(rounding, ROUNDINGS, self.name, "rounding")
-        self.direction = require_choice(direction, (*DIRECTIONS, DYNAMIC), self.name, "direction")
-        self.ieee_flags: bool = require_bool(ieee_flags, self.name, "ieee_flags")
-        self.tininess = require_choice(tininess, get_args(Tininess), self.name, "tininess")
-        self.inf_zero_nan = require_choice(inf_zero_nan, get_args(InfZeroNan), self.name, "inf_zero_nan")
-        if not ieee_flags and (tininess != "after" or inf_zero_nan != "invalid"):
-            raise Refused(f"{self.name}: tininess and inf_zero_nan show in flags only, got ieee_flags {ieee_flags!r}")
-        if inf_zero_nan != "invalid" and rounding == "fp16":
-            raise Refused(f"{self.name}: inf_zero_nan is a choice of the fused unit, got rounding {rounding!r}")
-        self.plain: bool = direction == "half_even" and not ieee_flags
-        self.ports: Ports = ports({"direction": direction, "ieee_flags": ieee_flags})
-        present = {port.name for port in self.ports.all}
-        absent = [name for name in ("overflow", "rm", "fflags") if name not in present]
-        self.state: State = self.reset(State, **dict.fromkeys(absent))
+    @constant
+    def ports(self) -> Ports:
+        operands = SIGNALLING if self.ieee_flags else INPUTS
+        return Ports(
+            inputs=(*operands, RM) if self.direction == DYNAMIC else operands,
+            outputs=(Y, FFLAGS if self.ieee_flags else OVERFLOW),
+            state=(PRODUCT,),
+        )
 
-    def step(self, a: int, b: int, acc: int, rm: int | None = None) -> State:
-        """Execute one step on fp16 words; `rm` where the direction is dynamic."""
-        if rm is None:
-            return self._open(*self.accept(a, b, acc))
-        return self._open(*self.accept(a, b, acc, rm))
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """What is no port of this unit is None."""
+        absent = {"overflow" if self.ieee_flags else "fflags": None}
+        return absent if self.direction == DYNAMIC else {**absent, "rm": None}
 
-    def _open(self, a: int, b: int, acc: int, *rm: int) -> State:
+    def mac(self, a: int, b: int, acc: int, *rm: int) -> Changes:
+        """acc + a * b is computed."""
         if not self.plain:
             return self._in_direction(a, b, acc, *rm)
         product, y = self.multiply_add(a, b, acc)
         overflow = _overflows(a, b, acc, y)
-        self.state = self.latched(
-            a,
-            b,
-            acc,
-            event="mac",
-            product=product,
-            y=y,
-            overflow=overflow,
-            macs=self.state.macs + 1,
-            overflows=self.state.overflows + overflow,
-        )
-        return self.state
+        return {"product": product, "y": y, "overflow": overflow, "macs": 1, "overflows": overflow}
 
-    def _in_direction(self, *inputs: int) -> State:
-        """`_open` of a unit with directions or flags; a fourth input is the code of the direction."""
-        a, b, acc, *rm = inputs
+    def _in_direction(self, a: int, b: int, acc: int, *rm: int) -> Changes:
+        """`mac` of a unit with directions or flags; a fourth input is the code of the direction."""
         product, y, flags = self.ieee(a, b, acc, DIRECTIONS[rm[0]] if rm else self._fixed())
         lost = flags >> 2 & 1 if self.ieee_flags else _overflows(a, b, acc, y)
-        self.state = self.latched(
-            *inputs,
-            event="mac",
-            product=product,
-            y=y,
-            overflow=None if self.ieee_flags else lost,
-            fflags=flags if self.ieee_flags else None,
-            macs=self.state.macs + 1,
-            overflows=self.state.overflows + lost,
-        )
-        return self.state
+        shown = {"fflags": flags} if self.ieee_flags else {"overflow": lost}
+        return {"product": product, "y": y, **shown, "macs": 1, "overflows": lost}
 
     def multiply_add(self, a: int, b: int, acc: int) -> tuple[int, int]:
         """Compute one step on fp16 words without checking them; the State stays.
@@ -237,36 +198,8 @@ def _is_finite(word: int) -> bool:
     return word & EXPONENT != EXPONENT
 
 
-INPUTS = tuple(
-    Port(name, 16, encoding="f16", meaning=meaning)
-    for name, meaning in (
-        ("a", "a factor, in the reduction the count"),
-        ("b", "a factor, in the reduction the codebook's entry"),
-        ("acc", "what the product is added to"),
-    )
-)
-SIGNALLING = tuple(replace(port, payload=True) for port in INPUTS)  #: of a unit with flags: a signalling NaN raises NV
-RM = Port("rm", 3, most=len(DIRECTIONS) - 1, meaning="direction in RISC-V's code: RNE, RTZ, RDN, RUP, RMM")
-Y = Port("y", 16, encoding="f16", meaning="acc + a * b")
-OVERFLOW = Port("overflow", 1, meaning="finite operands, but y is not")
-FFLAGS = Port("fflags", 5, meaning="exceptions in RISC-V's order: NV, DZ (always 0), OF, UF, NX")
-PRODUCT = Port("product", 16, encoding="f16", meaning="a * b rounded; the fused unit does not add it")
-
-
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports of one configuration."""
-    dynamic = config.get("direction", "half_even") == DYNAMIC
-    flags = config.get("ieee_flags", False)
-    operands = SIGNALLING if flags else INPUTS
-    return Ports(
-        inputs=(*operands, RM) if dynamic else operands,
-        outputs=(Y, FFLAGS if flags else OVERFLOW),
-        state=(PRODUCT,),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="fp16_mac",
+UNIT: AnyUnit = Unit(
+    unit_class=Fp16Mac,
     paper="kllm §IV-A, Table I",
     meaning="multiply-accumulate in fp16, y = acc + a * b",
     configs={
@@ -275,11 +208,9 @@ UNIT: Unit[State, Result] = Unit(
         "ieee": Config(rounding="fp16_fma", direction=DYNAMIC, ieee_flags=True),
         "ieee_separate": Config(rounding="fp16", direction=DYNAMIC, ieee_flags=True),
     },
-    ports=ports,
-    unit_class=Fp16Mac,
-    cases=fp16_mac_cases.cases,
-    counters=("macs", "overflows"),
-    mark=fp16_mac_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
 )
+State: type[DeclaredState] = Fp16Mac.State
 run: RunFunction[Result] = UNIT.run
