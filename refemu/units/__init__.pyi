@@ -50,7 +50,6 @@ import refemu.units.leankv.free_page_list
 import refemu.units.leankv.generation_compressor.unit
 import refemu.units.leankv.kv_compressor.unit
 import refemu.units.leankv.kv_quantizer
-import refemu.units.leankv.layer_step.registers
 import refemu.units.leankv.layer_step.unit
 import refemu.units.leankv.page_manager.registers
 import refemu.units.leankv.page_manager.unit
@@ -1003,12 +1002,79 @@ class _LayerStepResult(Result):
     exps: int
     softmax_divisions: int
 
+class _LayerStepState(DeclaredState):
+    event: str
+    index: int
+    op: int
+    prompt: int
+    keep_high: int | tuple[int, ...]
+    keep_low: int | tuple[int, ...]
+    section: int | tuple[int, ...]
+    score: int | tuple[int, ...]
+    position: int | tuple[int, ...]
+    key: tuple[int, ...]
+    value: tuple[int, ...]
+    q: tuple[int, ...]
+    window: int
+    thresholds: tuple[int, ...]
+    choice: int | tuple[int, ...]
+    victim: int | tuple[int, ...]
+    low_slot: int | tuple[int, ...]
+    taken: tuple[int, ...]
+    written: tuple[int, ...]
+    moved: tuple[int, ...]
+    out: tuple[int, ...]
+    p: tuple[int, ...]
+    scores: tuple[int, ...]
+    seen: int
+    stored: tuple[int, ...]
+    loaded: tuple[int, ...]
+    cells: tuple[int, ...]
+    list_start: int
+    free: int
+    head: Any
+    pool: Any
+    manager: Any
+    heads: Any
+    allocated: int
+    recycled: int
+    levels: int
+    adds: int
+    pruned: int
+    share_divisions: int
+    comparisons: int
+    tokens_written: int
+    requantized: int
+    plan_words: int
+    move_words: int
+    record_words: int
+    pages_read: int
+    key_words: int
+    key_meta_words: int
+    val_words: int
+    val_meta_words: int
+    score_words: int
+    pos_words: int
+    key_sectors: int
+    key_meta_sectors: int
+    val_sectors: int
+    val_meta_sectors: int
+    score_sectors: int
+    pos_sectors: int
+    macs: int
+    exps: int
+    softmax_divisions: int
+
+class _LayerStepDevice(refemu.units.leankv.layer_step.unit.LayerStep):
+    def step(self, op: int | None = ..., prompt: int | None = ..., keep_high: int | tuple[int, ...] | None = ..., keep_low: int | tuple[int, ...] | None = ..., section: int | tuple[int, ...] | None = ..., score: int | tuple[int, ...] | None = ..., position: int | tuple[int, ...] | None = ..., key: tuple[int, ...] | None = ..., value: tuple[int, ...] | None = ..., q: tuple[int, ...] | None = ..., window: int | None = ..., thresholds: tuple[int, ...] | None = ...) -> _LayerStepState: ...
+    def snapshot(self) -> _LayerStepState: ...
+
 class _LayerStepRun(Protocol):
     def __call__(self, op: ArrayLike, prompt: ArrayLike, keep_high: ArrayLike, keep_low: ArrayLike, section: ArrayLike, score: ArrayLike, position: ArrayLike, key: ArrayLike, value: ArrayLike, q: ArrayLike, window: ArrayLike, thresholds: ArrayLike, *, kv_heads: int = ..., head_size: int = ..., heads: int = ..., high: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] = ..., low: Literal['K8V8', 'K8V4', 'K8V2', 'K4V4', 'K4V2', 'K4V1', 'K4V8', 'K2V4', 'K16V16', 'K8V4_G12', 'K4V2_G24'] | None = ..., page_bytes: int | None = ..., pages: int = ..., max_len: int = ..., preset: Literal['paper', 'diffkv'] = ..., policy: Literal['algorithm1', 'diffkv', 'static'] = ..., score_rule: Literal['share', 'cumulative'] = ..., keep_percent: int = ..., score_queries: int | None = ..., include_self: bool = ..., epoch: bool = ..., order: Literal['kernel', 'sequential'] = ..., fma: bool = ..., softmax_div: Literal['div', 'recip_mul'] = ..., softmax_eps: float = ..., lane_max: bool = ..., partition_tokens: int = ..., partition_score: bool = ..., gqa: Literal['max', 'mean'] = ..., reserve_low: int = ..., table_extra: int = ..., table_tokens: int | None = ..., lazy_pages: bool = ..., scrub: bool = ..., k_vec: int = ..., k_group: int = ..., v_vec: int = ..., v_group: int = ..., align: tuple[int, int] = ...) -> _LayerStepResult: ...
 
-class _LayerStepUnit(Unit[refemu.units.leankv.layer_step.registers.State, _LayerStepResult]):
+class _LayerStepUnit(Unit[DeclaredState, _LayerStepResult]):
     run: _LayerStepRun
-    unit_class: type[refemu.units.leankv.layer_step.unit.LayerStep]
+    unit_class: type[_LayerStepDevice]
     @cached_property
     def run_jit(self) -> _LayerStepRun: ...
 

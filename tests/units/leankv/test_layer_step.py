@@ -310,7 +310,7 @@ def test_wrong_devices_are_told(name: str, says: str, least: int) -> None:
 class FreesTheFirst(LayerStep):
     """A prompt gives back its first pages, not those behind the kept ones."""
 
-    def _admit(self) -> Any:
+    def admit(self) -> Any:
         table = type(self.manager.table)
 
         def split(self: Any, entry: int, high: int, low: int) -> list[int]:
@@ -320,7 +320,7 @@ class FreesTheFirst(LayerStep):
             return table.split(self, entry, high, low)
 
         self.manager.table.split = split.__get__(self.manager.table)  # type: ignore[method-assign]
-        return super()._admit()
+        return super().admit()
 
 
 def test_a_device_that_frees_the_wrong_pages_is_told_by_its_table() -> None:

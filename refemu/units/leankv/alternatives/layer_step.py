@@ -7,6 +7,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import constant
 from refemu.units.leankv.alternatives.page_manager import Descending
 from refemu.units.leankv.generation_compressor import A2, A3
 from refemu.units.leankv.layer_step import STEP, LayerStep
@@ -27,10 +28,10 @@ class ScoresLate(LayerStep):
         late: dict[int, Any] = vars(self).setdefault("late", {})
         late[head] = state, self._runs(head), self._tokens(head)
 
-    def _allocate(self) -> Any:
+    def allocate(self) -> Any:
         for head, (state, runs, stored) in vars(self).pop("late", {}).items():
             self.units[head].add_scores(self.pool, runs, stored, state)
-        return super()._allocate()
+        return super().allocate()
 
 
 class FirstHeadScores(LayerStep):
@@ -90,9 +91,10 @@ class LoadedBackwards(LayerStep):
 class LastHeadFirst(LayerStep):
     """The last head's pages come first."""
 
-    def _build(self, kv_heads: int, parameters: Any) -> None:
-        super()._build(kv_heads, parameters)
-        self.manager = Descending(**asdict(self.shape))
+    @constant
+    def manager(self) -> Descending:
+        """Of the other order."""
+        return Descending(**asdict(self.shape))
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

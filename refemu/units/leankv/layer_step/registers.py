@@ -1,14 +1,13 @@
-"""Ports, states and counters of layer_step [leankv §6.1]."""
-
-from dataclasses import dataclass
+"""Ports and counters of layer_step [leankv §6.1]."""
 
 from refemu.units.leankv.generation_compressor import LARGEST, Policy
 from refemu.units.leankv.page_manager import Shape
 from refemu.units.leankv.paged_attention import COUNTERS as ATTENTION
 from refemu.units.leankv.paged_attention import Pages
-from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.ports import Port, Ports
 
 LOAD, ADMIT, STEP, FINISH = range(4)  #: Operations of the port `op`
+OPERATIONS = ("load", "admit", "decide", "finish")  #: their first events
 NONE = 0  #: Value of the port `section` where a head loads no token; else 1 more than the section
 HELD = (1 << 31) - 1  #: largest position, and largest number of tokens
 
@@ -21,85 +20,38 @@ WRITTEN = {name: name for name in ("tokens_written", "requantized")}
 #: counter of a State -> that of paged_attention
 ATTENDED = {{"pages": "pages_read", "divisions": "softmax_divisions"}.get(name, name): name for name in ATTENTION}
 WORDS = ("plan_words", "move_words", "record_words")  #: counted by the step itself
-#: Counters of a State, in a Result
-COUNTERS = (*MANAGED, *DECIDED, *WRITTEN, *WORDS, *ATTENDED)
 OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "p", "scores")
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset. H KV heads, one after the other in a port."""
-
-    #: "reset": no request yet; "admit": a prompt gets pages, and those that its kept tokens do not need go back;
-    #: "load": a kept token of each head that loads one is written; "finish": all pages go back; of a generation step:
-    #: "decide": every head chooses where the new token goes and which one makes room; "allocate": sections that grow
-    #: get pages; "requantize": a token moves to the low section; "write": the new token is written; attention:
-    #: "key_page": logits of a page; "softmax": their probabilities; "value_page": values of a page are added up;
-    #: "tree": accumulators are joined; "combine": partitions are joined, where there are several; "score": scores of
-    #: the stored tokens grow by what was paid to them
-    event: str
-    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
-    op: int  #: operation
-    prompt: int  #: tokens of an admitted prompt
-    keep_high: Lanes  #: high tokens that heads keep of it
-    keep_low: Lanes  #: low ones
-    section: Lanes  #: of a loaded token, plus 1; 0 = none
-    score: Lanes  #: pattern, of a loaded token
-    position: Lanes  #: of a loaded token
-    key: tuple[int, ...]  #: fp16 words
-    value: tuple[int, ...]  #: fp16 words
-    q: tuple[int, ...]  #: fp16 words, query head by query head
-    window: int  #: W
-    thresholds: tuple[int, int]  #: patterns
-    choice: Lanes  #: decision
-    victim: Lanes  #: high slot that the new token takes
-    low_slot: Lanes  #: low slot that the victim moves to; -1 = none
-    taken: tuple[int, ...]  #: pages that heads take, high and low; -1 = none
-    written: tuple[int, ...]  #: records of loaded or new tokens
-    moved: tuple[int, ...]  #: records of requantized tokens
-    out: tuple[int, ...]  #: fp16 words
-    p: Lanes  #: patterns
-    scores: Lanes  #: patterns, after the step
-    seen: int  #: tokens of the request so far; 0 = there is none
-    stored: tuple[int, ...]  #: tokens of every head, high and low
-    loaded: tuple[int, ...]  #: those of the prompt that are in their pages
-    cells: Lanes  #: of the table, entry by entry
-    list_start: int  #: place of the next free page
-    free: int  #: pages
-    head: int  #: KV head that the last event of a generation step worked on
-    pool: bytes  #: contents of all pages, as bytes
-    manager: object  #: State of the memory manager, as of unit page_manager
-    #: States of the units of every KV head: generation_compressor, kv_compressor, paged_attention
-    heads: tuple[object, ...]
-    allocated: int  #: pages that left the list of free pages
-    recycled: int  #: pages that came back to the list of free pages
-    levels: int  #: levels of prefix sums executed
-    adds: int  #: additions in prefix sums
-    #: tokens pruned: those of a prompt that are not kept, and in a step one for each head that does not grow
-    pruned: int
-    share_divisions: int  #: divisions to decide: of scores by their counts, and of means by their total
-    comparisons: int  #: candidates that argmin looked at to decide
-    tokens_written: int  #: tokens quantized and written: loaded ones and new ones
-    requantized: int  #: tokens moved from the high to the low section
-    plan_words: int  #: 16-bit words of scores and positions read to decide
-    move_words: int  #: 16-bit words of high records read to move their tokens
-    record_words: int  #: 16-bit words of records written
-    pages_read: int  #: pages read by attention, once each, though keys and values are read in two events
-    key_words: int  #: 16-bit words of key codes read by attention
-    key_meta_words: int  #: 16-bit words of the scales and zero points of keys read by attention
-    val_words: int  #: 16-bit words of value codes read by attention
-    val_meta_words: int  #: 16-bit words of the scales and zero points of values read by attention
-    score_words: int  #: 16-bit words of scores read by attention, to add to them
-    pos_words: int  #: 16-bit words of positions read by attention, where the newest token keeps its own score
-    key_sectors: int  #: 32-byte sectors touched by the loads of key codes (D-leankv-58)
-    key_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of keys
-    val_sectors: int  #: 32-byte sectors touched by the loads of value codes
-    val_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of values
-    score_sectors: int  #: 32-byte sectors touched by the loads of scores
-    pos_sectors: int  #: 32-byte sectors touched by the loads of positions
-    macs: int  #: multiply-adds of attention, two for each token, query head and feature
-    exps: int  #: exponentials of attention
-    softmax_divisions: int  #: divisions of the softmax of attention
+#: Counters of a State, in a Result
+COUNTERS = {
+    "allocated": "pages that left the list of free pages",
+    "recycled": "pages that came back to the list of free pages",
+    "levels": "levels of prefix sums executed",
+    "adds": "additions in prefix sums",
+    "pruned": "tokens pruned: those of a prompt that are not kept, and in a step one for each head that does not grow",
+    "share_divisions": "divisions to decide: of scores by their counts, and of means by their total",
+    "comparisons": "candidates that argmin looked at to decide",
+    "tokens_written": "tokens quantized and written: loaded ones and new ones",
+    "requantized": "tokens moved from the high to the low section",
+    "plan_words": "16-bit words of scores and positions read to decide",
+    "move_words": "16-bit words of high records read to move their tokens",
+    "record_words": "16-bit words of records written",
+    "pages_read": "pages read by attention, once each, though keys and values are read in two events",
+    "key_words": "16-bit words of key codes read by attention",
+    "key_meta_words": "16-bit words of the scales and zero points of keys read by attention",
+    "val_words": "16-bit words of value codes read by attention",
+    "val_meta_words": "16-bit words of the scales and zero points of values read by attention",
+    "score_words": "16-bit words of scores read by attention, to add to them",
+    "pos_words": "16-bit words of positions read by attention, where the newest token keeps its own score",
+    "key_sectors": "32-byte sectors touched by the loads of key codes (D-leankv-58)",
+    "key_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of keys",
+    "val_sectors": "32-byte sectors touched by the loads of value codes",
+    "val_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of values",
+    "score_sectors": "32-byte sectors touched by the loads of scores",
+    "pos_sectors": "32-byte sectors touched by the loads of positions",
+    "macs": "multiply-adds of attention, two for each token, query head and feature",
+    "exps": "exponentials of attention",
+    "softmax_divisions": "divisions of the softmax of attention",
+}
 
 
 def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Policy) -> Ports:

@@ -15,7 +15,7 @@ from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.units.declared import Changes
 from refemu.units.leankv.generation_compressor import GenerationCompressor
-from refemu.units.leankv.layer_step import heads, steps
+from refemu.units.leankv.layer_step import heads, unit
 from refemu.units.leankv.page_manager import Moved, PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
 from refemu.units.ports import fields
@@ -94,7 +94,7 @@ def faults(name: str) -> Iterator[Any]:
     for says, manager in PAGES.items():
         if manager is LowFirst and name.endswith("one_precision"):  # which has no low pages
             continue
-        yield pytest.param(name, steps, "PageManager", manager, id=f"{name}-{says}")
+        yield pytest.param(name, unit, "PageManager", manager, id=f"{name}-{says}")
     rules = {"head_diffkv": DIFFKV, "head_one_precision": ONE_PRECISION}.get(name.partition("-")[2], ALGORITHM1)
     for says, (numbers, branch) in rules.items():
         compressor = partial(Inclusive, numbers=numbers, branch=branch)
