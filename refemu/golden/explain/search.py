@@ -14,7 +14,7 @@ from refemu.golden.explain.table import Table, Words, screen
 
 DEPTH, WIDTH = 3, 4
 CLOSE = 2  #: stories that put no cell right, but the bits of most cells in order, and so may lead on
-SECONDS = 15.0  #: of processor time, after which no device without a twin is begun
+SECONDS = 30.0  #: of processor time, after which no device without a twin is begun
 FINALISTS = 8  #: stories that are held against all rows
 PROMISING = 12  #: slow devices that are tried on the whole sample after the screen
 
