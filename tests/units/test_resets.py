@@ -143,7 +143,7 @@ NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     },
     "layer_step": INSIDE_STEPS,
     "harmonia_core_clocked": {"core": lambda device: [device.core.snapshot()]},
-    "harmonia_core": {"offsets": lambda device: list(flat(tuple(vars(device.offsets.snapshot()).values())))},
+    "harmonia_core": {"offsets": lambda device: [device.offsets.snapshot()]},
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.integers import total
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
@@ -32,7 +33,6 @@ from refemu.units.leankv.layer_step.registers import (
     ports_of,
 )
 from refemu.units.leankv.page_manager import PageManager, Shape
-from refemu.units.leankv.page_manager.pool import total
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
