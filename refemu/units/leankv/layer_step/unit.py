@@ -7,12 +7,13 @@ units is a call of `Head`. Decisions: D-leankv-62 (stages of a step), D-leankv-6
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.arith.integers import total
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
@@ -237,7 +238,7 @@ class LayerStep(Sequential):
         for names, unit in ((DECIDED, "compressor"), (WRITTEN, "writer"), (ATTENDED, "attention")):
             states = [(getattr(old, unit), getattr(new, unit)) for old, new in pairs]
             for name, counter in names.items():
-                counted[name] = total([getattr(new, counter) - getattr(old, counter) for old, new in states])
+                counted[name] = reduce(add, (getattr(new, counter) - getattr(old, counter) for old, new in states))
         pool = self.pool.tobytes()
         self._in_step = super()._commit(event, inputs, {**registers, **counted, "pool": pool, **changes})
         return self._in_step
@@ -353,7 +354,7 @@ class LayerStep(Sequential):
         columns = {
             name: lanes(tuple(getattr(each, name) for each in decided)) for name in ("choice", "victim", "low_slot")
         }
-        return {**columns, "plan_words": 4 * total(state.stored)}
+        return {**columns, "plan_words": 4 * reduce(add, state.stored)}
 
     def _decided(self, head: int, n: int, prompt: int) -> Any:
         """The decision of one head."""
