@@ -104,7 +104,8 @@ class Unit(Generic[S, R]):
         declared = isinstance(unit_class, type) and issubclass(unit_class, Declared)
         if declared:
             object.__setattr__(self, "name", unit_class.name)
-            object.__setattr__(self, "ports", partial(ports_of, unit_class))
+            if self.ports is None or getattr(self.ports, "func", None) is ports_of:  # else they are given
+                object.__setattr__(self, "ports", partial(ports_of, unit_class))
             object.__setattr__(self, "counters", tuple(unit_class.counters))
         self._require_callables()
         if declared and "State" not in vars(unit_class):

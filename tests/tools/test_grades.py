@@ -76,22 +76,22 @@ def test_rows_of_a_page_are_read_back() -> None:
 
 
 def test_a_digest_follows_the_set_the_unit_and_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = grades.digest("concat-a4")
-    paths = [path.relative_to(grades.ROOT) for path in grades.sources("concat")]
+    before = grades.digest("weighted_sum-example")
+    paths = [path.relative_to(grades.ROOT) for path in grades.sources("weighted_sum")]
     assert {str(path) for path in paths} > {
-        "refemu/units/kllm/concat.py",
-        "refemu/units/kllm/twins/concat.py",
-        "refemu/units/kllm/cases/concat.py",
+        "refemu/units/kllm/weighted_sum.py",
+        "refemu/units/kllm/twins/weighted_sum.py",
+        "refemu/units/kllm/cases/weighted_sum.py",
         "refemu/golden/grade/bits.py",
     }
     shutil.copytree(grades.ROOT / "refemu" / "golden" / "grade", tmp_path / "refemu" / "golden" / "grade")
     shutil.copytree(grades.ROOT / "refemu" / "units" / "kllm", tmp_path / "refemu" / "units" / "kllm")
     monkeypatch.setattr(grades, "ROOT", tmp_path)
-    assert grades.digest("concat-a4") == before
-    for name in ("units/kllm/twins/concat.py", "golden/grade/lanes.py"):
-        path, seen = tmp_path / "refemu" / name, grades.digest("concat-a4")
+    assert grades.digest("weighted_sum-example") == before
+    for name in ("units/kllm/twins/weighted_sum.py", "golden/grade/lanes.py"):
+        path, seen = tmp_path / "refemu" / name, grades.digest("weighted_sum-example")
         path.write_text(path.read_text() + "\n# a comment\n")
-        assert grades.digest("concat-a4") == seen
+        assert grades.digest("weighted_sum-example") == seen
         path.write_text(path.read_text() + "\nMORE = 1\n")
-        assert grades.digest("concat-a4") != seen
-    assert grades.digest("concat-a4") != before
+        assert grades.digest("weighted_sum-example") != seen
+    assert grades.digest("weighted_sum-example") != before

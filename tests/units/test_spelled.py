@@ -54,7 +54,7 @@ def test_every_op_of_a_unit_has_a_name() -> None:
     ports = [port for name in units.names() for port in FIRST[name].inputs]
     operations = [port for port in ports if port.name == "op"]
 
-    assert len(operations) == 6 and all(names(port.meaning) for port in operations)
+    assert len(operations) == 5 and all(names(port.meaning) for port in operations)
 
 
 def test_every_finite_float16_has_a_text_that_is_its_own() -> None:
