@@ -60,15 +60,15 @@ class Inclusive(GenerationCompressor):
         self.numbers, self.branch = numbers, branch
 
     def argmin(self) -> Changes:
-        self.number = 0
+        self.comparison = 0
         return super().argmin()
 
     def case(self) -> Changes:
-        self.number = 2
+        self.comparison = 2
         return super().case()
 
     def _below(self, value: float, threshold: float) -> bool:
-        number, self.number = self.number, self.number + 1
+        number, self.comparison = self.comparison, self.comparison + 1
         inclusive = number in self.numbers and "AB"[self.state.slots[1] >= 0] in self.branch
         return value <= threshold if inclusive else value < threshold
 
