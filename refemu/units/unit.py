@@ -154,7 +154,8 @@ class Unit(Generic[S, R]):
         if self.twin == "none":
             return self.run
         module, _, function = self.twin.partition(":")
-        if issubclass(self.unit_class, Declared) and not (module and _exists(module)):
+        usual = self.twin == self._beside("twins", ":run")
+        if usual and issubclass(self.unit_class, Declared) and not (module and _exists(module)):
             from refemu.units.compiled import derived  # numba
 
             compiled: Callable[..., R] = derived(self)

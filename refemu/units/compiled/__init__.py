@@ -18,7 +18,7 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.arith.jit import inlined, kernel
 from refemu.units.compiled import bounds
-from refemu.units.compiled.lifted import CONSTANTS, PLACE, STATE, WRITE, Lifted, attribute, constant, number
+from refemu.units.compiled.lifted import CONSTANTS, KEEP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
 from refemu.units.declared import Declared
 from refemu.units.derived import Arrays, twin
 from refemu.units.ports import Port
@@ -120,7 +120,8 @@ class Form:
     @functools.cached_property
     def module(self) -> Any:
         """A module with the functions and `loop`: constants, registers at reset, inputs, outputs -> counters."""
-        module = ModuleType(f"{__name__}.form_{self.kind.name}_{len(_forms)}")
+        vectors = [port.name for port in self.ports.all if port.lanes > 1]
+        module = ModuleType(f"{__name__}.form_{self.kind.name}_{number(' '.join(vectors))}")
         source = "\n".join([*map(self._function, self.lifted.functions.values()), *self._text()])
         linecache.cache[module.__name__] = len(source), None, source.splitlines(keepends=True), module.__name__
         names = vars(module)
@@ -178,7 +179,7 @@ class Form:
         inputs, counters = self.ports.inputs, list(self.kind.counters)
         vectors = [port for port in self.kept if port.lanes > 1]
         scalars = [port for port in self.registers if port.lanes == 1]
-        arrays = [f"{'x' if port in inputs else 'y'}_{port.name}" for port in self.ports.all]
+        arrays = [_array(port, inputs) for port in self.ports.all]
         return [
             f"def loop({', '.join([CONSTANTS, INITIAL, *arrays])}):",
             *(f"    n_{name} = np.int64(0)" for name in counters),
@@ -259,16 +260,21 @@ def _read(port: Port) -> list[str]:
 
 
 class _Written(ast.NodeTransformer):
-    """Puts the loop that writes a vector in the place of its statement."""
+    """Puts loops in the place of the statements that write and keep vectors."""
 
     def __init__(self, held: Sequence[str]) -> None:
         self.held = held
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        text = ast.unparse(node)
-        if not text.startswith(WRITE):
-            return node
-        name, _, vector = text.removeprefix(WRITE)[:-1].partition("(")
-        kept = f"; s_{name}[_lane] = {vector}[_lane]" * (name in self.held)
-        loop = f"for _lane in range(y_{name}.shape[2]): y_{name}[_d, _e, _lane] = {vector}[_lane]{kept}"
-        return ast.parse(loop).body
+        begin, _, argument = ast.unparse(node)[:-1].partition("(")
+        name = begin.partition("_")[2]
+        row = f"y_{name}[_d, _e, _lane]"
+        if begin.startswith(WRITE):
+            return ast.parse(f"for _lane in range(y_{name}.shape[2]): {row} = {argument}[_lane]").body
+        if begin.startswith(KEEP):
+            return (
+                ast.parse(f"for _lane in range(s_{name}.size): s_{name}[_lane] = {row}").body
+                if name in self.held
+                else []
+            )
+        return node

@@ -176,6 +176,10 @@ class Bounds:
             case ast.Expr(value=ast.Call(args=arguments)):  # a vector that is written
                 for each in arguments:
                     self.value(each, local)
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
+                pass
+            case _:
+                raise Refused(f"{self.unit}: {ast.unparse(node)} has no bounds")
         return True
 
     def _branches(self, node: ast.If, local: dict[str, Value], returned: list[Value]) -> bool:
@@ -219,7 +223,9 @@ class Bounds:
             case ast.List(elts=parts):
                 return Vector(joined(self.value(each, local) for each in parts), len(parts))
             case ast.BinOp(left=left, op=op, right=right):
-                return OPERATIONS[type(op)](self.value(left, local), self.value(right, local))
+                operands = self.value(left, local), self.value(right, local)
+                if all(isinstance(each, Range) for each in operands):
+                    return OPERATIONS[type(op)](*operands)
             case ast.UnaryOp(op=op, operand=operand):
                 return self._unary(op, self.value(operand, local))
             case ast.BoolOp(op=op, values=parts):

