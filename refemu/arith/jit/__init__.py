@@ -97,7 +97,7 @@ def helper(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile like `kernel`, with checked indices; LLVM puts it into the kernels that call it.
+    """Compile like `kernel`; LLVM puts it into the kernels that call it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def inlined(function: Callable[..., Any]) -> Any:
     callable
         For kernels only.
     """
-    return numba.njit(error_model="numpy", nogil=True, forceinline=True, boundscheck=True)(function)
+    return numba.njit(error_model="numpy", nogil=True, forceinline=True)(function)
 
 
 def jit_is_off() -> bool:

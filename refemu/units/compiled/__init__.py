@@ -1,7 +1,8 @@
 """Compiled forms made of the text of declared units, for those whose events are integer arithmetic.
 
 numba compiles the methods of the readable form as they stand (`lifted`), in a loop over devices and events. The widths
-of the ports must bound every value to 64 bits (`bounds`); a configuration in which they do not runs the readable form.
+of the ports must bound every value to 64 bits, and every index to its vector (`bounds`). A configuration in which they
+do not runs the readable form.
 """
 
 import ast
@@ -152,7 +153,8 @@ class Form:
         names = {f"s_{name}": limits.get(name, words) for name in self.held}
         names |= dict(zip(self.lifted.constants, map(bounds.of_constant, self.constants_of(device)), strict=True))
         names |= {name: bounds.of_constant(value) for name, value in self.lifted.names.items()}
-        check = bounds.Bounds(device.name, self.lifted.functions, names)
+        written = {f"{WRITE}{port.name}": port.lanes for port in device.ports.outputs + device.ports.state}
+        check = bounds.Bounds(device.name, self.lifted.functions, names, written)
         inputs = [limits[port.name] for port in device.ports.inputs]
         for name, event in self.events.items():
             check.call(event, [(), (), (), *(inputs if self._takes(name) else ())])

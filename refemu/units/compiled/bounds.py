@@ -128,9 +128,16 @@ COMPARED: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 class Bounds:
     """Evaluates lifted functions over ranges. Refused: a value may leave 64 bits."""
 
-    def __init__(self, unit: str, functions: Mapping[str, ast.FunctionDef], names: Mapping[str, Value]) -> None:
+    def __init__(
+        self,
+        unit: str,
+        functions: Mapping[str, ast.FunctionDef],
+        names: Mapping[str, Value],
+        written: Mapping[str, int] | None = None,
+    ) -> None:
         self.unit, self.functions = unit, functions
         self.names = names  #: of constants and registers
+        self.written = written or {}  #: lanes of the vector that a statement writes, by its name
         self.known: dict[tuple[str, tuple[Value, ...]], Value] = {}
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
@@ -173,9 +180,12 @@ class Bounds:
                     self._assign(node.target, item, local)
                     if not self._block(node.body, local, returned):
                         break
-            case ast.Expr(value=ast.Call(args=arguments)):  # a vector that is written
-                for each in arguments:
-                    self.value(each, local)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[vector])):  # it is written
+                count, lanes = length(self.value(vector, local)), self.written[name]
+                if count != lanes:
+                    raise Refused(f"{self.unit}: {ast.unparse(vector)} must have {lanes} lanes, got {count}")
+            case ast.Expr(value=ast.Call(args=[])):  # it is kept
+                pass
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
             case _:
@@ -262,9 +272,9 @@ class Bounds:
         return BUILTINS[name](*values) if name in BUILTINS else self.names[name](*values)
 
     def _item(self, vector: Value, index: ast.expr, local: Mapping[str, Value]) -> Value:
-        if isinstance(index, ast.Slice):
-            return Vector(joined(items(vector)), length(vector))
         place = self.value(index, local)
+        if not -length(vector) <= place.low <= place.high < length(vector):
+            raise OverflowError(f"an index of {place.low} to {place.high} of {length(vector)}")
         if isinstance(vector, tuple) and not isinstance(vector, Vector) and place.low == place.high:
             return vector[place.low]
         return joined(items(vector))

@@ -79,7 +79,7 @@ class Toy(Sequential):
 
     def lane(self) -> Changes:
         """The next lane is added."""
-        before, place = self.state.total, LANES - self.state.left
+        before, place = self.state.total, (LANES - self.state.left) & (LANES - 1)
         factor = self.weights[place] * (self.state.op if self.state.op > 1 else 1)
         return self._kept(before + factor * self.state.kept[place])
 
