@@ -91,8 +91,8 @@ def shared(command: Sequence[str], processes: int) -> dict[str, Any]:
         subprocess.Popen([sys.executable, *command, str(share)], stdout=subprocess.PIPE) for share in range(processes)
     ]
     outputs = [process.communicate()[0] for process in shares]
-    if failed := max(process.returncode for process in shares):
-        sys.exit(failed)
+    if failed := [process.returncode for process in shares if process.returncode]:
+        sys.exit(f"a process that compiles kernels ended with {failed[0]}")
     first, *others = map(json.loads, outputs)
     for other in others:
         for name, seconds in other["seconds"].items():  # what several compile counts once

@@ -79,8 +79,8 @@ class Unit(Generic[S, R]):
     peaks: Sequence[str] = ()  #: counters whose total over devices is the largest one, not the sum
     result: type[R] = _DERIVED  #: of `run`; made of ports and counters where none is given
     run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); steps `unit_class` where none is given
-    #: "module:function" of the compiled twin, imported on first use; in `twins/` where none is given; where that is not
-    #: there, made of the events of a declared class; "none": there is no twin, and the readable form runs in its place
+    #: "module:function" of the compiled twin, imported on first use; by default in `twins/`. Without a module there, a
+    #: declared class has one made of its events. "none": the readable form runs instead
     twin: str = ""
     timing: str = ""  #: "combinational", or "event": rows of a case are consecutive steps from reset; by `unit_class`
     version: int = 1  #: +1 whenever some input gives another output

@@ -1,8 +1,7 @@
-"""The text of a declared unit's events as functions that numba compiles.
+"""Turns the methods of a declared unit into functions that numba compiles.
 
-`self.width` becomes a name of a constant that every call brings, `self.state.acc` one of a register, a word such as
-"saturate" a number, and `return {...}` the registers in order; a vector is written where its register is. What has no
-such form is refused with its line.
+`self.width` becomes an argument, `self.state.acc` a register, a string such as "saturate" a number, and `return {...}`
+a tuple of registers; vectors are written into their arrays. A line with no such form is refused by file and number.
 """
 
 import ast
