@@ -67,7 +67,7 @@ def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: boo
     yield table(["field", "kind", "of several devices", "meaning"], list(_state(unit)))
     yield from _decisions(unit)
     module = units.module(unit.name).__name__
-    directive = f".. automodule:: {module}\n   :members:\n   :exclude-members: UNIT"
+    directive = f".. automodule:: {module}\n   :members:\n   :exclude-members: UNIT, State"
     yield f"## Python\n\n```{{eval-rst}}\n{directive}\n```\n"
 
 

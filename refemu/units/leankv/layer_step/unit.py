@@ -158,6 +158,7 @@ class LayerStep(Sequential):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
+        """Registers of the units at reset, and the pool they share."""
         taken, pool = self._cleared["taken"], self.pool.tobytes()
         return {"window": 1, "taken": taken, "pool": pool, **self._registers()}
 
