@@ -16,6 +16,9 @@ from refemu.units import events
 Lanes: TypeAlias = int | tuple[int, ...]
 
 
+FEW = 256  #: lanes that take less time one by one than as an array
+
+
 @parameters
 class Port:
     """Port or register: `lanes` fields of `bits` bits, lane 0 in the least significant bits of a word."""
@@ -117,6 +120,9 @@ class Port:
         low, high = self.limits
         if self.lanes == 1 and type(value) is int and low <= value <= high:
             return value  # what a loop of steps passes: no array is made
+        if type(value) is tuple and len(value) == self.lanes and 1 < self.lanes <= FEW and {*map(type, value)} == {int}:
+            if low <= min(value) and max(value) <= high:
+                return value
         array = self.admit(value, unit)
         if array.ndim != (self.lanes > 1):
             raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")

@@ -123,6 +123,9 @@ def test_one_event_is_a_python_int_or_a_tuple() -> None:
     assert [NIBBLE.admit_one(value, "thing") for value in (3, np.uint8(3), np.array(3))] == [3, 3, 3]
     assert type(NIBBLE.admit_one(np.uint8(3), "thing")) is int
     assert LANES.admit_one(np.array([1, 2, 3]), "thing") == LANES.admit_one([1, 2, 3], "thing") == (1, 2, 3)
+    assert LANES.admit_one((1, True, 3), "thing") == (1, 1, 3)  # an array, as other types are
+    with pytest.raises(Refused, match=r"4096 at index \(2,\)"):
+        LANES.admit_one((1, 2, 4096), "thing")
     with pytest.raises(RefusedType, match=r"thing\.nibble: one event is needed, got shape \(2,\)"):
         NIBBLE.admit_one([1, 2], "thing")
 
