@@ -121,6 +121,7 @@ lint:
 	@$(PYTHON) tools/bootstrap.py $(VENV) dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tools.stubs
 	$(BIN)/mypy
 	$(BIN)/python tools/known_types.py
 

@@ -131,6 +131,7 @@ def test_an_sdist_has_every_file_and_its_wheel_runs_in_a_fresh_environment(tmp_p
 
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", built, unpacked])
     (wheel,) = built.glob("*.whl")
+    assert "refemu/units/__init__.pyi" in zipfile.ZipFile(wheel).namelist()  # made at the build: git has none
     run([sys.executable, "-m", "venv", tmp_path / "fresh"])
     command = tmp_path / "fresh" / "bin"
     run([command / "python", "-m", "pip", "install", "-q", wheel])

@@ -40,6 +40,8 @@ def main() -> None:
         make_environment(venv)
     wanted = CONTAINS[extra] | (set(done[1:]) if done[:1] == [key()] else set())
     install(venv, wanted)
+    if "test" in wanted:
+        subprocess.run([str(venv / "bin" / "python"), "-m", "tools.stubs"], cwd=ROOT, check=True)  # for editors
     stamp.write_text(" ".join([key(), *sorted(wanted)]) + "\n")
 
 

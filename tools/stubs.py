@@ -1,10 +1,9 @@
 """Write refemu/units/__init__.pyi: the type of `find` for every unit's name, down to the fields of its Result.
 
-    python tools/stubs.py            # writes the file
-    python tools/stubs.py --check    # exit code 1 if the file differs from what would be written
+    python -m tools.stubs
 
 A derived Result has no class in any source, and `find` chooses by a string, so type checkers need the stub to know
-either. tests/tools/test_stubs.py compares it with what would be written.
+either. It is no file of the repository: installing by tools/bootstrap.py, `make lint` and building a wheel write it.
 """
 
 import dataclasses
@@ -140,12 +139,5 @@ def modules_in(body: str) -> list[str]:
     return sorted(set(re.findall(r"\b(refemu(?:\.[a-z_0-9]+)+)\.[A-Z]", body)))
 
 
-def main(arguments: list[str], place: Path = PLACE) -> int:
-    if "--check" in arguments:
-        return int(not place.is_file() or place.read_text() != text())
-    place.write_text(text())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    PLACE.write_text(text())

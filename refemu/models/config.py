@@ -5,6 +5,7 @@ Canonical names: `embed`, `position`, `embed_norm`; `blk.<l>.attn_norm`, `.q`, `
 row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -83,6 +84,7 @@ class ModelConfig:
             raise Refused(f"ModelConfig: need rope_base > 1 and rms_eps > 0, got {self.rope_base}, {self.rms_eps}")
 
     @property
+    @lru_cache(maxsize=8)  # a load asks with every tensor  # noqa: B019
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order; `head` only where it is not tied."""
         table: dict[str, tuple[int, ...]] = {"embed": (self.vocab, self.width)}

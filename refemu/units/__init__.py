@@ -1,6 +1,6 @@
 """Hardware blocks: a folder per paper, in it one module or package per block. `find(name)` is a block's descriptor.
 
-The types of both, and of `from refemu.units import orizuru`, stand in `__init__.pyi`, which tools/stubs.py writes.
+The types of both, and of `from refemu.units import orizuru`, are in `__init__.pyi`, which tools/stubs.py makes.
 """
 
 import importlib

@@ -29,7 +29,6 @@ STARTED = {
     "tools/mutation.py": ["--help"],
     "tools/notebooks.py": ["--help"],
     "tools/stages.py": ["--list", "--all"],
-    "tools/stubs.py": ["--check"],
     "tools/tutorials.py": ["--help"],
     "tools/walk.py": ["--help"],
 }
@@ -53,6 +52,7 @@ ELSEWHERE = {
     "tools/programs.py": "programs",
     "tools/pythons.py": "pythons",
     "tools/site/__main__.py": "docs",
+    "tools/stubs.py": "lint",
 }
 
 

@@ -1,7 +1,6 @@
-"""The stub of refemu.units: what is committed is what the descriptors give, and a difference is seen."""
+"""The stub of refemu.units: what editors and type checkers read of names, units and Results."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -9,37 +8,28 @@ from refemu import units
 from tools import stubs
 
 
-def test_the_committed_stub_is_what_would_be_written() -> None:
-    assert stubs.PLACE.read_text() == stubs.text()
+@pytest.fixture(scope="module")
+def text() -> str:
+    return stubs.text()
 
 
 @pytest.mark.parametrize(
-    ("line", "planted"),
+    "line",
     [
-        ('def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...', 'def find(name: Literal["orizuru"]) -> Any: ...'),
-        ("    decodes: int\n", "    decodes: float\n"),
-        ("outlier: tuple[int, int] = ...", "outlier: tuple[int, int]"),
-        ("from refemu.units.kllm import orizuru as orizuru\n", ""),
+        'def find(name: Literal["orizuru"]) -> _OrizuruUnit: ...',
+        "    decodes: int\n",
+        "outlier: tuple[int, int] = ...",
+        "from refemu.units.kllm import orizuru as orizuru\n",
     ],
 )
-def test_a_planted_difference_is_seen(tmp_path: Path, line: str, planted: str) -> None:
-    place = tmp_path / "__init__.pyi"
-    assert stubs.main([], place) == 0 == stubs.main(["--check"], place)
-    assert line in place.read_text()
-
-    place.write_text(place.read_text().replace(line, planted, 1))
-
-    assert stubs.main(["--check"], place) == 1
+def test_it_tells_fields_parameters_and_modules(text: str, line: str) -> None:
+    assert line in text
 
 
-def test_a_missing_stub_is_seen(tmp_path: Path) -> None:
-    assert stubs.main(["--check"], tmp_path / "__init__.pyi") == 1
-
-
-def test_every_public_name_is_in_the_stub() -> None:
+def test_every_public_name_is_in_the_stub(text: str) -> None:
     """Else type checkers take a function that is there for none."""
     defined: set[str] = set()
-    for node in ast.parse(stubs.PLACE.read_text()).body:
+    for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom):
             defined |= {each.asname or each.name for each in node.names}
         if isinstance(node, ast.FunctionDef):
@@ -50,9 +40,7 @@ def test_every_public_name_is_in_the_stub() -> None:
     assert set(units.__all__) - defined == set()
 
 
-def test_every_unit_is_in_the_stub() -> None:
-    text = stubs.PLACE.read_text()
-
+def test_every_unit_is_in_the_stub(text: str) -> None:
     for name, paper in units.PAPERS.items():
         assert f'@overload\ndef find(name: Literal["{name}"]) -> ' in text
         assert f"from refemu.units.{paper} import {name} as {name}\n" in text

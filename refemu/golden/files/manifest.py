@@ -29,7 +29,7 @@ _ARRAY_NAMES = {
     "mask": r"(out|st)\.[a-z][a-z0-9_]*\.care",
     "flags": "flags",
 }  #: by role
-_FLAG_BITS = (8, 32)  #: 32 in sets that are older
+_FLAG_BITS = 8
 _FLOAT_BITS = {"f16": 16, "f32": 32}
 
 
@@ -240,8 +240,8 @@ def _faults_of(entry: Mapping[str, Any], entries: Mapping[str, Any], rows: int) 
         yield f"dtype must be {dtype} for {bits} bits, got {entry['dtype']}"
     if bits != (due := _FLOAT_BITS.get(entry["encoding"], bits)):
         yield f"encoding {entry['encoding']} has {due} bits, got {bits}"
-    if role == "flags" and bits not in _FLAG_BITS:
-        yield f"flags have {_FLAG_BITS[0]} bits, got {bits}"
+    if role == "flags" and bits != _FLAG_BITS:
+        yield f"flags have {_FLAG_BITS} bits, got {bits}"
     if role == "mask":
         masked = entries.get(entry["name"].removesuffix(".care"))
         if masked is None or (masked["bits"], masked["lanes"]) != (bits, lanes):

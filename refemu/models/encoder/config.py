@@ -4,6 +4,7 @@ Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<
 `.up`, `.down`, `.ffn_norm`. Linear layers, (out, in) row-major, and norms have a bias each: `blk.3.q.bias`.
 """
 
+from functools import lru_cache
 from typing import ClassVar
 
 from refemu.arith.checks import Refused
@@ -46,6 +47,7 @@ class EncoderConfig:
         return self.width // self.heads
 
     @property
+    @lru_cache(maxsize=8)  # a load asks with every tensor  # noqa: B019
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order."""
         table: dict[str, tuple[int, ...]] = {

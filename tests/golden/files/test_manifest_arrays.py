@@ -30,7 +30,7 @@ SOUND = {
         entry("out.y", "expected", 8, 2),
         entry("out.y.care", "mask", 8, 2),
         entry("st.acc", "state", 32),
-        entry("flags", "flags", 32),
+        entry("flags", "flags", 8),
     ],
 }
 

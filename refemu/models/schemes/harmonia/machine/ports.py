@@ -1,5 +1,6 @@
 """The ports of Harmonia's units, with arrays shaped for them, for the operations of one block."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,13 @@ from refemu.units.harmonia.harmonia_core import COUNTERS, Codes, HarmoniaCore
 from refemu.units.unit import Config
 
 CORE = "harmonia_core"
+#: parameters that the machine takes as they are: of the cache, of smoothing, and of work outside the units
+FREE = frozenset(
+    {
+        *("high", "low", "n_initial", "n_local", "prefill_window", "bias_add", "residual"),
+        *("offline", "online", "smoothing", "target", "calib_tokens", "calib_kv"),
+    }
+)
 WIDTHS = {4: "bfp4", 8: "bfp8"}  #: type of B by mantissa bits
 
 
@@ -134,25 +142,7 @@ class Ports:
 def require(prepared: Any) -> None:
     """Refuse what the ports of the units do not take."""
     scheme, model = prepared.harmonia, prepared.model
-    fixed = {
-        "preset": "paper",
-        "act_mantissa": 8,
-        "group": 32,
-        "weights": "int4",
-        "product": "fp32",
-        "scale_per": 32,
-        "saturate": False,
-        "zero_point": False,
-        "v_granularity": "group",
-        "rounding": "truncate",
-        "special": "error",
-        "subnormals": "keep",
-        "offset_k": None,
-        "offset_scope": "layer",
-        "offset_sign": "signed",
-        "scores": "fp16",
-        "score_scale": "softmax",
-    }
+    fixed = {field.name: field.default for field in dataclasses.fields(scheme) if field.name not in FREE}
     other = [name for name, value in fixed.items() if getattr(scheme, name) != value]
     if other or {scheme.high, scheme.low} - {4, 8}:
         names = ", ".join(f"{name}={getattr(scheme, name)}" for name in other or ("high", "low"))

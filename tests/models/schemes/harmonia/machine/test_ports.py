@@ -1,11 +1,14 @@
 """Arrays at the ports of Harmonia's units."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.schemes.harmonia.machine.ports import Ports
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.models.schemes.harmonia.machine.ports import FREE, Ports
 from tests.oracles.harmonia import bfp
 
 
@@ -46,3 +49,8 @@ def test_refuses_another_datapath(field: str) -> None:
     prepared = models.prepare("tiny", f"harmonia-kv8:{field}")
     with pytest.raises(Refused, match="the paper's datapath and 4 or 8 bits of KV"):
         Ports(prepared, 0)
+
+
+def test_what_is_free_is_a_parameter_of_the_scheme() -> None:
+    """All others must have the paper's value, a new one too."""
+    assert {field.name for field in dataclasses.fields(HarmoniaConfig)} > FREE
