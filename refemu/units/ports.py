@@ -120,9 +120,9 @@ class Port:
         low, high = self.limits
         if self.lanes == 1 and type(value) is int and low <= value <= high:
             return value  # what a loop of steps passes: no array is made
-        if isinstance(value, tuple) and len(value) == self.lanes and 1 < self.lanes <= FEW:
-            if {*map(type, value)} == {int} and low <= min(value) and max(value) <= high:
-                return tuple(value)
+        few = isinstance(value, tuple) and len(value) == self.lanes and 1 < self.lanes <= FEW
+        if few and {*map(type, value)} == {int} and low <= min(value) and max(value) <= high:
+            return tuple(value)
         array = self.admit(value, unit)
         if array.ndim != (self.lanes > 1):
             raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")
