@@ -5,6 +5,7 @@ sequence of elementwise IEEE operations (a GGUF block is scale * code + minimum)
 """
 
 import json
+import struct
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from refemu.arith.reading import reading
 from refemu.models.extras import need
 from refemu.models.weights import digests
 
+LENGTH = struct.Struct("<Q")  #: of a string of a GGUF file
 COMPILED = 1 << 18  #: elements from which on compiled code casts
 GGUF_TYPES = (
     *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
@@ -117,8 +119,9 @@ class GgufFile:
         """A metadata value: int, float, bool, str or a list of these; `default` where the file has none."""
         if key not in self._fields:
             return default
+        field, kinds = self._fields[key], self._library.GGUFValueType
         with _readable(self.path, "GGUF"):
-            return self._fields[key].contents()
+            return _strings(field.parts[-1]) if field.types == [kinds.ARRAY, kinds.STRING] else field.contents()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -234,11 +237,13 @@ def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
 
 
 def _reader(library: Any) -> type:
-    """The library's reader with two changes to how it cuts pieces out of the file.
+    """The library's reader with three changes to how it cuts pieces out of the file.
 
-    It cuts a plain array, because cutting a memory map takes three times as long; and a piece that reaches beyond the
-    end of the file is an error, where the library goes on with what is there, for up to 2**64 elements.
+    It cuts a plain array, because cutting a memory map takes three times as long; a piece that reaches beyond the end
+    of the file is an error, where the library goes on with what is there, for up to 2**64 elements; and all elements of
+    an array are one piece, because a vocabulary has 150,000 of them, which most runs never read.
     """
+    kinds = library.GGUFValueType
 
     class Reader(library.GGUFReader):
         data: np.ndarray
@@ -250,7 +255,38 @@ def _reader(library: Any) -> type:
             elements: np.ndarray = super()._get(offset, dtype, count, *rest, **more)
             return elements
 
+        def _get_field_parts(self, offset: int, kind: int) -> tuple[int, list[np.ndarray], list[int], list[Any]]:
+            if kind != kinds.ARRAY or self.byte_order == "S":
+                return super()._get_field_parts(offset, kind)  # type: ignore[no-any-return]
+            head = [self._get(offset, np.uint32), self._get(offset + 4, np.uint64)]
+            inner, count, first = kinds(head[0][0]), int(head[1][0]), int(offset) + 12
+            if inner == kinds.ARRAY:
+                return super()._get_field_parts(offset, kind)  # type: ignore[no-any-return]
+            if inner == kinds.STRING:
+                elements = self._get(first, np.uint8, _end(self.data, first, count) - first)
+            else:
+                elements = self._get(first, self.gguf_scalar_to_np[inner], count)
+            return 12 + elements.nbytes, [*head, elements], [2], [kinds.ARRAY, inner]
+
     return Reader
+
+
+def _end(data: np.ndarray, at: int, count: int) -> int:
+    """First byte behind `count` strings from byte `at` on, each behind eight bytes with its length."""
+    for _ in range(count):
+        if at + 8 > data.size:
+            raise ValueError(f"strings reach beyond byte {data.size}")
+        at += 8 + int(LENGTH.unpack_from(data, at)[0])
+    return at
+
+
+def _strings(data: np.ndarray) -> list[str]:
+    """Strings that lie one behind the other, each behind its length."""
+    at, strings = 0, list[str]()
+    while at < data.size:
+        first, at = at + 8, _end(data, at, 1)
+        strings.append(str(data[first:at].tobytes(), "utf-8"))
+    return strings
 
 
 def _require_padding(reader: Any) -> None:
