@@ -76,8 +76,8 @@ class HighNibblesOnly(BfpPeArrayClocked):
 class NotSwapped(BfpPe):
     """The sub-PEs read the file that is filled."""
 
-    def _psum(self, before: Any) -> Any:
-        return super()._psum(self._swapped(before))
+    def _file(self, low: bool = False) -> Any:
+        return super()._file()
 
 
 class SingleBuffered(BfpPeArrayClocked):
