@@ -12,13 +12,15 @@ from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
 
+import numpy as np
+
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
 from refemu.units import comments, described
-from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Clocked, Stepped
 
-__all__ = ["Changes", "Combinational", "Sequential", "constant"]
+__all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant"]
 
 #: what an event changes: values of outputs and registers, increments of counters; `event` if it has another name
 Changes: TypeAlias = Mapping[str, Any]
@@ -34,6 +36,9 @@ class DeclaredState:
         index: int
 
         def __getattr__(self, name: str) -> Any: ...
+
+    def __deepcopy__(self, memo: object) -> "DeclaredState":  # nothing in it changes
+        return self
 
 
 def constant(method: Callable[[Any], T]) -> T:
@@ -70,6 +75,7 @@ class Declared(Stepped[DeclaredState]):
     """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
 
     events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
+    does: ClassVar[Mapping[str, str]] = {}  #: event -> what it does, where no method of its name is that event
     number: ClassVar[str] = "index"  #: field of the State that numbers events, of another name where a port has this
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
     #: name -> meaning, of fields of the State that are no ports, at least in some configuration
@@ -102,6 +108,10 @@ class Declared(Stepped[DeclaredState]):
             values[name] = _plain(values[name], f"{self.name}: {name}")
         kind: Any = type(self)
         values["ports"] = _interface(kind, *(values[name] for name in self._names))
+        self._reset()
+
+    def _reset(self) -> None:
+        """Registers at reset."""
         self.state: DeclaredState = self.reset(self.State, **self.initial)
 
     def check(self) -> None:
@@ -165,6 +175,54 @@ class Combinational(Declared):
 
 class Sequential(Declared, Clocked[DeclaredState]):
     """Base of units with registers; they run sequences of events from reset."""
+
+
+class InPlace(Sequential):
+    """Base of units with memories that events write in place, through methods that other units may call.
+
+    A State is made when it is asked for: of `_last`, what the last event left beside the memories, and of
+    `_registers`. A list or an array in these holds the first lanes of a field, which has its reset value behind them.
+    """
+
+    def _reset(self) -> None:
+        self._last: dict[str, Any] = {"event": "reset", self.number: -1}
+
+    def _registers(self) -> dict[str, Any]:
+        """Memories and counters, by the fields of a State."""
+        raise NotImplementedError
+
+    def load(self, state: DeclaredState) -> None:
+        """Set memories and counters to what a State shows, its own or that of a unit that contains this one."""
+        raise NotImplementedError
+
+    def _note(self, event: str, **shown: Any) -> None:
+        """Count an event, and keep what a State shows of it."""
+        self._last = {"event": event, self.number: self._last[self.number] + 1, **shown}
+
+    @cached_property
+    def _first(self) -> DeclaredState:
+        """The State at reset."""
+        return self.reset(self.State, **self.initial)
+
+    @property
+    def state(self) -> DeclaredState:
+        """All registers and the last event."""
+        state = object.__new__(self.State)
+        after = state.__dict__
+        after |= self._first.__dict__
+        for name, value in (self._last | self._registers()).items():
+            if isinstance(value, list | np.ndarray):
+                held = value if isinstance(value, list) else value.ravel().tolist()
+                after[name] = lanes((*held, *fields(after[name])[len(held) :]))
+            else:
+                after[name] = value
+        return state
+
+    @state.setter
+    def state(self, state: DeclaredState) -> None:
+        memories = {port.name for port in self.ports.state}
+        self._last = {name: value for name, value in vars(state).items() if name not in memories}
+        self.load(state)
 
 
 def ports_of(unit_class: Any, config: Mapping[str, Any]) -> Ports:
@@ -249,7 +307,7 @@ def _require_names(unit_class: Any, ports: Mapping[str, object], always: Sequenc
     if not events:
         raise Refused(f"{unit_class.name}: events must name the methods that are events, got none")
     for name in events:
-        if not callable(getattr(unit_class, name, None)):
+        if name not in unit_class.does and not callable(getattr(unit_class, name, None)):
             raise Refused(f"{unit_class.name}: event {name!r} needs a method of that name")
     registers = [name for name in unit_class.registers if name not in ports or name in always]
     names = ["event", unit_class.number, *ports, *registers, *unit_class.counters]
@@ -264,7 +322,9 @@ def _events(unit_class: Any) -> str:
     """What each event does, by the first lines of their methods."""
     texts = ['"reset": nothing has happened yet']
     for name in unit_class.events:
-        does = (inspect.getdoc(getattr(unit_class, name)) or name).splitlines()[0].rstrip(".")
+        does = unit_class.does.get(name) or (inspect.getdoc(getattr(unit_class, name)) or name).splitlines()[0].rstrip(
+            "."
+        )
         texts.append(f'"{name}": {does[:1].lower()}{does[1:]}')
     return "; ".join(texts)
 

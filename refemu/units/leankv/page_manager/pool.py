@@ -277,7 +277,7 @@ class Pool(Clocked[State]):
 
     def _load(self, state: State) -> None:
         """The inverse of `_registers`."""
-        self.list.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
+        self.list.load(state)  # type: ignore[arg-type]  # it has the same registers
         self.table.load(fields(state.cells), state.used, state.tokens)
 
 
