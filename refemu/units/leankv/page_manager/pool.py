@@ -278,7 +278,7 @@ class Pool(Clocked[State]):
     def _load(self, state: State) -> None:
         """The inverse of `_registers`."""
         self.list.load(state)  # type: ignore[arg-type]  # it has the same registers
-        self.table.load(fields(state.cells), state.used, state.tokens)
+        self.table.load(state)  # type: ignore[arg-type]
 
 
 def total(values: Sequence[int]) -> int:
