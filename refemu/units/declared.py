@@ -8,7 +8,7 @@ event and returns what the event changes. `Unit(unit_class=...)` completes the c
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
 
@@ -227,15 +227,22 @@ class InPlace(Sequential):
 
 def ports_of(unit_class: Any, config: Mapping[str, Any]) -> Ports:
     """Ports in a configuration; parameters that it does not state have their defaults."""
-    values = {name: config.get(name, each.default) for name, each in inspect.signature(unit_class).parameters.items()}
+    values = {name: config.get(name, default) for name, default in _defaults(unit_class)}
     for name, value in values.items():
         if value is inspect.Parameter.empty:
             raise KeyError(name)
     return _interface(unit_class, *(_plain(value, f"{unit_class.name}: {name}") for name, value in values.items()))
 
 
+@cache
+def _defaults(unit_class: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, each.default) for name, each in inspect.signature(unit_class).parameters.items())
+
+
 def _plain(value: Any, thing: str) -> Any:
     """A parameter as a value of Python: a tuple for a list, an int for one of NumPy."""
+    if type(value) in (int, str, bool, type(None)):
+        return value
     same = plain(tuple(value) if isinstance(value, list) else value)
     try:
         hash(same)
