@@ -94,7 +94,7 @@ NOT_ZERO: dict[str, Reset] = {
 #: units of several events that number every one of them
 BY_EVENT = {
     "bfp_pe_array", "fdgf", "functional", "harmonia_core", "index_function", "index_norm", "kllm_chip",
-    "orizuru", "score_quantizer",
+    "orizuru",
 }  # fmt: skip
 
 
