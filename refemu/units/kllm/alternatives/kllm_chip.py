@@ -121,7 +121,7 @@ class Overlapped(KllmChip):
     def _function(self) -> State:
         before, after = self.state, super()._function()
         early = (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH
-        if after.functional is None or after.functional.index >= early:
+        if after.functional is None or after.functional.cycle >= early:
             return after
         return replace(after, cycles_taken=before.cycles_taken, cycles=before.cycles)
 

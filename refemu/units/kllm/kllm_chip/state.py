@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from refemu.units.kllm import functional
+from refemu.units.declared import DeclaredState
+from refemu.units.kllm.functional import Functional
 from refemu.units.kllm.pe_lane import COUNTERS as LANE_COUNTERS
 from refemu.units.kllm.pe_lane import State as LaneState
 from refemu.units.ports import Lanes, Port, Ports
@@ -52,7 +53,7 @@ class State:
     taken: tuple[int, ...]  #: slabs of the token that each lane has taken so far
     begun: tuple[int, ...]  #: tiles that each lane had begun before the token, since reset
     lanes: tuple[LaneState, ...]  #: States of the lanes, as of unit pe_lane
-    functional: functional.State | None  #: State of the Functional Unit, as of unit functional; None without a function
+    functional: DeclaredState | None  #: State of the Functional Unit, as of unit functional; None without a function
     z: Lanes  #: function of the outputs, fp16 words; 0 without one
     top: int  #: in softmax, the largest output so far, an fp16 word
     terms: Lanes  #: in softmax, the exponentials of the outputs so far, words
@@ -105,7 +106,7 @@ def ports(config: Mapping[str, Any]) -> Ports:
     registers: tuple[Port, ...] = ()
     if config["function"] != "none":
         applied = (words("z", n, "the function of the outputs"),)
-        registers = functional.ports({"op": config["function"], "t": n, "softmax": config["softmax"]}).state
+        registers = Functional(config["function"], n, config["softmax"]).ports.state
     return Ports(
         inputs=(
             words("x", k, "values of the token"),

@@ -19,7 +19,6 @@ from refemu.units.declared import DeclaredState
 from refemu.units.kllm.cases import kllm_chip as kllm_chip_cases
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax, require_softmax
-from refemu.units.kllm.functional import State as Applied
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, passes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, Carry, ChipSizes
@@ -143,7 +142,7 @@ class KllmChip(Stepped[State]):
         """Whether the Functional Unit has cycles left, behind the last edge."""
         if self.functional is None or self.state.functional is None:
             return False
-        here = self.state.event == "function" and self.state.functional.index < self.functional.last
+        here = self.state.event == "function" and self.state.functional.cycle < self.functional.last
         return here or self.state.event == "edge"
 
     @property
@@ -270,7 +269,7 @@ class KllmChip(Stepped[State]):
             **self._functions(done),
         )
 
-    def _functions(self, done: Applied) -> dict[str, Any]:
+    def _functions(self, done: DeclaredState) -> dict[str, Any]:
         """Fields of the State that are ports, registers and counters of the Functional Unit."""
         shown = {name: getattr(done, name) for name in ("top", "terms", "total", "exps", "roots", "divides")}
         return {"functional": done, "z": done.y, **shown}

@@ -11,9 +11,9 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.golden.grade import answers
 from refemu.golden.grade.answers import Answers
+from refemu.units.declared import Changes, DeclaredState
 from refemu.units.kllm.cases import kllm_chip as cases
 from refemu.units.kllm.functional import Functional, Op
-from refemu.units.kllm.functional import State as Applied
 from refemu.units.kllm.kllm_chip import COUNTERS, UNIT, KllmChip, State
 from refemu.units.ports import fields
 from refemu.units.unit import Config, Kind
@@ -168,7 +168,7 @@ def test_unknown_functions_are_refused(name: str, value: Any) -> None:
 class Unapplied(KllmChip):
     """z shows the outputs."""
 
-    def _functions(self, done: Applied) -> dict[str, Any]:
+    def _functions(self, done: DeclaredState) -> dict[str, Any]:
         return super()._functions(done) | {"z": done.x}
 
 
@@ -204,37 +204,35 @@ class Quiet(Functional):
 class Undistant(Quiet):
     """The maximum is not subtracted."""
 
-    def _exp(self, before: Applied, here: slice) -> Applied:
-        return replace(super()._exp(replace(before, top=0), here), top=before.top)
+    def exponentials(self, x: np.ndarray, top: np.ndarray) -> np.ndarray:
+        return super().exponentials(x, np.zeros_like(top))
 
 
 class Uncleared(Functional):
     """The sum goes on from row to row."""
 
-    def _open(self, x: Any) -> Applied:
+    def _open(self, *inputs: Any) -> DeclaredState:
         kept = self.state.total
-        super()._open(x)
-        self.state = replace(self.state, total=kept)
+        self.state = replace(super()._open(*inputs), total=kept)
         return self.state
 
 
 class UnclearedTop(Quiet):
     """The maximum goes on from row to row."""
 
-    def _open(self, x: Any) -> Applied:
+    def _open(self, *inputs: Any) -> DeclaredState:
         kept = self.state.top
-        first = super()._open(x)
-        self.state = replace(first, top=kept if self.state.index == 0 and kept < 0x8000 else first.top)
+        first = super()._open(*inputs)
+        self.state = replace(first, top=kept if kept < 0x8000 else first.top)
         return self.state
 
 
 class SevenOfEight(Functional):
     """An exponential unit is not there."""
 
-    def _exp(self, before: Applied, here: slice) -> Applied:
-        after = super()._exp(before, here)
-        terms = [0 if place % 8 == 7 else word for place, word in enumerate(fields(after.terms))]
-        return replace(after, terms=tuple(terms))
+    def exp(self, *inputs: Any) -> Changes:
+        after = super().exp(*inputs)
+        return {**after, "terms": tuple(0 if place % 8 == 7 else word for place, word in enumerate(after["terms"]))}
 
 
 def with_functional(wrong: type[Functional]) -> type[KllmChip]:
