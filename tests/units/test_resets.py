@@ -93,7 +93,7 @@ NOT_ZERO: dict[str, Reset] = {
 
 #: units of several events that number every one of them
 BY_EVENT = {
-    "bfp_pe_array", "fdgf", "harmonia_core", "index_norm", "kllm_chip",
+    "bfp_pe_array", "fdgf", "harmonia_core", "kllm_chip",
     "orizuru",
 }  # fmt: skip
 
