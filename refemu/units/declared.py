@@ -74,7 +74,9 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
 class Declared(Stepped[DeclaredState]):
     """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
 
-    events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
+    #: names of the events, and of the methods that they are; where a parameter has the name of event "merge", `merge_`,
+    #: which sets `event`
+    events: ClassVar[tuple[str, ...]]
     does: ClassVar[Mapping[str, str]] = {}  #: event -> what it does, where no method of its name is that event
     number: ClassVar[str] = "index"  #: field of the State that numbers events, of another name where a port has this
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
@@ -157,7 +159,7 @@ class Declared(Stepped[DeclaredState]):
         if len(after) != len(before):
             unknown = ", ".join(sorted(set(changes) - set(before)))
             raise TypeError(f"{self.name}: {event} changes {unknown}, which is not an output, register or counter")
-        for name in self.counters:
+        for name in type(self).counters:  # an instance may have a parameter of that name
             if name in changes:
                 after[name] += before[name]
         self.state = state
@@ -329,10 +331,9 @@ def _events(unit_class: Any) -> str:
     """What each event does, by the first lines of their methods."""
     texts = ['"reset": nothing has happened yet']
     for name in unit_class.events:
-        does = unit_class.does.get(name) or (inspect.getdoc(getattr(unit_class, name)) or name).splitlines()[0].rstrip(
-            "."
-        )
-        texts.append(f'"{name}": {does[:1].lower()}{does[1:]}')
+        does = unit_class.does.get(name) or inspect.getdoc(getattr(unit_class, name)) or name
+        does = does.splitlines()[0].rstrip(".")
+        texts.append(f'"{name.removesuffix("_")}": {does[:1].lower()}{does[1:]}')
     return "; ".join(texts)
 
 

@@ -312,6 +312,33 @@ def test_memories_are_copied_restored_and_kept_by_a_refusal() -> None:
     assert device.state == state and hash(state) == hash(device.state) and device.state.held == 3
 
 
+def test_parameters_may_have_the_names_of_the_counters_and_of_an_event() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Sizes:
+        counters: int = 2  #: how many
+        merge: bool = True  #: whether
+
+    class Merger(Sizes, Sequential):  # type: ignore[misc]
+        name = "merger"
+        events = ("merge_",)
+        counters = {"merges": "words merged"}  # type: ignore[assignment]
+
+        @constant
+        def ports(self) -> Ports:
+            return Ports((Port("x", 8),), (Port("y", 8),))
+
+        def merge_(self, x: int) -> Changes:
+            """A word is merged."""
+            return {"event": "merge", "y": x + self.counters, "merges": 1}
+
+    Unit(unit_class=Merger, paper="olive §1", meaning="m", configs={"all": Config()}, cases=lambda *_: ())
+    device = Merger(3)
+
+    assert (device.counters, device.merge, Merger().counters) == (3, True, 2)
+    assert [device.step(x) for x in (1, 2)][1] == Merger.State("merge", 1, 2, 5, 2)
+    assert Merger.State.__dataclass_fields__["event"].metadata["meaning"].endswith('; "merge": a word is merged')
+
+
 def test_a_change_of_an_unknown_name_is_an_error() -> None:
     class Wrong(Adder):
         def add(self, x: int, twice: int) -> Changes:

@@ -12,6 +12,7 @@ from refemu import units
 from refemu.golden.grade import device, use
 from refemu.golden.grade.answers import Answers
 from refemu.units.alternative import Alternative
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.index_matmul.unit import IndexMatmul
 from refemu.units.kllm.index_matmul.unit import State as Matmul
@@ -19,7 +20,6 @@ from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, Sta
 from refemu.units.kllm.orizuru.unit import Orizuru
 from refemu.units.kllm.orizuru.unit import State as Trees
 from refemu.units.kllm.pe_lane import PeLane
-from refemu.units.kllm.pe_lane import State as LaneState
 from refemu.units.kllm.pe_lane.macs import Changes
 from refemu.units.kllm.pe_lane.registers import MERGE
 from refemu.units.ports import fields, lanes
@@ -177,7 +177,7 @@ class Neighbour(LaneArray):
 class LastTile(LaneArray):
     """Columns of the last tile, which is not full, stay 0."""
 
-    def edge(self) -> list[LaneState]:
+    def edge(self) -> list[DeclaredState]:
         states = super().edge()
         width = self.y.shape[1]
         self.y[:, width - (width % self.sizes.tile or self.sizes.tile) :] = 0
@@ -187,7 +187,7 @@ class LastTile(LaneArray):
 class Idle(LaneArray):
     """The last lane answers zeros."""
 
-    def edge(self) -> list[LaneState]:
+    def edge(self) -> list[DeclaredState]:
         states = super().edge()
         columns = np.arange(self.y.shape[1])
         self.y[:, columns // self.sizes.macs % self.sizes.lanes == self.sizes.lanes - 1] = 0
@@ -302,7 +302,7 @@ LANES = [f"pe_lane-{config}" for config in units.find("pe_lane").configs]
 class LastLeftOut(PeLane):
     """The last counter is left out of the merge."""
 
-    def _histograms(self, before: LaneState, columns: int) -> list[tuple[int, tuple[int, ...]]]:
+    def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, tuple[int, ...]]]:
         parts = super()._histograms(before, columns)
         left = len(parts) > 1 or (before.merging == 1 and self.merge == "serial")
         return parts[:-1] if left else parts
@@ -318,10 +318,9 @@ class LastTurn(PeLane):
 class Before(PeLane):
     """MACs reduce the histograms of the tile before."""
 
-    _bank: tuple[int, ...] = ()
-
-    def _swapped(self, before: LaneState) -> Changes:
-        bank, self._bank = self._bank or (0,) * (self.macs * self.entries), before.counted
+    def _swapped(self, before: DeclaredState) -> Changes:
+        bank = getattr(self, "_bank", (0,) * (self.macs * self.entries))
+        self._bank = before.counted
         return super()._swapped(before) | {"reducing": bank}
 
 
@@ -342,7 +341,7 @@ class ScaledByA(PeLane):
 class Uncleared(PeLane):
     """The bank keeps the histograms that have gone to the MACs."""
 
-    def _swapped(self, before: LaneState) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         return {name: value for name, value in super()._swapped(before).items() if name != "counted"}
 
     def _fitting(self, count: int) -> int:
@@ -352,12 +351,12 @@ class Uncleared(PeLane):
 class Unfresh(PeLane):
     """Counters go on from column to column."""
 
-    def _counted(self, before: LaneState) -> Changes:
+    def count(self, before: DeclaredState) -> Changes:
         kept = {name: 0 for name in ("fresh",) if before.count_cycles}
         wide = replace(before, **kept)  # type: ignore[arg-type]
         for counter in self.index_counters:
             counter.counter_bits = 62
-        return super()._counted(wide)
+        return super().count(wide)
 
     def _fitting(self, count: int) -> int:
         return count & ((1 << self.counter_bits) - 1)
@@ -366,29 +365,29 @@ class Unfresh(PeLane):
 class BiasAtOnce(PeLane):
     """The bias is added to what the tile before left in y."""
 
-    def _merge(self, before: LaneState) -> Changes:
-        after = super()._merge(before)
+    def merge_(self, before: DeclaredState) -> Changes:
+        after = super().merge_(before)
         return after | ({"y": before.y} if before.work_biases else {})
 
 
 class NoShift(PeLane):
     """The shift is added."""
 
-    def _subtract(self, before: LaneState) -> Changes:
-        return super()._subtract(replace(before, work_shift=before.work_shift ^ 0x8000))
+    def shift(self, before: DeclaredState) -> Changes:
+        return super().shift(replace(before, work_shift=before.work_shift ^ 0x8000))
 
 
 class Opened(PeLane):
     """Sums always start from 0."""
 
-    def _swapped(self, before: LaneState) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         return super()._swapped(replace(before, opens=1))
 
 
 class Carried(PeLane):
     """The sparse sums of a tile go on into the next."""
 
-    def _swapped(self, before: LaneState) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         after = super()._swapped(before)
         return {name: value for name, value in after.items() if name != "outside"}
 
@@ -396,7 +395,7 @@ class Carried(PeLane):
 class Absent(PeLane):
     """MACs without a column show what they did before."""
 
-    def _outputs(self, before: LaneState, y: list[int], following: int) -> Changes:
+    def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
         after = super()._outputs(before, y, following)
         return after | {"y": lanes((*y, *fields(before.y)[len(y) :]))}
 
@@ -404,14 +403,14 @@ class Absent(PeLane):
 class Eager(PeLane):
     """`ready` waits for the counters only, not for the merge."""
 
-    def _ready(self, after: LaneState) -> int:
+    def _ready(self, after: DeclaredState) -> int:
         return int(after.left_turns <= 1)
 
 
 class Late(PeLane):
     """`y_valid` comes with the merge, whatever follows."""
 
-    def _outputs(self, before: LaneState, y: list[int], following: int) -> Changes:
+    def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
         after = super()._outputs(before, y, following)
         return after | {"y_valid": int(before.phase == MERGE)}
 

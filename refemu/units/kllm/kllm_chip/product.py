@@ -23,7 +23,7 @@ from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
-from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.pe_lane import UNIT as LANE
 
 Apply = Callable[..., functional.Result]  #: `functional.apply`, or its twin
 
@@ -193,7 +193,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
         array.edge()
         edges += 1
     states = [lane.state for lane in array.lanes]
-    counts = dict.fromkeys(COUNTERS, 0)
+    counts = dict.fromkeys(LANE.counters, 0)
     for state in states:
         counts = {name: count + getattr(state, name) for name, count in counts.items()}
     return result(array.y, shape, {**counts, "cycles": edges}, batches)

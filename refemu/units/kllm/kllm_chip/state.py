@@ -6,12 +6,11 @@ from typing import Any, Literal
 
 from refemu.units.declared import DeclaredState
 from refemu.units.kllm.functional import Functional
-from refemu.units.kllm.pe_lane import COUNTERS as LANE_COUNTERS
-from refemu.units.kllm.pe_lane import State as LaneState
+from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.ports import Lanes, Port, Ports
 
 Function = Literal["none", "exp", "sqrt", "recip", "softmax"]  #: of the outputs: none, or that of the Functional Unit
-SUMMED = LANE_COUNTERS[1:]  #: counters of the lanes, added up; their edges are those of the chip
+SUMMED = LANE.counters[1:]  #: counters of the lanes, added up; their edges are those of the chip
 #: Counters of the Functional Unit
 FUNCTION_COUNTERS = ("function_cycles", "exps", "roots", "divides")
 #: Counters of the chip
@@ -52,7 +51,7 @@ class State:
     waiting: int  #: tiles of the token that the lanes have begun so far: the number of the tile that waits
     taken: tuple[int, ...]  #: slabs of the token that each lane has taken so far
     begun: tuple[int, ...]  #: tiles that each lane had begun before the token, since reset
-    lanes: tuple[LaneState, ...]  #: States of the lanes, as of unit pe_lane
+    lanes: tuple[DeclaredState, ...]  #: States of the lanes, as of unit pe_lane
     functional: DeclaredState | None  #: State of the Functional Unit, as of unit functional; None without a function
     z: Lanes  #: function of the outputs, fp16 words; 0 without one
     top: int  #: in softmax, the largest output so far, an fp16 word

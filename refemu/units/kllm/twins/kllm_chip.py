@@ -20,7 +20,7 @@ from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
 from refemu.units.kllm.kllm_chip.state import COUNTERS as CHIP_COUNTERS
 from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
 from refemu.units.kllm.kllm_chip.unit import ONE, UNIT, KllmChip
-from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.twins import clustering as clustering_jit
 from refemu.units.kllm.twins import functional as functional_jit
 from refemu.units.kllm.twins import orizuru_passes as orizuru_passes_jit
@@ -77,7 +77,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
         totals,
     )
     assert largest >> bits == 0
-    counts = dict(zip(COUNTERS, totals.tolist(), strict=True))
+    counts = dict(zip(LANE.counters, totals.tolist(), strict=True))
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)
 
 
