@@ -95,6 +95,12 @@ class Port:
             raise Refused(f"{error}{events.as_float(self, array)}") from None
         return array.astype(self.dtype, copy=False)
 
+    def _is_plain(self, lanes: tuple[Any, ...]) -> bool:
+        """Whether these are a few ints within the limits; all else is for arrays to check or to refuse."""
+        low, high = self.limits
+        few = len(lanes) == self.lanes <= FEW
+        return few and {*map(type, lanes)} == {int} and low <= min(lanes) and max(lanes) <= high
+
     def admit_one(self, value: ArrayLike | int, unit: str) -> Lanes:
         """Check the value of one event.
 
@@ -120,8 +126,7 @@ class Port:
         low, high = self.limits
         if self.lanes == 1 and type(value) is int and low <= value <= high:
             return value  # what a loop of steps passes: no array is made
-        few = isinstance(value, tuple) and len(value) == self.lanes and 1 < self.lanes <= FEW
-        if few and {*map(type, value)} == {int} and low <= min(value) and max(value) <= high:
+        if self.lanes > 1 and isinstance(value, tuple) and self._is_plain(value):
             return tuple(value)
         array = self.admit(value, unit)
         if array.ndim != (self.lanes > 1):

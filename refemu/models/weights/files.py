@@ -276,7 +276,7 @@ def _end(data: np.ndarray, at: int, count: int) -> int:
     for _ in range(count):
         if at + 8 > data.size:
             raise ValueError(f"strings reach beyond byte {data.size}")
-        at += 8 + int(LENGTH.unpack_from(data, at)[0])
+        at += 8 + int(LENGTH.unpack_from(data.data, at)[0])
     return at
 
 
