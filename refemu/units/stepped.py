@@ -3,15 +3,16 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import events, shown
+from refemu.units.config import Config
 from refemu.units.ports import Ports, admit, admit_events, in_order
 
 S = TypeVar("S")
@@ -311,6 +312,37 @@ class Stepped(Generic[S]):
         """The next event of the operation that is in progress."""
         step: Callable[..., S] = getattr(self, "step")  # noqa: B009
         return step()
+
+
+class Descriptor(Protocol):
+    """What the modules that a Unit is made with read of it; each attribute is explained there."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def paper(self) -> str: ...
+    @property
+    def meaning(self) -> str: ...
+    @property
+    def configs(self) -> Mapping[str, Config]: ...
+    @property
+    def ready_ports(self) -> tuple[Ports, ...]: ...
+    @property
+    def unit_class(self) -> type[Stepped[Any]]: ...
+    @property
+    def counters(self) -> Sequence[str]: ...
+    @property
+    def peaks(self) -> Sequence[str]: ...
+    @property
+    def timing(self) -> str: ...
+    @property
+    def result(self) -> type[Any]: ...
+    @property
+    def run(self) -> Callable[..., Any]: ...
+    @property
+    def run_jit(self) -> Callable[..., Any]: ...
 
 
 class Clocked(Stepped[S]):
