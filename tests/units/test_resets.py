@@ -93,8 +93,7 @@ NOT_ZERO: dict[str, Reset] = {
 
 #: units of several events that number every one of them
 BY_EVENT = {
-    "bfp_pe_array", "fdgf", "harmonia_core", "kllm_chip",
-    "orizuru",
+    "fdgf", "harmonia_core", "kllm_chip", "orizuru",
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from refemu.units.harmonia.bfp_pe import operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
 from refemu.units.harmonia.cases import bfp_pe as cases
 from refemu.units.harmonia.sub_pe import LANES, SubPe
-from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -135,10 +135,7 @@ class BfpPe(Sequential):
     def follows(self) -> str:
         return EVENTS[self.state.mode][-self.state.todo]
 
-    def opens(self, *inputs: Lanes) -> str:
-        return "take"  # the event load; arrays fill a register file by the method of that name
-
-    def take(
+    def load(
         self,
         mode: int,
         clear: int,
@@ -153,11 +150,11 @@ class BfpPe(Sequential):
         """Load a group, and say which slot comes: a pass ends with its slots, a mode, an output."""
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
-        changes = {"event": "load", "todo": len(EVENTS[mode]), "slot": 0 if begins else before.slot + 1}
+        changes = {"todo": len(EVENTS[mode]), "slot": 0 if begins else before.slot + 1}
         changes |= {"acc": 0, "flags": 0} if clear else {}
         return {**changes, "next_sign": a_sign, "next_mag": a_mag, "next_exp": a_exp, "passes": int(begins)}
 
-    def load(self, a_sign: Elements, a_mag: Elements, a_exp: int) -> None:
+    def fill(self, a_sign: Elements, a_mag: Elements, a_exp: int) -> None:
         """Activations of a group are taken into the next register file; the sub-PEs read the current one."""
         self.state = self.changed(next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
 

@@ -301,12 +301,12 @@ class BfpPeArrayClocked(Clocked[State]):
         pe = self.elements[row * self.columns + c]
         if c > 0:
             source = self.elements[row * self.columns + c - 1].state
-            pe.load(source.next_sign, source.next_mag, source.next_exp)
+            pe.fill(source.next_sign, source.next_mag, source.next_exp)
             return
         size = self.inputs * LANES
         signs, magnitudes = (of_place(value, row, size) for value in (before.a_sign, before.a_mag))
         exponents: Any = of_place(before.a_exp, row, self.inputs)
-        pe.load(signs, magnitudes, exponents if self.inputs > 1 else exponents[0])
+        pe.fill(signs, magnitudes, exponents if self.inputs > 1 else exponents[0])
 
     def _at_port(self, before: State, c: int) -> Weights:
         """The weights at the port of a column."""
