@@ -19,7 +19,7 @@ from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, ports_of
 from refemu.units.kllm.cases import index_function as cases
-from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
@@ -154,19 +154,14 @@ class IndexFunction(Combinational):
     def follows(self) -> str:
         return "centroid" if self.state.phase + 1 < 1 << self.bits else "outlier"
 
-    def centroid(self, *inputs: Any) -> Changes:
+    def centroid(self, *inputs: Lanes) -> Changes:
         """The entry of one centroid in the table is computed."""
-        before, cleared = self.state, self.initial
-        codebook, scale, i, entries, value = (
-            before.codebook,
-            before.scale,
-            before.phase + 1,
-            before.entries,
-            before.value,
-        )
+        before = self.state
+        codebook, scale = inputs[:2] or (before.codebook, before.scale)
+        i, entries, value = before.phase + 1, before.entries, before.value
         if inputs:
-            codebook, scale, i, entries, value = *inputs[:2], 0, cleared["entries"], cleared["value"]
-        word = self._finite(self.at_centroid(fp16.values(codebook[i]), fp16.values(scale)), f"centroid {i}")
+            i, entries, value = 0, self.initial["entries"], self.initial["value"]
+        word = self._finite(self.at_centroid(fp16.values(fields(codebook)[i]), fp16.values(scale)), f"centroid {i}")
         return {"phase": i, "entries": _put(entries, i, word), "value": value, "evaluations": 1}
 
     def at_centroid(self, centroid: np.ndarray, scale: np.ndarray) -> int:

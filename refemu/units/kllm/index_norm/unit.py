@@ -23,7 +23,7 @@ from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.kllm.cases import index_norm as cases
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
@@ -161,7 +161,7 @@ class IndexNorm(Combinational):
         with np.errstate(all="ignore"):  # sums in fp16 may overflow
             return super()._continue()
 
-    def count(self, *inputs: Any) -> Changes:
+    def count(self, *inputs: Lanes) -> Changes:
         """Sixteen positions are counted by index, outliers left out."""
         before = self.state
         q, mask, cycle = (*inputs[:2], 0) if inputs else (before.q, before.mask, before.cycle + 1)
