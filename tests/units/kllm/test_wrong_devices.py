@@ -15,7 +15,6 @@ from refemu.units.alternative import Alternative
 from refemu.units.declared import DeclaredState
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.index_matmul.unit import IndexMatmul
-from refemu.units.kllm.index_matmul.unit import State as Matmul
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
 from refemu.units.kllm.orizuru.unit import Orizuru
 from refemu.units.kllm.orizuru.unit import State as Trees
@@ -50,9 +49,8 @@ def counting(change: Change) -> type[IndexMatmul]:
     """index_matmul whose counters have changed before they are reduced."""
 
     class Changed(IndexMatmul):
-        def _reduce(self, before: Matmul, column: Column) -> Matmul:
-            counts = tuple(map(change, before.count))
-            return replace(super()._reduce(replace(before, count=counts), column), count=before.count)
+        def _dense(self, count: Values, column: Column) -> int:
+            return super()._dense(tuple(map(change, count)), column)
 
     return Changed
 
@@ -256,11 +254,10 @@ def test_sizes_of_the_paper_are_ready() -> None:
 class Swapped(IndexMatmul):
     """The index of a pair is b followed by a: the table is read with the halves exchanged."""
 
-    def _begin(self, before: Matmul, column: Column) -> Matmul:
-        after = super()._begin(before, column)
+    def concat(self, *inputs: Any) -> Changes:
+        column = self._operands()
         q = tuple((j << self.a_bits) | i for i, j in zip(column.a.tolist(), column.b.tolist(), strict=True))
-        self.state = replace(after, q=q)
-        return self.state
+        return {**super().concat(*inputs), "q": q}
 
 
 def test_halves_of_an_index_that_are_exchanged_are_convicted() -> None:
