@@ -14,6 +14,7 @@ from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import OVP_INT4, Bfp, Ovp, OvpTensor
 from refemu.units import PAPERS, find, names, orizuru
+from refemu.units.declared import DeclaredState
 from refemu.units.ports import Lanes
 
 PACKAGES = [f"refemu.{name}" for name in ("arith", "formats", "units", "models", "golden", "testing")]
@@ -89,9 +90,10 @@ def test_units_are_known_by_name() -> None:
     device = unit.unit_class(n=8)
 
     assert_type(result, orizuru.Result)
-    assert_type(device, orizuru.Orizuru)
-    assert_type(device.step(range(8)), orizuru.State)
-    assert_type(device.steps(range(8)), Iterator[orizuru.State])
+    assert_type(device.k, int)
+    assert_type(device.step(tuple(range(8))).p, tuple[int, ...])
+    assert_type(device.steps(range(8)), Iterator[DeclaredState])
+    assert isinstance(device, orizuru.Orizuru)
     assert type(result) is unit.result and unit is orizuru.UNIT
 
 

@@ -136,7 +136,7 @@ class ClockedForm(EventPerEdge[DeclaredState], Sequential):
     """
 
     edges: ClassVar[int]  #: events of an operation
-    busy = Stepped.busy  # of `step`: a row is one event
+    busy, steps, restore = Stepped.busy, Clocked.steps, Stepped.restore  # a row is one event
     _whole: ClassVar[type[Declared]]
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -92,9 +92,7 @@ NOT_ZERO: dict[str, Reset] = {
 }
 
 #: units of several events that number every one of them
-BY_EVENT = {
-    "fdgf", "harmonia_core", "kllm_chip", "orizuru",
-}  # fmt: skip
+BY_EVENT = {"fdgf", "harmonia_core", "kllm_chip"}
 
 
 def flat(value: Any) -> Iterator[Any]:

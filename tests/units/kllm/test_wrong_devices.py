@@ -16,12 +16,11 @@ from refemu.units.declared import DeclaredState
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.index_matmul.unit import IndexMatmul
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
-from refemu.units.kllm.orizuru.unit import Orizuru
-from refemu.units.kllm.orizuru.unit import State as Trees
+from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.macs import Changes
 from refemu.units.kllm.pe_lane.registers import MERGE
-from refemu.units.ports import fields, lanes
+from refemu.units.ports import Lanes, fields, lanes
 from refemu.units.stepped import Stepped
 from tests.golden import convicting
 
@@ -277,11 +276,10 @@ def test_registers_of_both_trees_are_seen_both_ways(name: str) -> None:
 class Stuck(Orizuru):
     """The mask of leaf 42 is 0 in the tree of the largest."""
 
-    def _load(self, words: tuple[int, ...], k: int) -> Trees:
-        after = super()._load(words, k)
-        mask = list(fields(after.p_mask))
+    def _load(self, x: Lanes, k: int) -> DeclaredState:
+        mask = list(fields(super()._load(x, k).p_mask))
         mask[42] = 0
-        self._enter(replace(after, p_mask=lanes(mask)))
+        self.state = self.changed(p_mask=lanes(mask))
         return self.state
 
 
