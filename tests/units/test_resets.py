@@ -92,7 +92,7 @@ NOT_ZERO: dict[str, Reset] = {
 }
 
 #: units of several events that number every one of them
-BY_EVENT = {"fdgf", "harmonia_core", "kllm_chip"}
+BY_EVENT = {"fdgf", "kllm_chip"}
 
 
 def flat(value: Any) -> Iterator[Any]:

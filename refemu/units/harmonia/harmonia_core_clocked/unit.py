@@ -242,7 +242,7 @@ class HarmoniaCoreClocked(Clocked[State]):
             return self.state
         if opens:
             self._schedule, self.core.state = self.planned(operands), self._reset
-            self.core.state = self.core._opened(*operands)
+            self.core.begin(operands)
         elif before is not self._in_step:
             held = {port.name: getattr(before, f"{port.name}{HELD}") for port in self.core.ports.inputs}
             self.core.state = replace(before.core, **held, y=before.y, offset=before.offset)
@@ -282,9 +282,10 @@ class HarmoniaCoreClocked(Clocked[State]):
     def _execute(self, number: int, waiting: dict[tuple[int, int], tuple[int, ...]]) -> None:
         """An event of the core: sums go from the array to FP2Half block by block, however many wait between them."""
         core = self.core
-        action = core.action(replace(core.state, index=number))
+        action = core.actions(core.state)[number]
         block, moves = (action.row, action.column), action.event in SUMS
-        core._event(replace(core.state, sums=waiting.pop(block, ()) if moves else ()), number)
+        core.state = core.changed(sums=waiting.pop(block, ()) if moves else ())
+        core.execute(number)
         if moves and core.state.sums:
             waiting[block] = core.state.sums
 
