@@ -92,7 +92,7 @@ NOT_ZERO: dict[str, Reset] = {
 }
 
 #: units of several events that number every one of them
-BY_EVENT = {"fdgf", "kllm_chip"}
+BY_EVENT = {"fdgf"}
 
 
 def flat(value: Any) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from refemu.units.alternative import Alternative
 from refemu.units.declared import DeclaredState
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.index_matmul.unit import IndexMatmul
-from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.macs import Changes
@@ -203,22 +203,20 @@ class OneLate(LaneArray):
 class Searchless(KllmChip):
     """Cycles ignore the search."""
 
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
-        self.state = replace(state, cycles_taken=0)
-        return self.state
+    def search(self, *inputs: Any) -> Changes:
+        return {**super().search(*inputs), "cycles_taken": 0}
 
 
 class FirstInliers(KllmChip):
     """Fifteen inliers a cycle get their index, the sixteenth stays 0."""
 
-    def _cluster(self) -> State:
-        before, after = self.state, super()._cluster()
-        places = [place for place, outlier in enumerate(fields(after.a_mask)) if not outlier]
-        index = list(fields(after.a_index))
+    def cluster(self) -> Changes:
+        before, after = self.state, super().cluster()
+        places = [place for place, outlier in enumerate(fields(before.a_mask)) if not outlier]
+        index = list(fields(after["a_index"]))
         for place in places[before.clustered + 15 : before.clustered + 16]:
             index[place] = 0
-        return replace(after, a_index=lanes(index))
+        return {**after, "a_index": lanes(index)}
 
 
 class Unmerged(PeLane):

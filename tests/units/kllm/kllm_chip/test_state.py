@@ -14,7 +14,7 @@ from refemu.golden.grade.answers import Answers
 from refemu.units.declared import Changes, DeclaredState
 from refemu.units.kllm.cases import kllm_chip as cases
 from refemu.units.kllm.functional import Functional, Op
-from refemu.units.kllm.kllm_chip import COUNTERS, UNIT, KllmChip, State
+from refemu.units.kllm.kllm_chip import UNIT, KllmChip
 from refemu.units.ports import fields
 from refemu.units.unit import Config, Kind
 from tests.golden import convicting
@@ -23,7 +23,7 @@ from tests.oracles.kllm import chip as oracle
 SOFTMAX = UNIT.configs["softmax"]
 
 
-def stepped(device: KllmChip, words: list[int]) -> list[State]:
+def stepped(device: KllmChip, words: list[int]) -> list[DeclaredState]:
     """All events of a token whose outputs are `words`."""
     inputs = cases._outputs(SOFTMAX, np.array([words]))
     states = [device.step(**{name: tuple(array[0].tolist()) for name, array in inputs.items()})]
@@ -114,7 +114,7 @@ def test_every_function_is_the_oracles(function: str, softmax: str, jit: bool) -
         assert getattr(result, counter) == sum(each.counters.get(counter, 0) for each in answers)
     parts = ("search_cycles", "cluster_cycles", "edges", "function_cycles")
     assert result.cycles == sum(getattr(result, part) for part in parts)
-    assert set(parts) < set(COUNTERS)
+    assert set(parts) < set(UNIT.counters)
 
 
 @pytest.mark.parametrize("function", ["exp", "softmax"])
@@ -175,22 +175,20 @@ class Unapplied(KllmChip):
 class Unpaid(KllmChip):
     """Cycles of the token end with the last edge."""
 
-    def _function(self) -> State:
-        return replace(super()._function(), cycles_taken=self.state.cycles_taken)
+    def function_(self) -> Changes:
+        return {**super().function_(), "cycles_taken": self.state.cycles_taken}
 
 
 class Early(KllmChip):
     """The Functional Unit takes the outputs of the token before."""
 
-    _words: Any = None
-
-    def _function(self) -> State:
-        before, words = self.state, self._words
+    def function_(self) -> Changes:
+        before = self.state
         if before.event == "edge":
-            words, self._words = self._words, before.y
+            words, self._words = getattr(self, "_words", None), before.y
             if words is not None:
                 self.state = replace(before, y=words)
-        return replace(super()._function(), y=before.y)
+        return {**super().function_(), "y": before.y}
 
 
 class Quiet(Functional):
