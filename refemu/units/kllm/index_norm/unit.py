@@ -164,7 +164,8 @@ class IndexNorm(Combinational):
     def count(self, *inputs: Lanes) -> Changes:
         """Sixteen positions are counted by index, outliers left out."""
         before = self.state
-        q, mask, cycle = (*inputs[:2], 0) if inputs else (before.q, before.mask, before.cycle + 1)
+        q, mask = inputs[:2] or (before.q, before.mask)
+        cycle = 0 if inputs else before.cycle + 1
         here = slice(cycle * INPUTS, (cycle + 1) * INPUTS)
         indices, outliers = fields(q)[here], fields(mask)[here]
         past = (0,) * (INPUTS - len(indices))
