@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.units.clocked import ClockedForm
+from refemu.units.clocked import CycleAccurate
 from refemu.units.declared import DeclaredState, constant
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.cases import orizuru_clocked as cases
@@ -28,7 +28,7 @@ class Result(orizuru.Result):
     x_held: np.ndarray
 
 
-class ClockedOrizuru(ClockedForm, Orizuru):
+class ClockedOrizuru(CycleAccurate, Orizuru):
     """Orizuru, an event per edge."""
 
     name = "orizuru_clocked"
