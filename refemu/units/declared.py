@@ -199,7 +199,8 @@ class InPlace(Sequential):
 
     def _note(self, event: str, **shown: Any) -> None:
         """Count an event, and keep what a State shows of it."""
-        self._last = {"event": event, self.number: self._last[self.number] + 1, **shown}
+        shown["event"], shown[self.number] = event, self._last[self.number] + 1
+        self._last = shown
 
     @cached_property
     def _first(self) -> DeclaredState:

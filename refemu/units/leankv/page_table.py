@@ -254,7 +254,8 @@ class PageTable(InPlace):
         TableOverflow
             The runs would meet.
         """
-        needed = pages + self._used[entry][HIGH] + self._used[entry][LOW]
+        high, low = self._used[entry]
+        needed = pages + high + low
         if needed > self.cells:
             raise TableOverflow(f"{self.name}: {self._where(entry)} needs {needed} cells of {self.cells}")
 
@@ -280,11 +281,12 @@ class PageTable(InPlace):
             The runs would meet; nothing has changed.
         """
         self.require_room(entry, len(pages))
+        cells, used = self._cells[entry], self._used[entry]
         for page in pages:
-            j = self._used[entry][section]
-            self._cells[entry][j if section == HIGH else -1 - j] = page
-            self._used[entry][section] += 1
-            self.written += 1
+            j = used[section]
+            cells[j if section == HIGH else -1 - j] = page
+            used[section] = j + 1
+        self.written += len(pages)
 
     def split(self, entry: int, high: int, low: int) -> list[int]:
         """Split the pages of a prompt into the high run, the low run and a surplus [leankv §5.3].

@@ -46,11 +46,7 @@ class Pool(InPlace, Shape):
         self.requests: Requests = Requests(self.shape)
         self._moves = Moved(), Moved()  # by the last event; what a prompt lacked
         self._log: list[DeclaredState] | None = None  # of the events inside a call that is stepped
-        self.levels: int = 0
-        self.adds: int = 0
-        self.shortfall: int = 0
-        self.step_pages: int = 0
-        self.pruned: int = 0
+        self.totals: dict[str, int] = dict.fromkeys(tuple(COUNTERS)[2:], 0)  #: counters beside those of the list
         self._empty()
 
     def _empty(self) -> None:
@@ -236,11 +232,7 @@ class Pool(InPlace, Shape):
             "lacking": _listed(came.counts),
             "requests": tuple((s, *request.fields()) for s, request in self.requests.table.items()),
             "slots": tuple(self.requests.free_slots),
-            "levels": self.levels,
-            "adds": self.adds,
-            "shortfall": self.shortfall,
-            "step_pages": self.step_pages,
-            "pruned": self.pruned,
+            **self.totals,
             **self._memories(),
         }
 
@@ -250,8 +242,7 @@ class Pool(InPlace, Shape):
             Moved(fields(state.counts), fields(state.prefix), fields(state.ids)),
             Moved(fields(state.lacking)),
         )
-        self.levels, self.adds, self.pruned = state.levels, state.adds, state.pruned
-        self.shortfall, self.step_pages = state.shortfall, state.step_pages
+        self.totals = {name: getattr(state, name) for name in self.totals}
         self._load(state)
 
     def _memories(self) -> dict[str, Any]:

@@ -66,7 +66,15 @@ class Shape:
         self.check()
 
     def check(self) -> None:
-        """Refuse sizes that are out of range, and pages that do not fit each other."""
+        """Check sizes, and pages that must fit each other.
+
+        Raises
+        ------
+        Refused
+            One is out of range.
+        RefusedType
+            One has another type.
+        """
         for name in ("pages", "layers", "heads", "high_tokens", "max_len", "slots"):
             require_int(getattr(self, name), 1, 1 << 24, NAME, name)
         for name in ("low_tokens", "table_tokens"):

@@ -123,14 +123,14 @@ class PageManager(Stepping):
         came = self._allocated(lacking.ravel().tolist()) if lacking.any() else Moved()
         for (_, entry), count, page in _regions(heads, came):
             self._append(entry, HIGH, came.ids[page : page + count])
-        self.shortfall += len(came.ids)
+        self.totals["shortfall"] += len(came.ids)
         went = self._recycled(
             [self._split(entry, *kept) for (_, entry), kept in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)]
         )
         tokens = np.stack([n_high, n_low], axis=-1).reshape(-1, 2).tolist()
         for (sequence, entry), (stays_high, stays_low) in zip(heads, tokens, strict=True):
             self._set_tokens(entry, stays_high, stays_low)
-            self.pruned += self.requests.table[sequence].prompt - stays_high - stays_low
+            self.totals["pruned"] += self.requests.table[sequence].prompt - stays_high - stays_low
         for sequence in known:
             self.requests.table[sequence].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
@@ -180,8 +180,8 @@ class PageManager(Stepping):
         for entry, (more_high, more_low) in zip(entries, delta.reshape(-1, 2).tolist(), strict=True):
             stored = self.table.tokens(entry)
             self._set_tokens(entry, stored[HIGH] + more_high, stored[LOW] + more_low)
-            self.pruned += 1 - more_high - more_low
-        self.step_pages = max(self.step_pages, int(need.max(initial=0)))
+            self.totals["pruned"] += 1 - more_high - more_low
+        self.totals["step_pages"] = max(self.totals["step_pages"], int(need.max(initial=0)))
         for sequence in known:
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=grow[0], low=grow[1])
@@ -246,8 +246,8 @@ class PageManager(Stepping):
         if self._log is not None:
             self._levels(counts, base)
         sums = scan(counts, base)
-        self.levels += sums.levels
-        self.adds += sums.adds
+        self.totals["levels"] += sums.levels
+        self.totals["adds"] += sums.adds
         return sums.inclusive
 
     def _done(self, op: int, moved: Moved, came: Moved, **inputs: Any) -> Moved:

@@ -37,7 +37,7 @@ class PageManager(page_manager.PageManager):
     def fork(self) -> "PageManager":
         """As `page_manager.PageManager.fork`."""
         other = copy.copy(self)
-        other.requests = self.requests.fork()
+        other.requests, other.totals = self.requests.fork(), dict(self.totals)
         for name in ("_ring", "_ends", "_cells", "_used", "_tokens"):
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -93,7 +93,8 @@ class PageManager(page_manager.PageManager):
         came = self._moved(lacking, after, ids[old : old + new]) if new else Moved()
         went = self._moved(counts, prefix, ids[:old])
         self._allocated_pages, self._recycled_pages = self._allocated_pages + new, self._recycled_pages + old
-        self.shortfall, self.pruned = self.shortfall + new, self.pruned + pruned
+        self.totals["shortfall"] += new
+        self.totals["pruned"] += pruned
         for sequence in known:
             self.requests.table[sequence].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
@@ -108,8 +109,9 @@ class PageManager(page_manager.PageManager):
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
         moved = self._moved(counts, prefix, ids[:came])
-        self._allocated_pages, self.pruned = self._allocated_pages + came, self.pruned + pruned
-        self.step_pages = max(self.step_pages, most)
+        self._allocated_pages += came
+        self.totals["pruned"] += pruned
+        self.totals["step_pages"] = max(self.totals["step_pages"], most)
         for sequence in known:
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
@@ -137,7 +139,8 @@ class PageManager(page_manager.PageManager):
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum, which is counted."""
         levels, adds = network(counts.size)
-        self.levels, self.adds = self.levels + levels, self.adds + adds
+        self.totals["levels"] += levels
+        self.totals["adds"] += adds
         return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
 
     def _refuse(self, call: str, *arguments: Any) -> NoReturn:
