@@ -54,7 +54,9 @@ class PassPe(BfpPe):
         counts = {"macs4x8": before.macs4x8 + slots * LANES, "psums": before.psums + slots}
         self.work: Pass = work
         self.group = 0
-        self.state = self.changed(**of_file("current", file), latched=tuple(latched), slot=SLOTS - 1, **counts)
+        self.state: DeclaredState = self.changed(
+            **of_file("current", file), latched=tuple(latched), slot=SLOTS - 1, **counts
+        )
 
     def _sum(self, file: File, work: Pass, group: int, low: int) -> int:
         some = slice(group * LANES, (group + 1) * LANES)

@@ -181,7 +181,9 @@ class BfpPe(Sequential):
         if half:
             registers |= zip(("clear", "b", "b_sign", "b_exp", "w_scale"), half, strict=True)
             registers |= {"event": "psum", "todo": len(EVENTS[M8M8]) - 1, "a_exp": files[1][2]}
-        self.state = self.reset(self.State, **of_file("next", files[0]), **of_file("current", files[1]), **registers)
+        self.state: DeclaredState = self.reset(
+            self.State, **of_file("next", files[0]), **of_file("current", files[1]), **registers
+        )
 
     def slot(self) -> DeclaredState:
         """Execute the events of one slot, which are those of one cycle."""

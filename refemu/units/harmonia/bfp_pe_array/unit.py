@@ -165,7 +165,7 @@ class BfpPeArray(Combinational):
         if inputs:
             cleared: dict[str, Any] = {port.name: (0,) * (ROWS * COLUMNS) for port in self.ports.outputs}
             cleared |= {name: self.initial[name] for name in ("work", "pes")}
-            self.state = self.changed(**self._named(inputs), **cleared, cycle=-1)
+            self.state: DeclaredState = self.changed(**self._named(inputs), **cleared, cycle=-1)
         return {**self._cycle(), "cycles": 1}
 
     def read(self) -> Changes:

@@ -123,7 +123,7 @@ class HarmoniaCore(Gemm):
         generator = KOffsetGenerator(self.columns)
         if "frozen" in operands:
             generator.freeze(operands["frozen"])
-        self.state = self.latched(*inputs, **zeros, offsets=generator.state)
+        self.state: DeclaredState = self.latched(*inputs, **zeros, offsets=generator.state)
 
     def execute(self, number: int) -> DeclaredState:
         """An event of the product, by its place in the plan; usually they come in order."""

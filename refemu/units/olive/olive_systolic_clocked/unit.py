@@ -144,7 +144,7 @@ class OliveSystolicClocked(Sequential):
         if self.state is not self._in_step:
             self._enter()
         if inputs[0] != self.state.mode:
-            self.state = self._emptied(inputs[0])
+            self.state: DeclaredState = self._emptied(inputs[0])
             self._enter()
         self._in_step = super()._open(*inputs)
         return self._in_step
