@@ -21,7 +21,10 @@ PACKAGES = [f"refemu.{name}" for name in ("arith", "formats", "units", "models",
 UNITS = [f"refemu.units.{paper}.{name}" for name, paper in PAPERS.items()]
 #: what public names may leave open, and why
 OPEN = {
-    **dict.fromkeys(("Stepped", "Clocked"), "every unit has inputs and registers of its own"),
+    **dict.fromkeys(
+        ("Stepped", "Clocked", "HarmoniaCoreClocked.accept", "HarmoniaCoreClocked.admitted"),
+        "every unit has inputs and registers of its own",
+    ),
     "Config.__init__": "parameters of any unit",
     "Pages.of": "constants of a UnifiedPage by name, which checks them",
     "Prepared.attention": "a scheme reads the cache that it made",
