@@ -22,7 +22,13 @@ UNITS = [f"refemu.units.{paper}.{name}" for name, paper in PAPERS.items()]
 #: what public names may leave open, and why
 OPEN = {
     **dict.fromkeys(
-        ("Stepped", "Clocked", "HarmoniaCoreClocked.accept", "HarmoniaCoreClocked.admitted"),
+        (
+            "Stepped",
+            "Sequential.admitted",
+            "Sequential.steps",
+            "HarmoniaCoreClocked.accept",
+            "HarmoniaCoreClocked.admitted",
+        ),
         "every unit has inputs and registers of its own",
     ),
     "Config.__init__": "parameters of any unit",

@@ -15,7 +15,7 @@ import numpy as np
 from refemu.units.config import Config
 from refemu.units.declared import Changes, Declared, DeclaredState, Sequential, constant
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Clocked, Stepped
+from refemu.units.stepped import Stepped
 
 IDLE = "idle"  #: event of a row in which nothing is done
 HELD = "_held"  #: end of the name of a register that holds an operand of the operation
@@ -30,7 +30,7 @@ class CycleAccurate(Sequential):
 
     held: ClassVar[Sequence[str]] = ()
     edges: ClassVar[int]  #: events of an operation
-    busy, steps, restore = Stepped.busy, Clocked.steps, Stepped.restore  # a row is one event
+    busy, steps, restore = Stepped.busy, Sequential.steps, Stepped.restore  # a row is one event
     _whole: ClassVar[type[Declared]]
 
     def __init_subclass__(cls, **options: Any) -> None:

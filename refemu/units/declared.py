@@ -7,7 +7,7 @@ event and returns what the event changes. `Unit(unit_class=...)` completes the c
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
@@ -17,8 +17,8 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
 from refemu.units import comments, described
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Stepped
+from refemu.units.ports import Lanes, Port, Ports, admit_events, fields, in_order, lanes
+from refemu.units.stepped import Stepped
 
 __all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant"]
 
@@ -175,8 +175,22 @@ class Combinational(Declared):
     """Base of units without registers that outlast an event; the rows of a set are independent."""
 
 
-class Sequential(Declared, Clocked[DeclaredState]):
-    """Base of units with registers; they run sequences of events from reset."""
+class Sequential(Declared):
+    """Base of units with registers that outlast an operation; they run sequences of events from reset."""
+
+    def admitted(self, *values: Any, **named: Any) -> list[np.ndarray]:
+        """Check the inputs of many events; some input needs an axis, the sequence of events."""
+        arrays = admit_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
+        self._require(*arrays)
+        return arrays
+
+    def steps(self, *values: Any, **named: Any) -> Iterator[DeclaredState]:
+        """Yield the State after every event of one device; inputs are (events,) or scalars."""
+        arrays = self.admitted(*values, **named)
+        shape = arrays[0].shape[:-1] if self.ports.inputs[0].lanes > 1 else arrays[0].shape
+        if len(shape) != 1:
+            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {shape}")
+        yield from self.operations(arrays)
 
 
 class InPlace(Sequential):

@@ -11,8 +11,9 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described
+from refemu.units.declared import Sequential
 from refemu.units.ports import Port, Ports, collect
-from refemu.units.stepped import Clocked, Descriptor, Result, Stepped
+from refemu.units.stepped import Descriptor, Result, Stepped
 
 Arrays = Sequence[np.ndarray]
 Body = Callable[[Any, Arrays, Arrays], Sequence[int] | None]  #: of a twin: device, inputs, outputs -> counters
@@ -114,7 +115,7 @@ def _admitted(
     """The device of a call, its inputs as arrays, and their shape without lanes. order: of inputs by position."""
     inputs, config = _split(unit, named)
     device = unit.unit_class(**config)
-    if unit.unit_class.admitted not in (Stepped.admitted, Clocked.admitted):
+    if unit.unit_class.admitted not in (Stepped.admitted, Sequential.admitted):
         try:
             _parameters(unit.unit_class.admitted).bind(device, *values, **inputs)
         except TypeError as error:

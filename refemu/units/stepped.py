@@ -13,7 +13,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import events, shown
 from refemu.units.config import Config
-from refemu.units.ports import Ports, admit, admit_events, in_order
+from refemu.units.ports import Ports, admit, in_order
 
 S = TypeVar("S")
 
@@ -343,21 +343,3 @@ class Descriptor(Protocol):
     def run(self) -> Callable[..., Any]: ...
     @property
     def run_jit(self) -> Callable[..., Any]: ...
-
-
-class Clocked(Stepped[S]):
-    """Base of units with registers that outlast an operation; they run sequences of events from reset."""
-
-    def admitted(self, *values: Any, **named: Any) -> list[np.ndarray]:
-        """Check the inputs of many events; some input needs an axis, the sequence of events."""
-        arrays = admit_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
-        self._require(*arrays)
-        return arrays
-
-    def steps(self, *values: Any, **named: Any) -> Iterator[S]:
-        """Yield the State after every event of one device; inputs are (events,) or scalars."""
-        arrays = self.admitted(*values, **named)
-        shape = arrays[0].shape[:-1] if self.ports.inputs[0].lanes > 1 else arrays[0].shape
-        if len(shape) != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {shape}")
-        yield from self.operations(arrays)

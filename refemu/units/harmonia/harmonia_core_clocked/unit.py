@@ -28,7 +28,7 @@ from refemu.units.harmonia.harmonia_core import (
     stepped,
 )
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result, Stepped
+from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
@@ -67,7 +67,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         "waiting": "FP32 sums of the blocks that FP2Half is not done with, by row and column of the block",
     }
     accept = Stepped.accept
-    admitted = Clocked.admitted
+    admitted = Sequential.admitted
     busy = Stepped.busy  # of `step`: a row is one clock
 
     @constant
