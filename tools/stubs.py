@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 '''
 COMMON = """from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
-from refemu.units.stepped import Clocked as Clocked, Result as Result, Stepped as Stepped
+from refemu.units.stepped import Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
 from refemu.units.declared import Changes as Changes, Combinational as Combinational, DeclaredState
 from refemu.units.declared import Sequential as Sequential, constant as constant

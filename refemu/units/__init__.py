@@ -13,7 +13,7 @@ from refemu.units.declared import Changes, Combinational, Sequential, constant
 from refemu.units.derived import twin
 from refemu.units.faults import FaultLibrary
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Clocked, Result, Stepped
+from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit, choices
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "AnyUnit",
     "Cases",
     "Changes",
-    "Clocked",
     "Combinational",
     "Config",
     "FaultLibrary",

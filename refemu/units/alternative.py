@@ -17,7 +17,7 @@ from refemu.arith.checks import Refused
 from refemu.units import parameters
 from refemu.units.config import Config
 from refemu.units.derived import readable
-from refemu.units.stepped import Result, Stepped
+from refemu.units.stepped import Descriptor, Result, Stepped
 
 #: answer(config, inputs, result): outputs (and registers) by name that such a device gives, where they differ
 Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
@@ -80,7 +80,7 @@ def _with(parameter: str, value: Any, config: Config) -> Config:
 class Device:
     """A unit that answered some of its decisions in another way."""
 
-    unit: Any
+    unit: Descriptor
     config: Config  #: of the device
     run: Callable[..., Result]  #: compiled where no class is overridden
     answer: Answer | None = None
@@ -97,12 +97,12 @@ class Device:
         return dataclasses.replace(result, **self.answer(self.config, inputs, result))
 
 
-def right(unit: Any, config: Config) -> Device:
+def right(unit: Descriptor, config: Config) -> Device:
     """The unit itself. unit: a Unit."""
     return Device(unit, config, unit.run_jit)
 
 
-def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> Device | None:
+def device(unit: Descriptor, config: Config, alternatives: Sequence[Alternative]) -> Device | None:
     """The unit in a configuration with all of `alternatives`; None where it would be the same unit, or cannot be.
 
     unit: a Unit. Two stepping classes are joined into one; of two functions on answers there is no such device.
@@ -120,17 +120,17 @@ def device(unit: Any, config: Config, alternatives: Sequence[Alternative]) -> De
         return None
     if len(answers) > 1 or len(set(variants)) < len(variants):
         return None
-    run = (
-        readable(dataclasses.replace(unit, unit_class=_joined(unit, variants), run=None)) if variants else unit.run_jit
-    )
+    whole: Any = unit
+    joined = dataclasses.replace(whole, unit_class=_joined(unit, variants), run=None) if variants else None
+    run = readable(joined) if joined else unit.run_jit
     return Device(unit, changed, run, answers[0] if answers else None)
 
 
-def _same(unit: Any, before: Config, after: Config) -> bool:
+def _same(unit: Descriptor, before: Config, after: Config) -> bool:
     """Whether two configurations have the same parameters, those that they leave to their defaults too."""
     return repr(parameters.full(unit, before)) == repr(parameters.full(unit, after))
 
 
-def _joined(unit: Any, variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
+def _joined(unit: Descriptor, variants: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
     """One class of all variants, with the parameters of the unit's own, however theirs pass them on."""
     return type(unit.unit_class.__name__, variants, {"__signature__": inspect.signature(unit.unit_class)})

@@ -8,55 +8,52 @@ row).
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.units.config import Config
 from refemu.units.declared import Changes, Declared, DeclaredState, Sequential, constant
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Clocked, Stepped
+from refemu.units.stepped import Stepped
 
 IDLE = "idle"  #: event of a row in which nothing is done
 HELD = "_held"  #: end of the name of a register that holds an operand of the operation
 
 
-class Edge(Protocol):
-    """What every State of a clocked form has beside the fields of the inner unit's State."""
+class CycleAccurate(Sequential):
+    """Base of the clocked forms: `class ClockedX(CycleAccurate, X)`, with a name, `held` and `edges`.
 
-    @property
-    def event(self) -> str:
-        """The inner unit's event in this row, or IDLE."""
-
-    @property
-    def phase(self) -> int:
-        """Number of the event in its operation, of the last one where the unit is idle."""
-
-    @property
-    def busy(self) -> int:
-        """1 while events of the operation are left."""
-
-
-S = TypeVar("S", bound=Edge)
-
-
-class EventPerEdge(Clocked[S]):
-    """Base of the clocked forms. A State has the fields of the inner unit's, `start`, `phase`, `busy` and `valid`.
-
-    Of an operand that later events of the inner unit read, `held` has the name, and the State `<name>_held`.
+    Parameters, counters and registers are those of X. A State has the fields of X's, `start`, `phase`, `busy` and
+    `valid`. Of an operand that later events of X read, `held` has the name, and the State `<name>_held`.
     """
 
-    inner: Stepped[Any]  #: the whole operation, event by event
     held: ClassVar[Sequence[str]] = ()
-    _in_step: Any = None  #: the State that the inner unit's belongs to
+    edges: ClassVar[int]  #: events of an operation
+    busy, steps, restore = Stepped.busy, Sequential.steps, Stepped.restore  # a row is one event
+    _whole: ClassVar[type[Declared]]
 
-    def _contain(self, inner: Stepped[Any], ports: Ports, state: type[S]) -> None:
-        """Take the inner unit at reset. ports: of this unit. state: class of its State."""
-        self.inner = inner
-        self.ports: Ports = ports
-        self.state: S = self.reset(state, **self._shown(inner.state))
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if CycleAccurate in cls.__bases__[:-1]:
+            cls._whole = cls.__bases__[1]
+            cls.events = (*cls._whole.events, IDLE)
+            cls.registers = {name: meaning for name, meaning in cls._whole.registers.items() if name != "phase"}
 
-    def _open(self, *inputs: Any) -> S:
+    @constant
+    def inner(self) -> Any:
+        """The whole operation, event by event."""
+        return self._whole(**{name: getattr(self, name) for name in self._names})
+
+    @constant
+    def ports(self) -> Ports:
+        return ports(self.inner.ports, self.edges, self.held)
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._in_step: Any = None  # the State that the inner unit's belongs to
+
+    def _open(self, *inputs: Any) -> DeclaredState:
         """One clock edge."""
         before: Any = self.state
         row = dict(zip(self._inputs, inputs, strict=True)) | {"index": before.index + 1}
@@ -110,7 +107,7 @@ class EventPerEdge(Clocked[S]):
         held = {f"{name}{HELD}": values[name] for name in self.held}
         return {name: value for name, value in values.items() if name not in hidden} | held
 
-    def whole(self, state: S) -> Any:
+    def whole(self, state: DeclaredState) -> Any:
         """State of the inner unit that a State of this one holds.
 
         Parameters
@@ -127,33 +124,6 @@ class EventPerEdge(Clocked[S]):
         values = {field.name: getattr(state, field.name) for field in dataclasses.fields(kind)}
         held = {name: getattr(state, f"{name}{HELD}") for name in self.held}
         return kind(**{**values, **held, "index": state.phase})
-
-
-class ClockedForm(EventPerEdge[DeclaredState], Sequential):
-    """Base of the clocked forms of declared units: `class ClockedX(ClockedForm, X)`, with a name, `held` and `edges`.
-
-    Parameters, counters and registers are those of X.
-    """
-
-    edges: ClassVar[int]  #: events of an operation
-    busy = Stepped.busy  # of `step`: a row is one event
-    _whole: ClassVar[type[Declared]]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if ClockedForm in cls.__bases__:
-            cls._whole = cls.__bases__[1]
-            cls.events = (*cls._whole.events, IDLE)
-            cls.registers = {name: meaning for name, meaning in cls._whole.registers.items() if name != "phase"}
-
-    @constant
-    def inner(self) -> Any:
-        """The whole operation, event by event."""
-        return self._whole(**{name: getattr(self, name) for name in self._names})
-
-    @constant
-    def ports(self) -> Ports:
-        return ports(self.inner.ports, self.edges, self.held)
 
 
 def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:

@@ -7,18 +7,20 @@ event and returns what the event changes. `Unit(unit_class=...)` completes the c
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
+
+import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
 from refemu.units import comments, described
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Clocked, Stepped
+from refemu.units.ports import Lanes, Port, Ports, admit_events, fields, in_order, lanes
+from refemu.units.stepped import Stepped
 
-__all__ = ["Changes", "Combinational", "Sequential", "constant"]
+__all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant"]
 
 #: what an event changes: values of outputs and registers, increments of counters; `event` if it has another name
 Changes: TypeAlias = Mapping[str, Any]
@@ -34,6 +36,9 @@ class DeclaredState:
         index: int
 
         def __getattr__(self, name: str) -> Any: ...
+
+    def __deepcopy__(self, memo: object) -> "DeclaredState":  # nothing in it changes
+        return self
 
 
 def constant(method: Callable[[Any], T]) -> T:
@@ -69,7 +74,10 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
 class Declared(Stepped[DeclaredState]):
     """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
 
-    events: ClassVar[tuple[str, ...]]  #: names of the events, and of the methods that they are
+    #: names of the events, and of the methods that they are; where a parameter has the name of event "merge", `merge_`,
+    #: which sets `event`
+    events: ClassVar[tuple[str, ...]]
+    does: ClassVar[Mapping[str, str]] = {}  #: event -> what it does, where no method of its name is that event
     number: ClassVar[str] = "index"  #: field of the State that numbers events, of another name where a port has this
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
     #: name -> meaning, of fields of the State that are no ports, at least in some configuration
@@ -102,6 +110,10 @@ class Declared(Stepped[DeclaredState]):
             values[name] = _plain(values[name], f"{self.name}: {name}")
         kind: Any = type(self)
         values["ports"] = _interface(kind, *(values[name] for name in self._names))
+        self._reset()
+
+    def _reset(self) -> None:
+        """Registers at reset."""
         self.state: DeclaredState = self.reset(self.State, **self.initial)
 
     def check(self) -> None:
@@ -147,7 +159,7 @@ class Declared(Stepped[DeclaredState]):
         if len(after) != len(before):
             unknown = ", ".join(sorted(set(changes) - set(before)))
             raise TypeError(f"{self.name}: {event} changes {unknown}, which is not an output, register or counter")
-        for name in self.counters:
+        for name in type(self).counters:  # an instance may have a parameter of that name
             if name in changes:
                 after[name] += before[name]
         self.state = state
@@ -163,21 +175,91 @@ class Combinational(Declared):
     """Base of units without registers that outlast an event; the rows of a set are independent."""
 
 
-class Sequential(Declared, Clocked[DeclaredState]):
-    """Base of units with registers; they run sequences of events from reset."""
+class Sequential(Declared):
+    """Base of units with registers that outlast an operation; they run sequences of events from reset."""
+
+    def admitted(self, *values: Any, **named: Any) -> list[np.ndarray]:
+        """Check the inputs of many events; some input needs an axis, the sequence of events."""
+        arrays = admit_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
+        self._require(*arrays)
+        return arrays
+
+    def steps(self, *values: Any, **named: Any) -> Iterator[DeclaredState]:
+        """Yield the State after every event of one device; inputs are (events,) or scalars."""
+        arrays = self.admitted(*values, **named)
+        shape = arrays[0].shape[:-1] if self.ports.inputs[0].lanes > 1 else arrays[0].shape
+        if len(shape) != 1:
+            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {shape}")
+        yield from self.operations(arrays)
+
+
+class InPlace(Sequential):
+    """Base of units with memories that events write in place, through methods that other units may call.
+
+    A State is made when it is asked for: of `_last`, what the last event left beside the memories, and of
+    `_registers`. A list or an array in these holds the first lanes of a field, which has its reset value behind them.
+    """
+
+    def _reset(self) -> None:
+        self._last: dict[str, Any] = {"event": "reset", self.number: -1}
+
+    def _registers(self) -> dict[str, Any]:
+        """Memories and counters, by the fields of a State."""
+        raise NotImplementedError
+
+    def load(self, state: DeclaredState) -> None:
+        """Set memories and counters to what a State shows, its own or that of a unit that contains this one."""
+        raise NotImplementedError
+
+    def _note(self, event: str, **shown: Any) -> None:
+        """Count an event, and keep what a State shows of it."""
+        shown["event"], shown[self.number] = event, self._last[self.number] + 1
+        self._last = shown
+
+    @cached_property
+    def _first(self) -> DeclaredState:
+        """The State at reset."""
+        return self.reset(self.State, **self.initial)
+
+    @property
+    def state(self) -> DeclaredState:
+        """All registers and the last event."""
+        state = object.__new__(self.State)
+        after = state.__dict__
+        after |= self._first.__dict__
+        for name, value in (self._last | self._registers()).items():
+            if isinstance(value, list | np.ndarray):
+                held = value if isinstance(value, list) else value.ravel().tolist()
+                after[name] = lanes((*held, *fields(after[name])[len(held) :]))
+            else:
+                after[name] = value
+        return state
+
+    @state.setter
+    def state(self, state: DeclaredState) -> None:
+        memories = {port.name for port in self.ports.state}
+        self._last = {name: value for name, value in vars(state).items() if name not in memories}
+        self.load(state)
 
 
 def ports_of(unit_class: Any, config: Mapping[str, Any]) -> Ports:
     """Ports in a configuration; parameters that it does not state have their defaults."""
-    values = {name: config.get(name, each.default) for name, each in inspect.signature(unit_class).parameters.items()}
+    values = {name: config.get(name, default) for name, default in _defaults(unit_class)}
     for name, value in values.items():
         if value is inspect.Parameter.empty:
             raise KeyError(name)
     return _interface(unit_class, *(_plain(value, f"{unit_class.name}: {name}") for name, value in values.items()))
 
 
+@cache
+def _defaults(unit_class: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, each.default) for name, each in inspect.signature(unit_class).parameters.items())
+
+
 def _plain(value: Any, thing: str) -> Any:
     """A parameter as a value of Python: a tuple for a list, an int for one of NumPy."""
+    if type(value) in (int, str, bool, type(None)):
+        return value
     same = plain(tuple(value) if isinstance(value, list) else value)
     try:
         hash(same)
@@ -249,7 +331,7 @@ def _require_names(unit_class: Any, ports: Mapping[str, object], always: Sequenc
     if not events:
         raise Refused(f"{unit_class.name}: events must name the methods that are events, got none")
     for name in events:
-        if not callable(getattr(unit_class, name, None)):
+        if name not in unit_class.does and not callable(getattr(unit_class, name, None)):
             raise Refused(f"{unit_class.name}: event {name!r} needs a method of that name")
     registers = [name for name in unit_class.registers if name not in ports or name in always]
     names = ["event", unit_class.number, *ports, *registers, *unit_class.counters]
@@ -264,8 +346,9 @@ def _events(unit_class: Any) -> str:
     """What each event does, by the first lines of their methods."""
     texts = ['"reset": nothing has happened yet']
     for name in unit_class.events:
-        does = (inspect.getdoc(getattr(unit_class, name)) or name).splitlines()[0].rstrip(".")
-        texts.append(f'"{name}": {does[:1].lower()}{does[1:]}')
+        does = unit_class.does.get(name) or inspect.getdoc(getattr(unit_class, name)) or name
+        does = does.splitlines()[0].rstrip(".")
+        texts.append(f'"{name.removesuffix("_")}": {does[:1].lower()}{does[1:]}')
     return "; ".join(texts)
 
 

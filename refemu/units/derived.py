@@ -5,41 +5,18 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described
+from refemu.units.declared import Sequential
 from refemu.units.ports import Port, Ports, collect
-from refemu.units.stepped import Clocked, Result, Stepped
+from refemu.units.stepped import Descriptor, Result, Stepped
 
 Arrays = Sequence[np.ndarray]
 Body = Callable[[Any, Arrays, Arrays], Sequence[int] | None]  #: of a twin: device, inputs, outputs -> counters
-
-
-class Descriptor(Protocol):
-    """What a twin needs of a `Unit`, whose module is made of this one."""
-
-    @property
-    def name(self) -> str:
-        """Name of the unit."""
-
-    @property
-    def timing(self) -> str:
-        """Whether rows follow each other."""
-
-    @property
-    def unit_class(self) -> type[Stepped[Any]]:
-        """Class of the readable form."""
-
-    @property
-    def counters(self) -> Sequence[str]:
-        """Names of counters."""
-
-    @property
-    def result(self) -> Callable[..., Any]:
-        """Class of what `run` returns."""
 
 
 def result_type(configurations: Sequence[Ports], counters: Sequence[str], module: str) -> type[Result]:
@@ -66,7 +43,7 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
     )
 
 
-def readable(unit: Any) -> Callable[..., Any]:
+def readable(unit: Descriptor) -> Callable[..., Any]:
     """`run` of a unit: its stepping class over arrays, an operation (or an event of a clocked unit) per index."""
 
     order = _order(unit)
@@ -133,12 +110,12 @@ def twin(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
 
 
 def _admitted(
-    unit: Any, order: Sequence[str], values: Sequence[Any], named: Mapping[str, Any]
+    unit: Descriptor, order: Sequence[str], values: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[Any, list[np.ndarray], tuple[int, ...]]:
     """The device of a call, its inputs as arrays, and their shape without lanes. order: of inputs by position."""
     inputs, config = _split(unit, named)
     device = unit.unit_class(**config)
-    if unit.unit_class.admitted not in (Stepped.admitted, Clocked.admitted):
+    if unit.unit_class.admitted not in (Stepped.admitted, Sequential.admitted):
         try:
             _parameters(unit.unit_class.admitted).bind(device, *values, **inputs)
         except TypeError as error:
@@ -166,9 +143,9 @@ def _parameters(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
-def _split(unit: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(unit: Descriptor, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The inputs that are not None and the parameters among the keywords of a call."""
-    parameters = _parameters(unit.unit_class).parameters
+    parameters = _parameters(unit.unit_class).parameters  # type: ignore[arg-type]  # a class is hashable
     config = {name: value for name, value in named.items() if name in parameters}
     return {name: value for name, value in named.items() if name not in config and value is not None}, config
 
@@ -178,7 +155,7 @@ def _last_events(device: Stepped[Any], arrays: Arrays) -> Iterator[Any]:
     return (state for state in device.operations(arrays) if not device.busy)
 
 
-def _result(unit: Any, ports: Ports, states: Sequence[Any], shape: tuple[int, ...], last: Sequence[Any]) -> Any:
+def _result(unit: Descriptor, ports: Ports, states: Sequence[Any], shape: tuple[int, ...], last: Sequence[Any]) -> Any:
     """The Result of the `states` that end an operation; last: the State of every device, with its counters."""
     counts = dict.fromkeys(unit.counters, 0)
     for state in last:
@@ -192,7 +169,7 @@ def _lanes(port: Port) -> tuple[int, ...]:
     return (port.lanes,) if port.lanes > 1 else ()
 
 
-def _described(unit: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+def _described(unit: Descriptor, run: Callable[..., Any]) -> Callable[..., Any]:
     """Give `run` the name, signature and documentation of a hand-written one."""
     run.__name__, run.__qualname__, run.__module__ = "run", "run", unit.unit_class.__module__
     signature = _signature(unit)
@@ -201,7 +178,7 @@ def _described(unit: Any, run: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _signature(unit: Any) -> inspect.Signature:
+def _signature(unit: Descriptor) -> inspect.Signature:
     """Inputs in order, as `admitted` names them or the ports; then the parameters of the constructor by keyword."""
     inputs = [
         each.replace(annotation=inspect.Parameter.empty)  # what ArrayLike stands for would fill lines
@@ -209,7 +186,7 @@ def _signature(unit: Any) -> inspect.Signature:
     ]
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in inputs):
         inputs = inputs_of(unit)
-    config = _parameters(unit.unit_class).parameters.values()
+    config = _parameters(unit.unit_class).parameters.values()  # type: ignore[arg-type]
     twice = {each.name for each in inputs} & {each.name for each in config}
     if twice:
         raise Refused(f"{unit.name}: a parameter and an input port must have two names, got {min(twice)!r} for both")
@@ -217,7 +194,7 @@ def _signature(unit: Any) -> inspect.Signature:
     return inspect.Signature([*inputs, *keywords], return_annotation=unit.result)
 
 
-def inputs_of(unit: Any) -> list[inspect.Parameter]:
+def inputs_of(unit: Descriptor) -> list[inspect.Parameter]:
     """One parameter per input port of any configuration.
 
     From the first port that some configuration lacks on, the default is None: Python allows none without one there.
@@ -228,11 +205,11 @@ def inputs_of(unit: Any) -> list[inspect.Parameter]:
     return [inspect.Parameter(name, kind, default=required if i < common else None) for i, name in enumerate(order)]
 
 
-def _order(unit: Any) -> list[str]:
+def _order(unit: Descriptor) -> list[str]:
     """Input ports of all configurations, in the order of those with the most."""
     return list(dict.fromkeys(name for names in sorted(_ports(unit), key=len, reverse=True) for name in names))
 
 
-def _ports(unit: Any) -> list[list[str]]:
+def _ports(unit: Descriptor) -> list[list[str]]:
     """Input ports of every configuration."""
     return [[port.name for port in ports.inputs] for ports in unit.ready_ports]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Descriptor
 
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)  #: of a section
 PATTERNS = {"f16": "float16 patterns", "f32": "float32 patterns"}  #: instead of a range, by a port's encoding
@@ -33,7 +34,7 @@ def sections(**bodies: str) -> str:
     return "\n\n".join(f"{title}\n{'-' * len(title)}\n{body}" for title, body in bodies.items() if body)
 
 
-def of_run(unit: Any, signature: inspect.Signature) -> str:
+def of_run(unit: Descriptor, signature: inspect.Signature) -> str:
     """Write the docstring of a unit's `run`: inputs from ports, parameters from the constructor's docstring."""
     config, ports = next(iter(unit.configs)), unit.ready_ports[0]
     axes = (
@@ -68,7 +69,7 @@ def _type(hint: Any) -> str:
     return inspect.formatannotation(hint)
 
 
-def methods(unit: Any) -> None:
+def methods(unit: Descriptor) -> None:
     """Append the sections to `step`, `accept` and `admitted` of a unit's class, unless they have their own."""
     ports = unit.ready_ports[0]
     for name, returns in METHODS.items():
@@ -77,7 +78,7 @@ def methods(unit: Any) -> None:
             function.__doc__ = _of_method(unit, ports, function, returns)
 
 
-def _of_method(unit: Any, ports: Ports, function: Callable[..., Any], returns: tuple[str, str]) -> str:
+def _of_method(unit: Descriptor, ports: Ports, function: Callable[..., Any], returns: tuple[str, str]) -> str:
     parameters = list(inspect.signature(function).parameters.values())[1:]
     kind = _array if function.__name__ == "admitted" else _event
     busy = "; or the unit is not ready for inputs" if any(each.default is None for each in parameters) else ""
@@ -90,7 +91,7 @@ def _of_method(unit: Any, ports: Ports, function: Callable[..., Any], returns: t
 
 
 def _arguments(
-    unit: Any, ports: Ports, parameters: Iterable[inspect.Parameter], kind: Callable[[Port], str]
+    unit: Descriptor, ports: Ports, parameters: Iterable[inspect.Parameter], kind: Callable[[Port], str]
 ) -> list[str]:
     """One entry per parameter that is an input port."""
     others = [port for ready in unit.ready_ports for port in ready.inputs]
@@ -108,11 +109,11 @@ def _arguments(
     return entries
 
 
-def _constructor(unit: Any, title: str) -> str:
+def _constructor(unit: Descriptor, title: str) -> str:
     return section(unit.unit_class.__init__.__doc__, title)
 
 
-def _results(unit: Any, ports: Ports) -> Iterable[str]:
+def _results(unit: Descriptor, ports: Ports) -> Iterable[str]:
     """One line per output and register, then one for the counters."""
     known = {port.name: port for each in (*unit.ready_ports, ports) for port in each.outputs + each.state}
     names = [field.name for field in dataclasses.fields(unit.result)]

@@ -14,6 +14,7 @@ from typing import Any
 from refemu.arith.checks import Refused, lookup
 from refemu.formats import spelling
 from refemu.units.config import Config
+from refemu.units.stepped import Descriptor
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _DIGEST = re.compile(r"x[0-9a-f]{12}")
@@ -27,7 +28,7 @@ def split(spec: str) -> tuple[str, str | None]:
     return name, text if colon else None
 
 
-def config(unit: Any, text: str) -> Config:
+def config(unit: Descriptor, text: str) -> Config:
     """The configuration that `text` stands for; a ready one as it is. unit: a Unit.
 
     Refused: an unknown ready name or parameter, with the nearest, a parameter that is missing or out of range.
@@ -45,7 +46,7 @@ def config(unit: Any, text: str) -> Config:
     return next((ready for ready in unit.configs.values() if full(unit, ready) == whole), whole)
 
 
-def text(unit: Any, parameters: Mapping[str, Any]) -> str:
+def text(unit: Descriptor, parameters: Mapping[str, Any]) -> str:
     """The text of a configuration: its ready name, or what differs from the defaults, in the constructor's order.
 
     unit: a Unit. `config` reads it back. Refused: a value that has no text.
@@ -59,7 +60,7 @@ def text(unit: Any, parameters: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={spelling.write(whole[name])}" for name in listed)
 
 
-def set_name(unit: Any, text: str) -> str:
+def set_name(unit: Descriptor, text: str) -> str:
     """Name of the set of a configuration in the form that the function `text` gives. Two texts have two names.
 
     unit: a Unit. `orizuru-n4096-k21`; where values are not plain words, or could be read in two ways, a digest follows.
@@ -77,7 +78,7 @@ def set_name(unit: Any, text: str) -> str:
     return f"{prefix}-{name}"
 
 
-def _ambiguous(unit: Any, part: str) -> bool:
+def _ambiguous(unit: Descriptor, part: str) -> bool:
     """Whether a part of a name could stand for another parameter, another value or a digest."""
     return (
         part != part.lower()
@@ -86,7 +87,7 @@ def _ambiguous(unit: Any, part: str) -> bool:
     )
 
 
-def _read(unit: Any, text: str) -> dict[str, Any]:
+def _read(unit: Descriptor, text: str) -> dict[str, Any]:
     signature, hints = _signature(unit), typing.get_type_hints(unit.unit_class.__init__)
     values = {}
     for name, value in spelling.assignments(text, unit.name).items():
@@ -95,7 +96,7 @@ def _read(unit: Any, text: str) -> dict[str, Any]:
     return values
 
 
-def full(unit: Any, parameters: Mapping[str, Any]) -> Config:
+def full(unit: Descriptor, parameters: Mapping[str, Any]) -> Config:
     """Every parameter of the constructor, in its order."""
     defaults = {name: each.default for name, each in _signature(unit).items()}
     values = {**defaults, **parameters}
@@ -105,5 +106,5 @@ def full(unit: Any, parameters: Mapping[str, Any]) -> Config:
     return Config(**values)
 
 
-def _signature(unit: Any) -> Mapping[str, inspect.Parameter]:
+def _signature(unit: Descriptor) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(unit.unit_class).parameters

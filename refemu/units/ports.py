@@ -147,6 +147,9 @@ class Ports:
         """Inputs, outputs and registers."""
         return self.inputs + self.outputs + self.state
 
+    def __deepcopy__(self, memo: object) -> "Ports":  # of devices, which are copied: nothing in it changes
+        return self
+
 
 def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
     """One array per port, each of the port's dtype, all of one shape (and the axis of lanes, where a port has several).

@@ -3,16 +3,17 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import events, shown
-from refemu.units.ports import Ports, admit, admit_events, in_order
+from refemu.units.config import Config
+from refemu.units.ports import Ports, admit, in_order
 
 S = TypeVar("S")
 
@@ -313,19 +314,32 @@ class Stepped(Generic[S]):
         return step()
 
 
-class Clocked(Stepped[S]):
-    """Base of units with registers that outlast an operation; they run sequences of events from reset."""
+class Descriptor(Protocol):
+    """What the modules that a Unit is made with read of it; each attribute is explained there."""
 
-    def admitted(self, *values: Any, **named: Any) -> list[np.ndarray]:
-        """Check the inputs of many events; some input needs an axis, the sequence of events."""
-        arrays = admit_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
-        self._require(*arrays)
-        return arrays
-
-    def steps(self, *values: Any, **named: Any) -> Iterator[S]:
-        """Yield the State after every event of one device; inputs are (events,) or scalars."""
-        arrays = self.admitted(*values, **named)
-        shape = arrays[0].shape[:-1] if self.ports.inputs[0].lanes > 1 else arrays[0].shape
-        if len(shape) != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {shape}")
-        yield from self.operations(arrays)
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def paper(self) -> str: ...
+    @property
+    def meaning(self) -> str: ...
+    @property
+    def configs(self) -> Mapping[str, Config]: ...
+    @property
+    def ready_ports(self) -> tuple[Ports, ...]: ...
+    @property
+    def unit_class(self) -> type[Stepped[Any]]: ...
+    @property
+    def counters(self) -> Sequence[str]: ...
+    @property
+    def peaks(self) -> Sequence[str]: ...
+    @property
+    def timing(self) -> str: ...
+    @property
+    def result(self) -> type[Any]: ...
+    @property
+    def run(self) -> Callable[..., Any]: ...
+    @property
+    def run_jit(self) -> Callable[..., Any]: ...

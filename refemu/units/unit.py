@@ -18,10 +18,10 @@ from refemu.units import described, faults, parameters, shown
 from refemu.units.alternative import Alternative as Alternative
 from refemu.units.alternative import choices as choices
 from refemu.units.config import Config as Config
-from refemu.units.declared import Declared, complete, ports_of
+from refemu.units.declared import Declared, Sequential, complete, ports_of
 from refemu.units.derived import inputs_of, readable, result_type
 from refemu.units.ports import Ports
-from refemu.units.stepped import Clocked, Result, Stepped
+from refemu.units.stepped import Result, Stepped
 
 S = TypeVar("S")
 R = TypeVar("R", bound=Result, covariant=True)
@@ -111,7 +111,7 @@ class Unit(Generic[S, R]):
         if declared and "State" not in vars(unit_class):
             complete(unit_class, self.ready_ports, inputs_of(self))
         derived: dict[str, Callable[[], object]] = {
-            "timing": lambda: "event" if issubclass(self.unit_class, Clocked) else "combinational",
+            "timing": lambda: "event" if issubclass(self.unit_class, Sequential) else "combinational",
             "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
             "twin": lambda: self._beside("twins", ":run"),

@@ -10,12 +10,12 @@ import pytest
 from refemu import units
 from refemu.units import alternative as other
 from refemu.units import clocked
-from refemu.units.clocked import EventPerEdge
+from refemu.units.clocked import CycleAccurate
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit
 
-NAMES = [name for name in units.names() if issubclass(units.find(name).unit_class, EventPerEdge)]
+NAMES = [name for name in units.names() if issubclass(units.find(name).unit_class, CycleAccurate)]
 CLOCKED = [pytest.param(units.find(name), id=name) for name in NAMES]
 
 

@@ -1,5 +1,6 @@
 """A declared unit: what follows from its parameters, ports, counters and events."""
 
+import copy
 import dataclasses
 import inspect
 from typing import Any, Literal
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.units.declared import Changes, Combinational, Sequential, constant
-from refemu.units.ports import Port, Ports
+from refemu.units.declared import Changes, Combinational, DeclaredState, InPlace, Sequential, constant
+from refemu.units.ports import Port, Ports, fields, lanes
 from refemu.units.unit import AnyUnit, Config, Unit
 
 
@@ -224,6 +225,118 @@ def test_a_register_that_some_configurations_show_has_its_own_meaning() -> None:
 
     assert Shown.State.__dataclass_fields__["left"].metadata["meaning"] == "what is left, as a register"
     assert [Shown(shows).step(1).left for shows in (True, False)] == [1, 1]
+
+
+class Stack(InPlace):
+    """Words that other units push too."""
+
+    name = "stack"
+    does = {"grow": "words are pushed", "shrink": "one word is popped"}
+    events = tuple(does)
+    counters = {"pushes": "words pushed"}
+    room: int = 4  #: words
+
+    @constant
+    def ports(self) -> Ports:
+        words = Port("words", 8, self.room)
+        return Ports((Port("count", 8), words), (Port("popped", 8, self.room, signed=True),), (Port("held", 8),))
+
+    @constant
+    def initial(self) -> Any:
+        return {"popped": lanes((-1,) * self.room)}
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._memory: list[int] = []
+        self.pushes: int = 0
+
+    def push(self, *words: int) -> None:
+        """Words, whoever asks."""
+        if len(self._memory) + len(words) > self.room:
+            raise Refused(f"stack: room for {self.room} words")
+        self._memory += words
+        self.pushes += len(words)
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, words = inputs
+        if count:
+            self.push(*fields(words)[:count])
+            self._note("grow", count=count, words=words)
+        else:
+            self._note("shrink", count=count, words=words, popped=np.array([[self._memory.pop()]]))
+        return self.state
+
+    def _registers(self) -> dict[str, Any]:
+        return {"held": len(self._memory), "pushes": self.pushes}
+
+    def load(self, state: DeclaredState) -> None:
+        self._memory, self.pushes = [0] * state.held, state.pushes
+
+
+STACK: AnyUnit = Unit(
+    unit_class=Stack,
+    paper="olive §1",
+    meaning="words",
+    configs={"four": Config(), "one": Config(room=1)},
+    cases=lambda config, kind, seed: (),
+    twin="none",
+)
+
+
+def test_memories_are_written_in_place_and_shown_when_asked() -> None:
+    """A list or an array holds the first lanes of a field; events that are no methods are described."""
+    device = Stack()
+    assert device.snapshot() == Stack.State("reset", -1, 0, (0,) * 4, (-1,) * 4, 0, 0)
+    before = device.step(2, (7, 8, 0, 0))
+    device.push(9)
+    state = device.state
+
+    assert (before.event, before.index, before.held, before.pushes, before.popped) == ("grow", 0, 2, 2, (-1,) * 4)
+    assert (state.event, state.index, state.held, state.pushes) == ("grow", 0, 3, 3)
+    assert device.step(0, (0,) * 4).popped == (9, -1, -1, -1) and device.state.index == 1
+    assert 'shrink": one word is popped' in Stack.State.__dataclass_fields__["event"].metadata["meaning"]
+    assert Stack(1).step(1, 5).popped == -1 and Stack(1).state.words == 0
+
+
+def test_memories_are_copied_restored_and_kept_by_a_refusal() -> None:
+    device = Stack()
+    device.step(3, (1, 2, 3, 0))
+    state, other = device.state, copy.deepcopy(device)
+    with pytest.raises(Refused, match="room for 4 words"):
+        device.step(2, (1, 2, 0, 0))
+    assert device.state == state and device.ports is other.ports
+
+    device.step(0, (0,) * 4)
+    assert other.state == state != device.state
+    device.restore(state)
+    assert device.state == state and hash(state) == hash(device.state) and device.state.held == 3
+
+
+def test_parameters_may_have_the_names_of_the_counters_and_of_an_event() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Sizes:
+        counters: int = 2  #: how many
+        merge: bool = True  #: whether
+
+    class Merger(Sizes, Sequential):  # type: ignore[misc]
+        name = "merger"
+        events = ("merge_",)
+        counters = {"merges": "words merged"}  # type: ignore[assignment]
+
+        @constant
+        def ports(self) -> Ports:
+            return Ports((Port("x", 8),), (Port("y", 8),))
+
+        def merge_(self, x: int) -> Changes:
+            """A word is merged."""
+            return {"event": "merge", "y": x + self.counters, "merges": 1}
+
+    Unit(unit_class=Merger, paper="olive §1", meaning="m", configs={"all": Config()}, cases=lambda *_: ())
+    device = Merger(3)
+
+    assert (device.counters, device.merge, Merger().counters) == (3, True, 2)
+    assert [device.step(x) for x in (1, 2)][1] == Merger.State("merge", 1, 2, 5, 2)
+    assert Merger.State.__dataclass_fields__["event"].metadata["meaning"].endswith('; "merge": a word is merged')
 
 
 def test_a_change_of_an_unknown_name_is_an_error() -> None:

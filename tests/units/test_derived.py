@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import AnyUnit, find
+from refemu.units.declared import Changes, Sequential, constant
 from refemu.units.derived import Arrays, result_type, twin
 from refemu.units.ports import Port, Ports, admit
-from refemu.units.stepped import Clocked, Result, Stepped
+from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import Cases, Config, Unit
 from tests.units.protocol.blocks import STRUCTURES, blocks
 
@@ -99,36 +100,26 @@ def scaler_twin(scaler: Scaler, inputs: Arrays, outputs: Arrays) -> Sequence[int
     return products, x.size
 
 
-@dataclass(frozen=True)
-class Summing:
-    """State of Summer."""
-
-    event: str
-    index: int
-    x: int
-    least: int
-    total: int
-    added: int
-
-
-class Summer(Clocked[Summing]):
+class Summer(Sequential):
     """Adds every x that is not below `least`, which may be left out."""
 
     name = "summer"
+    events = ("add",)
+    counters = {"added": "x that were added"}
+    start: int = 0  #: of the sum
 
-    def __init__(self, start: int = 0) -> None:
-        self.start = start
-        self.ports = summer_ports({})
-        self.state = self.reset(Summing, total=start)
+    @constant
+    def ports(self) -> Ports:
+        return Ports(inputs=(Port("x", 4), Port("least", 4)), outputs=(), state=(Port("total", 8),))
 
-    def step(self, x: int, least: int = 0) -> Summing:
-        return self._open(*self.accept(x, least))
+    @constant
+    def initial(self) -> dict[str, int]:
+        return {"total": self.start}
 
-    def _open(self, x: int, least: int) -> Summing:
+    def add(self, x: int, least: int) -> Changes:
+        """What is large is added."""
         adds = x >= least
-        total, added = self.state.total + adds * x, self.state.added + adds
-        self.state = self.latched(x, least, event="add", total=total, added=added)
-        return self.state
+        return {"total": self.state.total + adds * x, "added": int(adds)}
 
     def admitted(self, x: ArrayLike, least: ArrayLike = 0) -> list[np.ndarray]:
         """Refuses also 13."""
@@ -138,19 +129,8 @@ class Summer(Clocked[Summing]):
         return arrays
 
 
-def summer_ports(config: Mapping[str, Any]) -> Ports:
-    return Ports(inputs=(Port("x", 4), Port("least", 4)), outputs=(), state=(Port("total", 8),))
-
-
-SUMMER: Unit[Summing, Result] = Unit(
-    name="summer",
-    paper="kllm §0",
-    meaning="sum what is large",
-    configs={"zero": Config(start=0)},
-    ports=summer_ports,
-    unit_class=Summer,
-    cases=no_cases,
-    counters=("added",),
+SUMMER: AnyUnit = Unit(
+    unit_class=Summer, paper="kllm §0", meaning="sum what is large", configs={"zero": Config(start=0)}, cases=no_cases
 )
 
 

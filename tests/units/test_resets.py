@@ -92,10 +92,7 @@ NOT_ZERO: dict[str, Reset] = {
 }
 
 #: units of several events that number every one of them
-BY_EVENT = {
-    "bfp_pe_array", "fdgf", "functional", "harmonia_core", "index_function", "index_norm", "kllm_chip",
-    "olive_systolic", "orizuru", "score_quantizer",
-}  # fmt: skip
+BY_EVENT = {"fdgf"}
 
 
 def flat(value: Any) -> Iterator[Any]:

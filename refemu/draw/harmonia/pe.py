@@ -83,11 +83,11 @@ def pe_array(ports: Ports, state: Any) -> str:
     rows = len(sums) // columns
     busy = [column for column, each in enumerate(work) if each.group >= 0]
     drawing = Drawing(
-        f"array of {rows} x {columns} BFP PEs in cycle {state.index}",
+        f"array of {rows} x {columns} BFP PEs in cycle {state.cycle}",
         f"columns at work: {listed(busy, 16) or 'none'}; accumulators of row 0: {listed(sums[:columns], 16)}",
     )
     leaves = f", column {state.col} leaves" if any(lanes(state.column_valid)) else ""
-    drawing.heading(f"cycle {state.index}: {state.event}{leaves}")
+    drawing.heading(f"cycle {state.cycle}: {state.event}{leaves}")
     _columns(drawing, state, sums, state.col if leaves else -1)
     drawing.note(
         "a line is a column of the array: group.slot of its work, then the accumulators of its rows", "small faint"

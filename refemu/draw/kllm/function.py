@@ -33,15 +33,20 @@ def function(ports: Ports, state: Any) -> str:
     """
     centroids, table = lanes(state.codebook), lanes(state.entries)
     outliers, values = lanes(state.outlier), lanes(state.value)
-    done, size = state.index + 1, len(centroids)
-    drawing = Drawing(f"function unit after evaluation {state.index}", _described(state))
-    where = f" {state.index if state.index < size else state.index - size}" if state.index >= 0 else ""
-    drawing.heading(f"{state.event}{where}: {done} of {size + len(outliers)} evaluations, scale {half(state.scale)}")
-    _pairs(drawing, "centroid", centroids, table, state.index)
+    at, size = _last(state), len(centroids)
+    drawing = Drawing(f"function unit after evaluation {at}", _described(state))
+    where = f" {at if at < size else at - size}" if at >= 0 else ""
+    drawing.heading(f"{state.event}{where}: {at + 1} of {size + len(outliers)} evaluations, scale {half(state.scale)}")
+    _pairs(drawing, "centroid", centroids, table, at)
     if outliers:
-        _pairs(drawing, "outlier", outliers, values, state.index - size)
+        _pairs(drawing, "outlier", outliers, values, at - size)
     drawing.legend(LEGEND)
     return drawing.svg()
+
+
+def _last(state: Any) -> int:
+    """Number of the last evaluation in its operation; -1 at reset."""
+    return -1 if state.event == "reset" else int(state.phase)
 
 
 def _pairs(drawing: Drawing, name: str, arguments: Sequence[int], values: Sequence[int], at: int) -> None:
@@ -60,7 +65,7 @@ def _pairs(drawing: Drawing, name: str, arguments: Sequence[int], values: Sequen
 
 def _described(state: Any) -> str:
     centroids, outliers = lanes(state.codebook), lanes(state.outlier)
-    done = max(state.index + 1, 0)
+    done = _last(state) + 1
     parts = [f"centroids {listed(map(half, centroids), 16)}, scale {half(state.scale)}"]
     parts.append(f"table {listed(map(half, lanes(state.entries)[:done]), 16) or 'empty'}")
     if outliers:

@@ -39,7 +39,9 @@ def array(ports: Ports, state: Any) -> str:
     [olive §4.3, Fig. 8]
     """
     elements = [Element(tuple(pe.a), tuple(pe.b), pe.acc, pe.overflow) for pe in state.pes]
-    return _array(state, elements, [tuple(held) for held in state.west], [tuple(held) for held in state.north])
+    return _array(
+        state, state.cycle, elements, [tuple(held) for held in state.west], [tuple(held) for held in state.north]
+    )
 
 
 def clocked(ports: Ports, state: Any) -> str:
@@ -50,7 +52,7 @@ def clocked(ports: Ports, state: Any) -> str:
         corners = [place - place // columns % 2 * columns - place % 2 for place in range(len(a))]
         a, b = ([side[corner] for corner in corners] for side in (a, b))
     sums, overflows = lanes(state.acc), lanes(state.acc_overflow)
-    return _array(state, [Element(*each) for each in zip(a, b, sums, overflows, strict=True)], west, north)
+    return _array(state, state.index, [Element(*each) for each in zip(a, b, sums, overflows, strict=True)], west, north)
 
 
 def _operands(state: Any, name: str) -> list[tuple[int, int, int]]:
@@ -59,11 +61,15 @@ def _operands(state: Any, name: str) -> list[tuple[int, int, int]]:
 
 
 def _array(
-    state: Any, elements: Sequence[Element], west: Sequence[tuple[int, ...]], north: Sequence[tuple[int, ...]]
+    state: Any,
+    cycle: int,
+    elements: Sequence[Element],
+    west: Sequence[tuple[int, ...]],
+    north: Sequence[tuple[int, ...]],
 ) -> str:
     rows, columns = len(west), len(elements) // len(west)
     busy = len([element for element in elements if element.a[0] and element.b[0]])
-    title = f"array of {rows} x {columns} after cycle {state.index}: {state.event}"
+    title = f"array of {rows} x {columns} after cycle {cycle}: {state.event}"
     sums = "; ".join(
         f"row {row}: {', '.join(str(each.acc) for each in elements[row * columns : (row + 1) * columns][:MOST])}"
         for row in range(min(rows, MOST))

@@ -31,7 +31,7 @@ def members(ports: Ports, states: Sequence[Any], registers: Sequence[Port] = ())
 
 def registers_of(device: Any) -> tuple[Port, ...]:
     """What a device says of its registers that are no ports; () for most."""
-    return tuple(getattr(device, "stages", ()))
+    return tuple(getattr(device, "stage_ports", ()))
 
 
 def flat(value: Any) -> Lanes:

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from refemu.units.alternative import Alternative
-from refemu.units.clocked import EventPerEdge
+from refemu.units.clocked import CycleAccurate
 from refemu.units.config import Config
 from refemu.units.declared import Changes
 from refemu.units.unit import AnyUnit
 
 
-class Restarted(EventPerEdge[Any]):
+class Restarted(CycleAccurate):
     """A start ends the operation under way and begins another one."""
 
     def begins(self, start: int) -> bool:
         return bool(start)
 
 
-class Lasting(EventPerEdge[Any]):
+class Lasting(CycleAccurate):
     """`valid` stays until the next operation begins."""
 
     def idle(self) -> Changes:
@@ -31,9 +31,9 @@ class Lasting(EventPerEdge[Any]):
 class Closed:
     """Outputs of a device that shows results of closed operations only."""
 
-    def __init__(self, unit_class: type[EventPerEdge[Any]], gated: bool) -> None:
+    def __init__(self, unit_class: type[CycleAccurate], gated: bool) -> None:
         """gated: outputs are 0 where nothing closes; else those of the last operation that closed."""
-        self.unit_class: type[EventPerEdge[Any]] = unit_class
+        self.unit_class: type[CycleAccurate] = unit_class
         self.gated: bool = gated
 
     def __call__(self, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

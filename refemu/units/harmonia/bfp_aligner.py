@@ -8,6 +8,7 @@ count the sign), D-harmonia-2 (rounding), D-harmonia-3 (weight of field 0), D-ha
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
+from refemu.arith.records import parameters
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.harmonia.cases import bfp_aligner as cases
@@ -19,6 +20,7 @@ __all__ = [
     "LANES",
     "SPECIAL",
     "UNIT",
+    "Alignment",
     "BfpAligner",
     "Element",
     "Rounding",
@@ -44,7 +46,17 @@ class Element(NamedTuple):
     illegal: int = 0  #: 1 if the word's exponent is above the shared one, or special and not admitted
 
 
-class BfpAligner(Combinational):
+@parameters
+class Alignment:
+    """Options of an aligner, as those of `Bfp`."""
+
+    rounding: Rounding = "truncate"  #: rounding of a magnitude (D-harmonia-2)
+    special: Special = "error"  #: infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal
+    subnormals: Subnormals = "keep"  #: subnormals (D-harmonia-4)
+    zero_sign: ZeroSign = "keep"  #: sign of a magnitude of 0 (D-harmonia-6)
+
+
+class BfpAligner(Combinational, Alignment):
     """Shared aligner: one event aligns eight lanes."""
 
     name = "bfp_aligner"
@@ -54,10 +66,6 @@ class BfpAligner(Combinational):
         "illegals": "elements with `illegal` set: an exponent above the one given, or a special value not admitted",
     }
     initial: ClassVar[dict[str, int]] = {"m": 1}
-    rounding: Rounding = "truncate"  #: rounding of a magnitude (D-harmonia-2)
-    special: Special = "error"  #: infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal
-    subnormals: Subnormals = "keep"  #: subnormals (D-harmonia-4)
-    zero_sign: ZeroSign = "keep"  #: sign of a magnitude of 0 (D-harmonia-6)
 
     @constant
     def options(self) -> Bfp:

@@ -5,9 +5,9 @@ Softmax takes the fp16 logits that are never quantized [kllm §III-A] and makes 
 exponentials with their sum, the divisions. Decision: D-kllm-20 (the sum is float32).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,9 @@ from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.tables import table16
 from refemu.units import stepped
-from refemu.units.kllm.cases import functional as functional_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import functional as cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Softmax", "State", "apply", "run"]
@@ -32,26 +32,6 @@ WIDTH = 8  #: Exponential units: values of one cycle
 OPS = {"exp": "exps", "sqrt": "roots", "recip": "divides"}  #: Functions of one value, with the counter of each
 PASSES = ("max", "exp", "divide")  #: Passes of softmax over a row
 MINUS_INF = 0xFC00
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one cycle, and what happened since reset."""
-
-    #: "reset": no operation yet; "exp", "sqrt", "recip": up to eight values go through that function; "max", "exp",
-    #: "divide": the passes of softmax, up to eight values a cycle: find the largest value of the row, make and add up
-    #: the exponentials of the distances to it, divide each by their sum
-    event: str
-    index: int  #: number of the cycle in its operation, from 0; -1 at reset
-    x: Lanes  #: words
-    y: Lanes  #: words of the results
-    top: int  #: in softmax, the largest value of the row so far, an fp16 word
-    terms: Lanes  #: in softmax, the exponentials of the row so far: fp16 words, float32 words with softmax="softmax32"
-    total: int  #: in softmax, the sum of the exponentials so far, added in order: a float32 word
-    exps: int  #: exponentials computed
-    roots: int  #: square roots computed
-    divides: int  #: reciprocals computed, and divisions of softmax
-    cycles: int  #: cycles since reset, each of which takes up to eight values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,45 +58,58 @@ def require_softmax(softmax: Softmax, function: str, thing: str, name: str) -> S
     return softmax
 
 
-class Functional(Stepped[State]):
-    """Functional Unit: an operation is a function of t values, or the softmax of a row of t values.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6]
-    """
+class Functional(Combinational):
+    """Functional Unit: an operation is a function of t values, or the softmax of a row of t values."""
 
     name = "functional"
+    events: ClassVar[tuple[str, ...]] = ("exp", "sqrt", "recip", "max", "divide")
+    counters: ClassVar[dict[str, str]] = {
+        "exps": "exponentials computed",
+        "roots": "square roots computed",
+        "divides": "reciprocals computed, and divisions of softmax",
+        "cycles": "cycles since reset, each of which takes up to eight values",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "top": "in softmax, the largest value of the row so far, an fp16 word",
+        "terms": 'in softmax, the exponentials of the row so far: fp16 words, float32 words with softmax="softmax32"',
+        "total": "in softmax, the sum of the exponentials so far, added in order: a float32 word",
+        "cycle": "number of the last cycle in its operation, from 0",
+    }
+    op: Op = "exp"  #: function
+    t: int = 1  #: values of an operation, 1 to 2**22
+    softmax: Softmax = "fp16"  #: which steps of softmax round to fp16; of no other function
 
-    def __init__(self, op: Op = "exp", t: int = 1, softmax: Softmax = "fp16") -> None:
-        """Configure the unit.
+    def check(self) -> None:
+        require_int(self.t, 1, 1 << 22, self.name, "t")
+        require_softmax(self.softmax, self.op, self.name, "op")
 
-        Parameters
-        ----------
-        op : {"exp", "sqrt", "recip", "softmax"}
-            Function.
-        t : int
-            Values of an operation, 1 to 2**22.
-        softmax : {"fp16", "softmax32"}
-            Which steps of softmax round to fp16; of no other function.
+    @constant
+    def ports(self) -> Ports:
+        """Only softmax has registers between its cycles."""
+        width = 32 if self.softmax == "softmax32" else 16
+        registers = (
+            Port("top", 16, encoding="f16", meaning="largest logit of the row"),
+            Port("terms", width, self.t, encoding=f"f{width}", meaning="exponentials of the row"),
+            Port("total", 32, encoding="f32", meaning="sum of the exponentials"),
+        )
+        return Ports(
+            inputs=(Port("x", 16, self.t, encoding="f16", meaning="arguments, or the logits of a row"),),
+            outputs=(Port("y", 16, self.t, encoding="f16", meaning="results"),),
+            state=registers if self.op == "softmax" else (),
+        )
 
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.op = require_choice(op, get_args(Op), self.name, "op")
-        self.t: int = require_int(t, 1, 1 << 22, self.name, "t")
-        self.softmax = require_softmax(softmax, self.op, self.name, "op")
-        self.ports: Ports = ports({"op": self.op, "t": self.t, "softmax": self.softmax})
-        self.state: State = self.reset(State, top=MINUS_INF, terms=lanes((0,) * self.t))
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Registers of an operation before its first cycle."""
+        none = lanes((0,) * self.t)
+        return {"y": none, "top": MINUS_INF, "terms": none, "total": 0}
 
-    @property
+    @constant
     def groups(self) -> int:
         """Cycles of a pass."""
         return -(-self.t // WIDTH)
 
-    @property
+    @constant
     def last(self) -> int:
         """Number of the last cycle of an operation."""
         return self.groups * (len(PASSES) if self.op == "softmax" else 1) - 1
@@ -124,114 +117,85 @@ class Functional(Stepped[State]):
     @property
     def busy(self) -> bool:
         """Whether cycles of the operation are left."""
-        return 0 <= self.state.index < self.last
+        return self.state.event != "reset" and self.state.cycle < self.last
 
-    def step(self, x: Sequence[int] | int | None = None) -> State:
-        """Execute the first cycle of an operation on the fp16 words `x`; without inputs, the next one."""
-        return self._stepped(x=x)
+    def opens(self, *inputs: Lanes) -> str:
+        return PASSES[0] if self.op == "softmax" else self.op
 
-    def _open(self, x: Any) -> State:
-        none = lanes((0,) * self.t)
-        return self._cycle(replace(self.state, index=-1, x=x, y=none, top=MINUS_INF, terms=none, total=0))
+    def follows(self) -> str:
+        return PASSES[(self.state.cycle + 1) // self.groups] if self.op == "softmax" else self.op
 
-    def _continue(self) -> State:
-        return self._cycle(self.state)
+    def _cycle(self, *inputs: Lanes) -> tuple[tuple[int, ...], slice, dict[str, Any]]:
+        """Words of a cycle, their places, and what it changes whatever it does; inputs begin an operation."""
+        x, cycle = (inputs[0], 0) if inputs else (self.state.x, self.state.cycle + 1)
+        first = cycle % self.groups * WIDTH
+        here = slice(first, min(first + WIDTH, self.t))
+        return fields(x)[here], here, {**(self.initial if inputs else {}), "cycle": cycle, "cycles": 1}
 
-    def _cycle(self, before: State) -> State:
-        index = before.index + 1
-        which, group = divmod(index, self.groups)
-        event = PASSES[which] if self.op == "softmax" else self.op
-        here = slice(group * WIDTH, min((group + 1) * WIDTH, self.t))
-        work = {"max": self._max, "exp": self._exp, "divide": self._divide} if self.op == "softmax" else {}
-        after = work.get(event, self._function)(before, here)
-        self.state = replace(after, event=event, index=index, cycles=before.cycles + 1)
-        return self.state
+    def _function(self, *inputs: Lanes) -> Changes:
+        """Entries of a table."""
+        words, here, changes = self._cycle(*inputs)
+        entries = [int(table16(self.op)[word]) for word in words]
+        y = _written(changes.get("y", self.state.y), here, entries)
+        return {**changes, "y": y, OPS[self.op]: len(words)}
 
-    def _function(self, before: State, here: slice) -> State:
-        words = [int(table16(self.op)[word]) for word in fields(before.x)[here]]
-        counter = OPS[self.op]
-        y = _written(before.y, here, words)
-        return replace(before, y=y, **{counter: getattr(before, counter) + len(words)})
+    def exp(self, *inputs: Lanes) -> Changes:
+        """Up to eight values go through the exponential, in softmax their distances to the largest, and are added up.
 
-    def _max(self, before: State, here: slice) -> State:
-        """On integer keys; of zeros the first one stays."""
-        top = before.top
-        for word in fields(before.x)[here]:
+        The sum is float32, in order (D-kllm-20).
+        """
+        if self.op == "exp":
+            return self._function(*inputs)
+        before, (words, here, changes) = self.state, self._cycle()
+        terms = self.exponentials(fp16.values(np.array(words)), fp16.values(before.top))
+        total = self.added(_value32(before.total), self.term_values(terms))
+        terms_so_far = _written(before.terms, here, terms.tolist())
+        return {**changes, "terms": terms_so_far, "total": int(total.view(np.uint32)), "exps": len(words)}
+
+    def sqrt(self, *inputs: Lanes) -> Changes:
+        """Up to eight values go through the square root."""
+        return self._function(*inputs)
+
+    def recip(self, *inputs: Lanes) -> Changes:
+        """Up to eight values go through the reciprocal."""
+        return self._function(*inputs)
+
+    def max(self, *inputs: Lanes) -> Changes:
+        """In softmax, up to eight values are searched for the largest of the row; of zeros the first one stays."""
+        words, _, changes = self._cycle(*inputs)
+        top = changes.get("top", self.state.top)
+        for word in words:
             if fp16.order_key(word) > fp16.order_key(top):
                 top = word
-        return replace(before, top=top)
+        return {**changes, "top": top}
 
-    def _exp(self, before: State, here: slice) -> State:
-        """Exponentials of the distances to the maximum, added in order in float32 (D-kllm-20)."""
-        x, top = fp16.values(np.array(fields(before.x)[here])), fp16.values(before.top)
+    def divide(self) -> Changes:
+        """In softmax, up to eight exponentials are divided by their sum, and rounded to fp16."""
+        before, (words, here, changes) = self.state, self._cycle()
+        terms = self.term_values(np.array(fields(before.terms)[here]))
+        quotients = fp16.bits(fp16.to_f16(self.quotients(terms, _value32(before.total)))).tolist()
+        return {**changes, "y": _written(before.y, here, quotients), "divides": len(words)}
+
+    def exponentials(self, x: np.ndarray, top: np.ndarray) -> np.ndarray:
+        """Words of the exponentials of the distances of float16 values to the maximum."""
         if self.softmax == "fp16":
-            words = table16("exp")[fp16.bits(fp16.narrow(fp16.sub16(x, top)))]
-        else:
-            words = fp32.exp32(x.astype(np.float32) - top.astype(np.float32)).view(np.uint32)
-        after = replace(before, terms=_written(before.terms, here, words.tolist()), exps=before.exps + len(words))
-        total = self.added(_value32(before.total), self.term_values(after, here))
-        return replace(after, total=int(total.view(np.uint32)))
+            return table16("exp")[fp16.bits(fp16.narrow(fp16.sub16(x, top)))]
+        return fp32.exp32(x.astype(np.float32) - top.astype(np.float32)).view(np.uint32)
+
+    def term_values(self, words: np.ndarray) -> np.ndarray:
+        """Exponentials as float32, from their words."""
+        if self.softmax == "softmax32":
+            return words.astype(np.uint32).view(np.float32)
+        return fp16.values(words).astype(np.float32)
 
     def added(self, total: np.float32, terms: np.ndarray) -> np.float32:
-        """Add exponentials to the sum.
-
-        Parameters
-        ----------
-        total : float32
-            Sum so far.
-        terms : ndarray of float32
-            Exponentials of one cycle.
-
-        Returns
-        -------
-        float32
-            Sum behind them.
-        """
+        """The sum so far, float32, and the exponentials of one cycle."""
         for term in terms:
             total = total + term
         return total
 
-    def term_values(self, state: State, here: slice) -> np.ndarray:
-        """Exponentials of some positions, float32.
-
-        Parameters
-        ----------
-        state : State
-            State that holds them.
-        here : slice
-            Positions.
-
-        Returns
-        -------
-        ndarray of float32
-            Values.
-        """
-        words = np.array(fields(state.terms)[here], np.uint32)
-        if self.softmax == "softmax32":
-            return words.view(np.float32)
-        return fp16.values(words).astype(np.float32)
-
-    def _divide(self, before: State, here: slice) -> State:
-        """One float32 division and one rounding to fp16 each."""
-        quotients = self.quotients(self.term_values(before, here), _value32(before.total))
-        words = fp16.bits(fp16.to_f16(quotients)).tolist()
-        return replace(before, y=_written(before.y, here, words), divides=before.divides + len(words))
-
     def quotients(self, terms: np.ndarray, total: np.float32) -> np.ndarray:
-        """Divide exponentials by their sum.
-
-        Parameters
-        ----------
-        terms : ndarray of float32
-            Exponentials.
-        total : float32
-            Sum of all of the row.
-
-        Returns
-        -------
-        ndarray of float32
-            Quotients, rounded once.
-        """
+        """Exponentials divided by their sum, one float32 division each."""
         return terms / total
 
     def _require(self, *inputs: np.ndarray) -> None:
@@ -319,23 +283,8 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     return replace(answer, y=fp16.values(answer.y).reshape(array.shape), top=None, terms=None, total=None)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration; only softmax has registers between its cycles."""
-    width = 32 if config["softmax"] == "softmax32" else 16
-    registers = (
-        Port("top", 16, encoding="f16", meaning="largest logit of the row"),
-        Port("terms", width, config["t"], encoding=f"f{width}", meaning="exponentials of the row"),
-        Port("total", 32, encoding="f32", meaning="sum of the exponentials"),
-    )
-    return Ports(
-        inputs=(Port("x", 16, config["t"], encoding="f16", meaning="arguments, or the logits of a row"),),
-        outputs=(Port("y", 16, config["t"], encoding="f16", meaning="results"),),
-        state=registers if config["op"] == "softmax" else (),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="functional",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=Functional,
     paper="kllm §IV-A, Fig. 6",
     meaning="exponential, root, reciprocal; softmax of a row of logits",
     configs={
@@ -345,10 +294,8 @@ UNIT: Unit[State, Result] = Unit(
         "softmax": Config(op="softmax", t=20, softmax="fp16"),
         "softmax32": Config(op="softmax", t=20, softmax="softmax32"),
     },
-    ports=ports,
-    unit_class=Functional,
-    cases=functional_cases.cases,
-    counters=("exps", "roots", "divides", "cycles"),
+    cases=cases.cases,
     result=Result,
 )
+State: type[DeclaredState] = Functional.State
 run: RunFunction[Result] = UNIT.run

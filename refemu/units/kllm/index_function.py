@@ -4,22 +4,22 @@ Paper: [kllm §III-C1, Eq. (2)]. Decision: D-kllm-17: the paper makes the table 
 only where f(s x) = s f(x); so a token has a table of its own, made from its scale.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, lookup, plain, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, require_int
 from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
-from refemu.units.kllm.cases import index_function as index_function_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, ports_of
+from refemu.units.kllm.cases import index_function as cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
@@ -31,22 +31,6 @@ Mode = Literal["token", "offline", "literal"]
 Function: TypeAlias = FunctionName | Literal["relu"] | np.ndarray
 
 ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1; the largest finite value
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one evaluation, and what happened since reset."""
-
-    #: "reset": nothing is evaluated yet; "centroid": the entry of one centroid in the table is computed; "outlier": the
-    #: function of one outlier is computed
-    event: str
-    index: int  #: number of the evaluation in its operation, from 0; -1 at reset
-    codebook: tuple[int, ...]  #: words
-    scale: int
-    outlier: Lanes
-    entries: tuple[int, ...]  #: of the table; 0 where an evaluation is still to come
-    value: Lanes  #: words of the function at the outliers; 0 where an evaluation is still to come
-    evaluations: int  #: evaluations of the function, at centroids and at outliers
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,51 +82,66 @@ def function_words(function: Function) -> tuple[str, np.ndarray]:
     return "table", words
 
 
-class IndexFunction(Stepped[State]):
-    """Function unit: one event evaluates a function at a centroid of one vector, then at an outlier.
+def named(function: Function) -> str:
+    """A name of the function, or in place of a table: ports are remembered by parameters, and a table is no key."""
+    if isinstance(function, str):
+        return function
+    function_words(function)
+    return "relu"
 
-    References
-    ----------
-    [kllm §III-C1, Eq. (2)]
-    """
+
+class IndexFunction(Combinational):
+    """Function unit: one event evaluates a function at a centroid of one vector, then at an outlier."""
 
     name = "index_function"
+    events: ClassVar[tuple[str, ...]] = ("centroid", "outlier")
+    counters: ClassVar[dict[str, str]] = {"evaluations": "evaluations of the function, at centroids and at outliers"}
+    registers: ClassVar[dict[str, str]] = {
+        "phase": "number of the last evaluation in its operation: at the centroids, then at the outliers"
+    }
+    function: Function = "silu"  #: a name of `arith.tables`, "relu", or a table of fp16 words, uint16 (65536,)
+    bits: int = 4  #: width of an index, 1 to 8
+    outliers: int = 2  #: number of outliers, 0 to 2**22
+    mode: Mode = "token"  #: "token" and "offline" evaluate f(r16(s * c)), "literal" r16(s * f(c)) (D-kllm-17)
 
-    def __init__(self, function: Function = "silu", bits: int = 4, outliers: int = 2, mode: Mode = "token") -> None:
-        """Configure the unit.
+    def __post_init__(self) -> None:
+        values, function = vars(self), self.function
+        values["function"] = named(function)
+        super().__post_init__()
+        if not isinstance(function, str):
+            values["function"] = function
 
-        Parameters
-        ----------
-        function : str or ndarray of uint16 (65536,)
-            A name of `arith.tables`, "relu", or a table of fp16 words.
-        bits : int
-            Width of an index, 1 to 8.
-        outliers : int
-            Number of outliers, 0 to 2**22.
-        mode : {"token", "offline", "literal"}
-            "token" and "offline" evaluate f(r16(s * c)), "literal" r16(s * f(c)).
+    def check(self) -> None:
+        function_words(self.function)
+        require_int(self.bits, 1, 8, self.name, "bits")
+        require_int(self.outliers, 0, 1 << 22, self.name, "outliers")
 
-        Raises
-        ------
-        Refused
-            A function or option is unknown, or a parameter out of range.
-        RefusedType
-            A table is not uint16 (65536,).
-        """
-        self.function: Function = plain(function)
-        self.words: np.ndarray = function_words(function)[1]
-        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
-        self.outliers: int = require_int(outliers, 0, 1 << 22, self.name, "outliers")
-        self.mode = require_choice(mode, get_args(Mode), self.name, "mode")
-        self.ports: Ports = ports({"bits": self.bits, "outliers": self.outliers})
-        none = self._outliers()
-        self.state: State = self.reset(State, scale=ONE, outlier=none, value=none)
+    @constant
+    def words(self) -> np.ndarray:
+        """The function's table."""
+        return function_words(self.function)[1]
 
-    def _outliers(self) -> Any:
-        """Zeros for the outliers of a vector; () where there is no port."""
-        return lanes((0,) * self.outliers) if self.outliers else ()
+    @constant
+    def ports(self) -> Ports:
+        n, m = 1 << self.bits, self.outliers
+        apart = [Port("outlier", 16, m, encoding="f16", meaning="values kept in fp16")] if m else []
+        values = [Port("value", 16, m, encoding="f16", meaning="the function of the outliers")] if m else []
+        return Ports(
+            inputs=(
+                Port("codebook", 16, n, encoding="f16", meaning="normalized centroids"),
+                Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
+                *apart,
+            ),
+            outputs=(Port("entries", 16, n, encoding="f16", meaning="the function of the centroids"), *values),
+        )
 
-    @property
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Where there is no port of outliers, there are none."""
+        none = lanes((0,) * self.outliers) if self.outliers else ()
+        return {"scale": ONE, "outlier": none, "entries": (0,) * (1 << self.bits), "value": none}
+
+    @constant
     def last(self) -> int:
         """Number of the last evaluation of an operation."""
         return (1 << self.bits) + self.outliers - 1
@@ -150,54 +149,23 @@ class IndexFunction(Stepped[State]):
     @property
     def busy(self) -> bool:
         """Whether evaluations are left."""
-        return 0 <= self.state.index < self.last
+        return self.state.event != "reset" and self.state.phase < self.last
 
-    def step(
-        self,
-        codebook: Sequence[int] | None = None,
-        scale: int | None = None,
-        outlier: Sequence[int] | int | None = None,
-    ) -> State:
-        """Execute the first evaluation of a vector; without inputs, the next one.
+    def follows(self) -> str:
+        return "centroid" if self.state.phase + 1 < 1 << self.bits else "outlier"
 
-        All inputs are fp16 words; `outlier` is given only if there are outliers. A function value that is NaN or
-        infinite is refused, and nothing changes.
-        """
-        return self._stepped(codebook=codebook, scale=scale, outlier=outlier)
-
-    def _open(self, *inputs: Any) -> State:
-        cleared = {"entries": (0,) * (1 << self.bits), "value": self._outliers()}
-        return self._evaluate(replace(self.latched(*inputs, **cleared), index=-1))
-
-    def _continue(self) -> State:
-        return self._evaluate(self.state)
-
-    def _evaluate(self, before: State) -> State:
-        index = before.index + 1
-        after = self._centroid(before, index) if index < 1 << self.bits else self._outlier(before, index)
-        self.state = replace(after, index=index, evaluations=before.evaluations + 1)
-        return self.state
-
-    def _centroid(self, before: State, i: int) -> State:
-        centroid, scale = fp16.values(before.codebook[i]), fp16.values(before.scale)
-        word = self.at_centroid(centroid, scale)
-        if word & 0x7C00 == 0x7C00:
-            raise Refused(f"{self.name}: {self.title} is {fp16.values(word)!s} at centroid {i}")
-        return replace(before, event="centroid", entries=(*before.entries[:i], word, *before.entries[i + 1 :]))
+    def centroid(self, *inputs: Lanes) -> Changes:
+        """The entry of one centroid in the table is computed."""
+        before = self.state
+        codebook, scale = inputs[:2] or (before.codebook, before.scale)
+        i, entries, value = before.phase + 1, before.entries, before.value
+        if inputs:
+            i, entries, value = 0, self.initial["entries"], self.initial["value"]
+        word = self._finite(self.at_centroid(fp16.values(fields(codebook)[i]), fp16.values(scale)), f"centroid {i}")
+        return {"phase": i, "entries": _put(entries, i, word), "value": value, "evaluations": 1}
 
     def at_centroid(self, centroid: np.ndarray, scale: np.ndarray) -> int:
-        """Evaluate the entry of one centroid; a zero is always +0 (D-kllm-17).
-
-        Parameters
-        ----------
-        centroid, scale : float16
-            Centroid and scale of the vector.
-
-        Returns
-        -------
-        int
-            fp16 word.
-        """
+        """Word of the entry of one centroid; a zero is always +0 (D-kllm-17)."""
         if self.mode == "literal":
             value = fp16.mul16(scale, fp16.values(self.words[centroid.view(np.uint16)]))
             word = int(fp16.bits(fp16.narrow(value)))
@@ -205,19 +173,28 @@ class IndexFunction(Stepped[State]):
             word = int(self.words[fp16.bits(fp16.narrow(fp16.mul16(scale, centroid)))])
         return 0 if word == 0x8000 else word
 
-    def _outlier(self, before: State, index: int) -> State:
-        place = index - (1 << self.bits)
-        word = int(self.words[fields(before.outlier)[place]])
+    def outlier(self) -> Changes:
+        """The function of one outlier is computed."""
+        before = self.state
+        phase = before.phase + 1
+        i = phase - (1 << self.bits)
+        word = self._finite(int(self.words[fields(before.outlier)[i]]), f"outlier {i}")
+        return {"phase": phase, "value": lanes(_put(fields(before.value), i, word)), "evaluations": 1}
+
+    def _finite(self, word: int, where: str) -> int:
+        """A word of the function. Refused: NaN or infinity."""
         if word & 0x7C00 == 0x7C00:
-            raise Refused(f"{self.name}: {self.title} is {fp16.values(word)!s} at outlier {place}")
-        value = list(fields(before.value))
-        value[place] = word
-        return replace(before, event="outlier", value=lanes(value))
+            raise Refused(f"{self.name}: {self.title} is {fp16.values(word)!s} at {where}")
+        return word
 
     @property
     def title(self) -> str:
         """The function's name; "table" where it has none."""
         return self.function if isinstance(self.function, str) else "table"
+
+
+def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    return (*values[:place], value, *values[place + 1 :])
 
 
 def require_input(tensor: Any, mode: Mode, scale: float | None) -> np.ndarray:
@@ -309,23 +286,8 @@ def evaluation(tensor: KMeansTensor, tables: np.ndarray, values: np.ndarray, cou
     return Evaluation(codebook.values, values, counted, answer)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    n, m = 1 << config["bits"], config["outliers"]
-    apart = [Port("outlier", 16, m, encoding="f16", meaning="values kept in fp16")] if m else []
-    values = [Port("value", 16, m, encoding="f16", meaning="the function of the outliers")] if m else []
-    return Ports(
-        inputs=(
-            Port("codebook", 16, n, encoding="f16", meaning="normalized centroids"),
-            Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
-            *apart,
-        ),
-        outputs=(Port("entries", 16, n, encoding="f16", meaning="the function of the centroids"), *values),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="index_function",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=IndexFunction,
     paper="kllm §III-C1, Eq. (2)",
     meaning="a function of the centroids replaces the codebook",
     configs={
@@ -334,11 +296,10 @@ UNIT: Unit[State, Result] = Unit(
         "gelu_tanh3": Config(function="gelu_tanh", bits=3, outliers=2, mode="token"),
         "relu": Config(function="relu", bits=4, outliers=2, mode="token"),
     },
-    ports=ports,
-    unit_class=IndexFunction,
-    cases=index_function_cases.cases,
-    counters=("evaluations",),
+    ports=lambda config: ports_of(IndexFunction, {**config, "function": named(config.get("function", "silu"))}),
+    cases=cases.cases,
     result=Result,
-    legal=index_function_cases.legal,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = IndexFunction.State
 run: RunFunction[Result] = UNIT.run

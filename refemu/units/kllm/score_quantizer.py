@@ -5,20 +5,20 @@ Decisions: D-kllm-14 (V has a scale per token, and tokens are what scores x V ad
 D-kllm-15 (unsigned integers of the activations' width, one scale per row from its maximum).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
-from refemu.arith.checks import Refused, RefusedType, at, first_index, plain, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import stepped
-from refemu.units.kllm.cases import score_quantizer as score_quantizer_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import score_quantizer as cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
@@ -27,27 +27,6 @@ __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quant
 Mode = Literal["fold", "max", "fixed"]  #: Divisor of the scores: p * sV by its maximum, p by its maximum, or p by 1
 EVENTS = ("fold", "max", "quantize")  #: Events of a row, in order
 ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1, the largest score; the largest finite value
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no row yet; "fold", in mode "fold" alone: each score is multiplied by the scale of V at its token;
-    #: "max": the score that becomes the largest integer is found; "quantize": scores are divided by it (in mode
-    #: "fixed" they are not) and become integers
-    event: str
-    index: int  #: number of the event in its operation, from 0; -1 at reset
-    p: Lanes  #: words
-    v_scale: Lanes  #: scale of V at every token, fp16 words, for mode "fold"
-    q: Lanes  #: integers of the row
-    scale: int  #: word
-    #: scores that become integers, times the scale of V in mode "fold": fp16 words, float32 words where the accumulator
-    #: is exact
-    folded: Lanes
-    top: int  #: word of the score that becomes the largest integer: the largest of the row, in mode "fixed" 1
-    #: divisions: one for the scale of a row, and but for mode "fixed" one for each score; none in rows of zeros
-    divides: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,50 +40,55 @@ class Result(stepped.Result):
     divides: int  #: one per score and one for the scale; none in rows of zeros, none for scores in mode "fixed"
 
 
-def is_wide(preset: Preset | KllmArith) -> bool:
-    """Whether p * sV and the scale are not rounded to fp16."""
-    return KllmArith.preset(preset).acc == "exact"
-
-
-class ScoreQuantizer(Stepped[State]):
-    """Score quantizer: an operation is one row of t scores, in the events fold, max, quantize.
-
-    References
-    ----------
-    [kllm §III-A, §III-B]
-    """
+class ScoreQuantizer(Combinational):
+    """Score quantizer: an operation is one row of t scores, in the events fold, max, quantize."""
 
     name = "score_quantizer"
+    events: ClassVar[tuple[str, ...]] = EVENTS
+    counters: ClassVar[dict[str, str]] = {
+        "divides": 'divisions: one for the scale of a row, and but for mode "fixed" one for each score; none in rows '
+        "of zeros"
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "folded": 'scores that become integers, times the scale of V in mode "fold": fp16 words, float32 words where '
+        "the accumulator is exact",
+        "top": 'word of the score that becomes the largest integer: the largest of the row, in mode "fixed" 1',
+    }
+    t: int  #: scores of a row, 1 to 2**22
+    bits: int = 4  #: width of an integer, 1 to 8
+    mode: Mode = "fold"  #: what is divided by what (D-kllm-14, D-kllm-15)
+    preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `acc`
 
-    def __init__(self, t: int, bits: int = 4, mode: Mode = "fold", preset: Preset | KllmArith = "paper") -> None:
-        """Configure the quantizer.
+    def check(self) -> None:
+        require_int(self.t, 1, 1 << 22, self.name, "t")
+        require_int(self.bits, 1, 8, self.name, "bits")
 
-        Parameters
-        ----------
-        t : int
-            Scores of a row, 1 to 2**22.
-        bits : int
-            Width of an integer, 1 to 8.
-        mode : {"fold", "max", "fixed"}
-            What is divided by what (D-kllm-14, D-kllm-15).
-        preset : str or KllmArith
-            Arithmetic; `acc` matters.
+    @constant
+    def wide(self) -> bool:
+        """Whether p * sV and the scale are not rounded to fp16."""
+        return KllmArith.preset(self.preset).acc == "exact"
 
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.t: int = require_int(t, 1, 1 << 22, self.name, "t")
-        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
-        self.mode = require_choice(mode, get_args(Mode), self.name, "mode")
-        self.preset: Preset | KllmArith = plain(preset)
-        self.wide: bool = is_wide(self.preset)
-        self.ports: Ports = ports({"t": self.t, "bits": self.bits, "mode": self.mode, "preset": self.preset})
-        none = lanes((0,) * self.t)
-        self.state: State = self.reset(State, v_scale=lanes((ONE,) * self.t), folded=none)
+    @constant
+    def ports(self) -> Ports:
+        t, width = self.t, 32 if self.wide else 16
+        p = Port("p", 16, t, encoding="f16", meaning="scores of a row", most=ONE if self.mode == "fixed" else LARGEST)
+        v_scale = Port("v_scale", 16, t, encoding="f16", meaning="scale of V at every token", least=1, most=LARGEST)
+        folded = Port("folded", width, t, encoding=f"f{width}", meaning="scores times V's scales")
+        top = Port("top", width, encoding=f"f{width}", meaning="the largest of them")
+        return Ports(
+            inputs=(p, v_scale) if self.mode == "fold" else (p,),
+            outputs=(
+                Port("q", self.bits, t, meaning="integers"),
+                Port("scale", width, encoding=f"f{width}", meaning="what an integer is a multiple of"),
+            ),
+            state={"fold": (folded, top), "max": (top,), "fixed": ()}[self.mode],
+        )
 
-    @property
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        return {"v_scale": lanes((ONE,) * self.t), "folded": lanes((0,) * self.t)}
+
+    @constant
     def largest(self) -> int:
         """The largest integer."""
         return (1 << self.bits) - 1
@@ -114,95 +98,58 @@ class ScoreQuantizer(Stepped[State]):
         """Whether the row on its way is not quantized yet."""
         return self.state.event in EVENTS[:-1]
 
-    def step(self, p: Sequence[int] | int | None = None, v_scale: Sequence[int] | int | None = None) -> State:
-        """Execute the first event of a row; without inputs, the next one.
+    def opens(self, *inputs: Lanes) -> str:
+        return "fold" if self.mode == "fold" else "max"
 
-        `p` and `v_scale` are fp16 words; `v_scale` is given in mode "fold" only.
-        """
-        return self._stepped(p=p, v_scale=v_scale)
+    def follows(self) -> str:
+        return EVENTS[EVENTS.index(self.state.event) + 1]
 
-    def _open(self, *inputs: Any) -> State:
-        before = replace(self.latched(*inputs), index=-1, q=lanes((0,) * self.t), scale=0, top=0)
-        before = replace(before, folded=self._words(fp16.values(np.array(fields(before.p)))))
-        return self._next(before, "fold" if self.mode == "fold" else "max")
+    def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
+        """In mode "fold" alone, each score is multiplied by the scale of V at its token."""
+        return self._begun(self.products(np.array(fields(p)), np.array(fields(v_scale))))
 
-    def _continue(self) -> State:
-        return self._next(self.state, EVENTS[EVENTS.index(self.state.event) + 1])
-
-    def _next(self, before: State, event: str) -> State:
-        after = {"fold": self._fold, "max": self._max, "quantize": self._quantize}[event](before)
-        self.state = replace(after, event=event, index=before.index + 1)
-        return self.state
-
-    def folded(self, p: np.ndarray, v_scale: np.ndarray) -> np.ndarray:
-        """Multiply scores by the scales of V (D-kllm-14), rounded to fp16 unless the accumulator is exact.
-
-        Parameters
-        ----------
-        p, v_scale : ndarray of uint16
-            fp16 words, broadcast against each other.
-
-        Returns
-        -------
-        ndarray of float32 or float64
-            Products; float64 is exact.
-
-        Raises
-        ------
-        Refused
-            A product overflows fp16.
-        """
+    def products(self, p: np.ndarray, v_scale: np.ndarray) -> np.ndarray:
+        """p * sV from fp16 words (D-kllm-14): exact in float64, or rounded to fp16, as the accumulator is."""
         scores, scale = fp16.values(p), fp16.values(v_scale)
         products = scores.astype(np.float64) * scale.astype(np.float64) if self.wide else fp16.mul16(scores, scale)
         require_finite(products)
         return products
 
-    def _fold(self, before: State) -> State:
-        products = self.folded(np.array(fields(before.p)), np.array(fields(before.v_scale)))
-        return replace(before, folded=self._words(products))
+    def _begun(self, scores: np.ndarray) -> dict[str, Any]:
+        """Registers of a row behind its first event. scores: values that become integers."""
+        folded = lanes(register_words(scores, self.wide).tolist())
+        return {"q": lanes((0,) * self.t), "scale": 0, "folded": folded, "top": 0}
 
-    def _max(self, before: State) -> State:
-        """Words of values that are not negative have their order."""
-        unity = int(scale_word(1, self.wide))
-        return replace(before, top=unity if self.mode == "fixed" else max(fields(before.folded)))
+    def max(self, *inputs: Lanes) -> Changes:
+        """The score that becomes the largest integer is found."""
+        begun = self._begun(fp16.values(np.array(fields(inputs[0])))) if inputs else {}
+        if self.mode == "fixed":
+            return {**begun, "top": int(scale_word(1, self.wide))}
+        return {**begun, "top": max(fields(begun.get("folded", self.state.folded)))}  # words have their values' order
 
-    def _words(self, values: np.ndarray) -> Lanes:
-        """Words of scores: float32 where nothing is rounded, which holds every product, else fp16."""
-        return lanes(register_words(values, self.wide).tolist())
-
-    def scores(self, state: State) -> tuple[np.ndarray, float]:
-        """Values of the registers.
-
-        Parameters
-        ----------
-        state : State
-            State that holds them.
-
-        Returns
-        -------
-        folded : ndarray of float64
-            p * sV, or p.
-        top : float
-            What stands for the largest integer.
-        """
-        words = np.array([*fields(state.folded), state.top], np.uint32 if self.wide else np.uint16)
-        values = as_floats(words).astype(np.float64)
-        return values[:-1], float(values[-1])
-
-    def _quantize(self, before: State) -> State:
-        """rint(p * M / max): one float64 division is exact at every tie, so its rounding decides nothing."""
+    def quantize(self) -> Changes:
+        """Scores are divided by it, but for mode "fixed", and become integers."""
+        before = self.state
         if before.top == 0:
-            return replace(before, q=lanes((0,) * self.t), scale=0x3F80_0000 if self.wide else 0x3C00)
-        folded, top = self.scores(before)
-        q = integers.from_float(np.rint(folded * self.largest / top)).tolist()
+            return {"scale": int(scale_word(1, self.wide))}
+        words = np.array([*fields(before.folded), before.top], np.uint32 if self.wide else np.uint16)
+        values = as_floats(words).astype(np.float64)
+        top = float(values[-1])
         scale = np.float32(top / self.largest)  # r32 of a quotient of two short numbers: one rounding
-        divides = before.divides + 1 + (0 if self.mode == "fixed" else self.t)
-        return replace(before, q=lanes(q), scale=int(scale_word(scale, self.wide)), divides=divides)
+        return {
+            "q": lanes(integers.from_float(self.rounded(values[:-1], top)).tolist()),
+            "scale": int(scale_word(scale, self.wide)),
+            "divides": 1 + (0 if self.mode == "fixed" else self.t),
+        }
+
+    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+        """rint(p * M / max): one float64 division is exact at every tie, so its rounding decides nothing."""
+        return np.rint(scores * self.largest / top)
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse a product with v_scale that overflows fp16."""
         if self.mode == "fold":
-            self.folded(*inputs)
+            self.products(*inputs)
 
 
 def require_finite(folded: np.ndarray) -> None:
@@ -302,26 +249,8 @@ def as_floats(words: np.ndarray) -> np.ndarray:
     return words.view(np.float16 if words.dtype == np.uint16 else np.float32)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    t, wide = config["t"], is_wide(config["preset"])
-    p = Port("p", 16, t, encoding="f16", meaning="scores of a row", most=ONE if config["mode"] == "fixed" else LARGEST)
-    fold = [Port("v_scale", 16, t, encoding="f16", meaning="scale of V at every token", least=1, most=LARGEST)]
-    width = 32 if wide else 16
-    folded = Port("folded", width, t, encoding=f"f{width}", meaning="scores times V's scales")
-    top = Port("top", width, encoding=f"f{width}", meaning="the largest of them")
-    return Ports(
-        inputs=(p, *(fold if config["mode"] == "fold" else [])),
-        outputs=(
-            Port("q", config["bits"], t, meaning="integers"),
-            Port("scale", width, encoding=f"f{width}", meaning="what an integer is a multiple of"),
-        ),
-        state={"fold": (folded, top), "max": (top,), "fixed": ()}[config["mode"]],
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="score_quantizer",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=ScoreQuantizer,
     paper="kllm §III-A, §III-B",
     meaning="attention scores to integers, V's scales folded in",
     configs={
@@ -330,11 +259,9 @@ UNIT: Unit[State, Result] = Unit(
         "max8": Config(t=16, bits=8, mode="max", preset="paper"),
         "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper"),
     },
-    ports=ports,
-    unit_class=ScoreQuantizer,
-    cases=score_quantizer_cases.cases,
-    counters=("divides",),
+    cases=cases.cases,
     result=Result,
-    legal=score_quantizer_cases.legal,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = ScoreQuantizer.State
 run: RunFunction[Result] = UNIT.run

@@ -4,16 +4,16 @@ Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-37 (what start and end mean),
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.units.leankv.cases import free_page_list as free_page_list_cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.declared import DeclaredState, InPlace, constant
+from refemu.units.leankv.cases import free_page_list as cases
+from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]
 
@@ -24,40 +24,7 @@ class OutOfPages(Refused):
     """Refusal of a call that needs more pages than are free; nothing has changed (D-leankv-53)."""
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": all pages are free; "allocate": ids leave where the list starts; "recycle": ids come back where it ends
-    event: str
-    index: int  #: number of the event since reset, from 0; -1 at reset
-    op: int
-    count: int
-    ids: Lanes
-    taken: Lanes  #: ids that left, -1 behind them
-    list_start: int  #: place of the next id that leaves
-    list_end: int
-    free: int
-    ring: Lanes
-    head: int  #: ids that ever left; the next one is at head modulo the size of the ring
-    tail: int  #: ids that ever came, those at the reset included
-    allocated: int  #: pages that left the list
-    recycled: int  #: pages that came back to the list
-    wraps: int  #: how often the start or the end of the list passed the end of the ring
-
-
-@dataclass(frozen=True)
-class Event:
-    """The last call, as the State shows it."""
-
-    name: str = "reset"
-    op: int = ALLOCATE
-    count: int = 0
-    ids: Sequence[int] = ()
-    taken: Sequence[int] = ()
-
-
-class FreePageList(Clocked[State]):
+class FreePageList(InPlace):
     """List of free pages. `allocate` and `recycle` are its two events; `step` is the same with the values of the ports.
 
     At the reset all pages are free, in ascending order. Head and tail are counters that never wrap (D-leankv-37), so an
@@ -69,35 +36,52 @@ class FreePageList(Clocked[State]):
     """
 
     name = "free_page_list"
+    events: ClassVar[tuple[str, ...]] = ("allocate", "recycle")
+    counters: ClassVar[dict[str, str]] = {
+        "allocated": "pages that left the list",
+        "recycled": "pages that came back to the list",
+        "wraps": "how often the start or the end of the list passed the end of the ring",
+    }
+    pages: int = 32  #: size of the ring, 1 to 2**24; ids are 0 to pages - 1
 
-    def __init__(self, pages: int = 32) -> None:
-        """Configure the list.
+    def check(self) -> None:
+        require_int(self.pages, 1, 1 << 24, "FreePageList", "pages")
 
-        Parameters
-        ----------
-        pages : int
-            Size of the ring, 1 to 2**24; ids are 0 to pages - 1.
+    @constant
+    def ports(self) -> Ports:
+        pages = self.pages
+        return Ports(
+            inputs=(
+                Port("op", 1, meaning="0 allocate, 1 recycle"),
+                Port("count", 32, most=pages, meaning="pages that leave or come"),
+                Port("ids", 32, pages, most=pages - 1, meaning="ids that come, the first `count` lanes"),
+            ),
+            outputs=(
+                Port("taken", 32, pages, signed=True, least=-1, most=pages - 1, meaning="ids that leave, then -1"),
+                Port("list_start", 32, meaning="place of the next id"),
+                Port("list_end", 32, meaning="place of the last id"),
+                Port("free", 32, meaning="free pages: tells an empty list from a full one"),
+            ),
+            state=(
+                Port("ring", 32, pages, meaning="ids"),
+                Port("head", 48, meaning="ids that left, ever"),
+                Port("tail", 48, meaning="ids that came, ever"),
+            ),
+        )
 
-        Raises
-        ------
-        Refused
-            `pages` is out of range.
-        """
-        self.pages: int = require_int(pages, 1, 1 << 24, "FreePageList", "pages")
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        return {"taken": lanes((-1,) * self.pages)}
+
+    def _reset(self) -> None:
+        super()._reset()
         self._ring = list(range(self.pages))
         self._owned = bytearray(self.pages)  # pages that are not free: only for refusals
         self.head: int = 0
         self.tail: int = self.pages
-        self._last = Event()
-        self._index = -1
         self.allocated: int = 0
         self.recycled: int = 0
         self.wraps: int = 0
-
-    @property
-    def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
-        """Ports of a list of this size."""
-        return ports({"pages": self.pages})
 
     @property
     def free(self) -> int:
@@ -159,7 +143,7 @@ class FreePageList(Clocked[State]):
         taken += self._ring[: amount - len(taken)]  # past the end of the ring
         for page in taken:
             self._owned[page] = 1
-        self._record(Event("allocate", ALLOCATE, amount, taken=tuple(taken)))
+        self._note("allocate", op=ALLOCATE, count=amount, taken=list(taken))
         self.allocated += amount
         self.wraps += (self.head + amount) // self.pages - self.head // self.pages
         self.head += amount
@@ -185,7 +169,7 @@ class FreePageList(Clocked[State]):
         for place, page in enumerate(pages, self.tail):
             self._ring[place % self.pages] = page
             self._owned[page] = 0
-        self._record(Event("recycle", RECYCLE, len(pages), ids=pages))
+        self._note("recycle", op=RECYCLE, count=len(pages), ids=pages)
         self.recycled += len(pages)
         self.wraps += (self.tail + len(pages)) // self.pages - self.tail // self.pages
         self.tail += len(pages)
@@ -227,67 +211,25 @@ class FreePageList(Clocked[State]):
                 raise Refused(f"FreePageList: page {page} is free already")
             seen.add(page)
 
-    def _record(self, event: Event) -> None:
-        """Keep what `state` shows of the event; the State itself is made on demand."""
-        self._last, self._index = event, self._index + 1
-
-    def step(self, op: int, count: int, ids: Sequence[int] | int) -> State:
-        """Allocate `count` pages (op 0), or recycle the first `count` of `ids` (op 1)."""
-        return self._open(*self.accept(op, count, ids))
-
-    def _open(self, op: int, count: int, ids: Lanes) -> State:
+    def _open(self, *inputs: Any) -> DeclaredState:
+        op, count, ids = inputs
         if op == ALLOCATE:
             self.allocate(count)
         else:
             self.recycle(fields(ids)[:count])
-        self._last = replace(self._last, ids=fields(ids))
+        self._last["ids"] = ids
         return self.state
 
-    def _padded(self, pages: Sequence[int], filler: int) -> tuple[int, ...]:
-        return tuple(pages) + (filler,) * (self.pages - len(pages))
+    def _registers(self) -> dict[str, Any]:
+        bounds = {"list_start": self.start, "list_end": self.end, "free": self.free}
+        memory = {"ring": self._ring, "head": self.head, "tail": self.tail}
+        return bounds | memory | {name: getattr(self, name) for name in self.counters}
 
-    @property
-    def state(self) -> State:
-        """All registers and the last event: made on demand, since a list of many pages is used, not looked at."""
-        last = self._last
-        return State(
-            event=last.name,
-            index=self._index,
-            op=last.op,
-            count=last.count,
-            ids=lanes(self._padded(last.ids, 0)),
-            taken=lanes(self._padded(last.taken, -1)),
-            list_start=self.start,
-            list_end=self.end,
-            free=self.free,
-            ring=lanes(tuple(self._ring)),
-            head=self.head,
-            tail=self.tail,
-            allocated=self.allocated,
-            recycled=self.recycled,
-            wraps=self.wraps,
-        )
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
-        self._last = Event(state.event, state.op, state.count, fields(state.ids), fields(state.taken))
-        self._index, self.wraps = state.index, state.wraps
-
-    def load(self, ring: Sequence[int], head: int, tail: int, allocated: int = 0, recycled: int = 0) -> None:
-        """Set the registers and counters; pages between tail and head of the ring count as owned.
-
-        Parameters
-        ----------
-        ring : sequence of int
-            Ids of all places.
-        head, tail : int
-            Ids that ever left, and that ever came.
-        allocated, recycled : int
-            Counters.
-        """
-        self._ring, self.head, self.tail = list(ring), head, tail
-        self.allocated, self.recycled = allocated, recycled
+    def load(self, state: DeclaredState) -> None:
+        """Pages between tail and head of the ring are owned; a pool's State does not count wraps."""
+        self._ring, self.head, self.tail = list(fields(state.ring)), state.head, state.tail
+        self.allocated, self.recycled = state.allocated, state.recycled
+        self.wraps = vars(state).get("wraps", 0)
         self._owned = bytearray(b"\1") * self.pages
         for page in self.free_ids():
             self._owned[page] = 0
@@ -300,38 +242,13 @@ def whole(value: Any, thing: str) -> int:
     return int(value)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    pages = config["pages"]
-    return Ports(
-        inputs=(
-            Port("op", 1, meaning="0 allocate, 1 recycle"),
-            Port("count", 32, most=pages, meaning="pages that leave or come"),
-            Port("ids", 32, pages, most=pages - 1, meaning="ids that come, the first `count` lanes"),
-        ),
-        outputs=(
-            Port("taken", 32, pages, signed=True, least=-1, most=pages - 1, meaning="ids that leave, then -1"),
-            Port("list_start", 32, meaning="place of the next id"),
-            Port("list_end", 32, meaning="place of the last id"),
-            Port("free", 32, meaning="free pages: tells an empty list from a full one"),
-        ),
-        state=(
-            Port("ring", 32, pages, meaning="ids"),
-            Port("head", 48, meaning="ids that left, ever"),
-            Port("tail", 48, meaning="ids that came, ever"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="free_page_list",
+UNIT: AnyUnit = Unit(
+    unit_class=FreePageList,
     paper="leankv §5.2, Fig. 5",
     meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
-    ports=ports,
-    unit_class=FreePageList,
-    cases=free_page_list_cases.cases,
-    counters=("allocated", "recycled", "wraps"),
-    legal=free_page_list_cases.legal,
+    cases=cases.cases,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = FreePageList.State
 run: RunFunction[Result] = UNIT.run

@@ -4,22 +4,22 @@ Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-36 (length of an entry), D-le
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int, require_integers
-from refemu.units.leankv.cases import page_table as page_table_cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.declared import DeclaredState, InPlace, constant
+from refemu.units.leankv.cases import page_table as cases
+from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
     "APPEND",
     "CLEAR",
-    "EVENTS",
     "HIGH",
     "LOOKUP",
     "LOW",
@@ -37,8 +37,6 @@ __all__ = [
 
 HIGH, LOW = 0, 1  #: Sections of an entry
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)  #: Operations of the port `op`
-EVENTS = ("clear", "append", "split", "tokens", "lookup")  #: Events by the port `op`
-LATCHED = ("op", "entry", "section", "value", "other", "count", "high_pages", "low_pages")  #: 0 after reset
 
 
 GAP = 8  #: cells between the runs of an entry that a drawing shows one by one
@@ -48,37 +46,13 @@ class TableOverflow(Refused):
     """Refusal of pages whose runs of high and low pages would meet; nothing has changed."""
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": all entries are empty; "clear": an entry is emptied; "append": a page is added to a section of it;
-    #: "split": the pages of a prompt become its high and its low section, and a rest that is given back; "tokens": the
-    #: tokens of its sections are noted; "lookup": the page at a place of a section is read
-    event: str
-    index: int  #: number of the event since reset, from 0; -1 at reset
-    op: int
-    entry: int
-    section: int
-    value: int
-    other: int
-    page: int
-    ids: Lanes
-    count: int
-    high_pages: int  #: of the entry
-    low_pages: int  #: of the entry
-    used: tuple[int, ...]  #: pages, high and low, of every entry
-    tokens: tuple[int, ...]  #: likewise
-    cells: Lanes  #: of all entries, one after the other
-    written: int  #: cells written with a page
-    given_back: int  #: pages that "clear" and "split" gave back
-
-
-class PageTable(Clocked[State]):
+class PageTable(InPlace):
     """Page table: entries of every slot, layer and head, with high pages from the left and low pages from the right.
 
     High page j is cell j of an entry, low page j is cell cells - 1 - j. Cells outside the two runs keep what they held
-    (D-leankv-40); with `scrub` they become -1.
+    (D-leankv-40); with `scrub` they become -1. By `step`, append puts page `value` behind `section`; split keeps
+    `value` high and `other` low pages; tokens notes `value` high and `other` low tokens; lookup shows page `value` of
+    `section`.
 
     References
     ----------
@@ -86,46 +60,69 @@ class PageTable(Clocked[State]):
     """
 
     name = "page_table"
-    slots: int
-    layers: int
-    heads: int
-    cells: int
-    written: int
-    given_back: int
+    does: ClassVar[Mapping[str, str]] = {
+        "clear": "an entry is emptied",
+        "append": "a page is added to a section of it",
+        "split": "the pages of a prompt become its high and its low section, and a rest that is given back",
+        "tokens": "the tokens of its sections are noted",
+        "lookup": "the page at a place of a section is read",
+    }
+    events: ClassVar[tuple[str, ...]] = tuple(does)  #: by the port `op`
+    counters: ClassVar[dict[str, str]] = {
+        "written": "cells written with a page",
+        "given_back": 'pages that "clear" and "split" gave back',
+    }
+    slots: int = 1  #: requests at a time, 1 to 2**20
+    layers: int = 1  #: layers, 1 to 2**20
+    heads: int = 2  #: KV heads of a layer, 1 to 2**20
+    cells: int = 7  #: L, cells of one entry, 1 to 2**20
+    scrub: bool = False  #: write -1 into cells that are no longer used
 
-    def __init__(self, slots: int = 1, layers: int = 1, heads: int = 2, cells: int = 7, scrub: bool = False) -> None:
-        """Configure the table.
+    def check(self) -> None:
+        for name in ("slots", "layers", "heads", "cells"):
+            require_int(getattr(self, name), 1, 1 << 20, self.name, name)
 
-        Parameters
-        ----------
-        slots, layers, heads : int
-            Entries in each direction, 1 to 2**20.
-        cells : int
-            L, cells of one entry.
-        scrub : bool
-            Write -1 into cells that are no longer used.
+    @constant
+    def entries(self) -> int:
+        """Number of entries."""
+        return self.slots * self.layers * self.heads
 
-        Raises
-        ------
-        Refused
-            A size is out of range.
-        """
-        sizes = (("slots", slots), ("layers", layers), ("heads", heads), ("cells", cells))
-        self.slots, self.layers, self.heads, self.cells = (
-            require_int(value, 1, 1 << 20, self.name, name) for name, value in sizes
+    @constant
+    def ports(self) -> Ports:
+        entries, cells = self.entries, self.cells
+        return Ports(
+            inputs=(
+                Port("op", 3, most=LOOKUP, meaning="0 clear, 1 append, 2 split, 3 tokens, 4 lookup"),
+                Port("entry", 32, most=entries - 1, meaning="slot, layer, head"),
+                Port("section", 1, meaning="0 high, 1 low"),
+                Port("value", 32, most=(1 << 31) - 1, meaning="page id; high pages or tokens; number of a page"),
+                Port("other", 32, most=(1 << 31) - 1, meaning="low pages or tokens"),
+            ),
+            outputs=(
+                Port("page", 32, signed=True, meaning="page looked up, else -1"),
+                Port("ids", 32, cells, signed=True, meaning="pages that the entry gives back, then -1"),
+                Port("count", 16, meaning="how many"),
+                Port("high_pages", 16, meaning="high pages of the entry after the event"),
+                Port("low_pages", 16, meaning="low pages of the entry after the event"),
+            ),
+            state=(
+                Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
+                Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
+                Port("cells", 32, entries * cells, signed=True, meaning="page ids"),
+            ),
         )
-        self.scrub: bool = bool(scrub)
-        self.entries: int = self.slots * self.layers * self.heads
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        return {"page": -1, "ids": lanes((-1,) * self.cells)}
+
+    def _reset(self) -> None:
+        super()._reset()
         self._cells = [[-1] * self.cells for _ in range(self.entries)]
         self._used = [[0, 0] for _ in range(self.entries)]
         self._tokens = [[0, 0] for _ in range(self.entries)]
-        self.written = self.given_back = 0
-        self._last: dict[str, Any] = dict.fromkeys(LATCHED, 0) | {"event": "reset", "index": -1, "page": -1, "ids": ()}
-
-    @property
-    def ports(self) -> Ports:  # type: ignore[override]  # made on demand: tables of a model have many entries
-        """Ports of a table of this size."""
-        return ports({"slots": self.slots, "layers": self.layers, "heads": self.heads, "cells": self.cells})
+        self.written: int = 0
+        self.given_back: int = 0
 
     def entry(self, slot: int, layer: int, head: int) -> int:
         """Number of an entry, in the order slot, layer, head.
@@ -257,7 +254,8 @@ class PageTable(Clocked[State]):
         TableOverflow
             The runs would meet.
         """
-        needed = pages + self._used[entry][HIGH] + self._used[entry][LOW]
+        high, low = self._used[entry]
+        needed = pages + high + low
         if needed > self.cells:
             raise TableOverflow(f"{self.name}: {self._where(entry)} needs {needed} cells of {self.cells}")
 
@@ -283,11 +281,12 @@ class PageTable(Clocked[State]):
             The runs would meet; nothing has changed.
         """
         self.require_room(entry, len(pages))
+        cells, used = self._cells[entry], self._used[entry]
         for page in pages:
-            j = self._used[entry][section]
-            self._cells[entry][j if section == HIGH else -1 - j] = page
-            self._used[entry][section] += 1
-            self.written += 1
+            j = used[section]
+            cells[j if section == HIGH else -1 - j] = page
+            used[section] = j + 1
+        self.written += len(pages)
 
     def split(self, entry: int, high: int, low: int) -> list[int]:
         """Split the pages of a prompt into the high run, the low run and a surplus [leankv §5.3].
@@ -356,15 +355,8 @@ class PageTable(Clocked[State]):
         self.given_back += len(ids)
         return ids
 
-    def step(self, op: int, entry: int, section: int, value: int, other: int) -> State:
-        """Execute one event: 0 clear, 1 append, 2 split, 3 record tokens, 4 look up.
-
-        Append puts page `value` behind `section`; split keeps `value` high and `other` low pages; record notes `value`
-        high and `other` low tokens; look up shows page `value` of `section`.
-        """
-        return self._open(*self.accept(op, entry, section, value, other))
-
-    def _open(self, op: int, entry: int, section: int, value: int, other: int) -> State:
+    def _open(self, *inputs: Any) -> DeclaredState:
+        op, entry, section, value, other = inputs
         page, ids = -1, list[int]()
         if op == CLEAR:
             ids = self.clear(entry)
@@ -377,23 +369,12 @@ class PageTable(Clocked[State]):
         else:
             page = self.page(entry, section, value)
         high_pages, low_pages = self._used[entry]
-        self._last = {
-            "event": EVENTS[op],
-            "index": self._last["index"] + 1,
-            "op": op,
-            "entry": entry,
-            "section": section,
-            "value": value,
-            "other": other,
-            "page": page,
-            "ids": ids,
-            "count": len(ids),
-            "high_pages": high_pages,
-            "low_pages": low_pages,
-        }
+        runs = {"high_pages": high_pages, "low_pages": low_pages}
+        named = {"op": op, "entry": entry, "section": section, "value": value, "other": other}
+        self._note(self.events[op], **named, page=page, ids=ids, count=len(ids), **runs)
         return self.state
 
-    def draw(self, state: State) -> str:
+    def draw(self, state: DeclaredState) -> str:
         """Draw the table, as text.
 
         Parameters
@@ -412,40 +393,21 @@ class PageTable(Clocked[State]):
         """
         return drawn(fields(state.cells), state.used, state.tokens)
 
-    @property
-    def state(self) -> State:
-        """All registers and the last event: made on demand, as for the list of free pages."""
-        ids = self._last["ids"]
-        shown = self._last | {"ids": lanes((*ids, *(-1,) * (self.cells - len(ids))))}
-        return State(
-            **shown,
-            used=tuple(n for pair in self._used for n in pair),
-            tokens=tuple(n for pair in self._tokens for n in pair),
-            cells=lanes(tuple(page for row in self._cells for page in row)),
-            written=self.written,
-            given_back=self.given_back,
-        )
+    def _registers(self) -> dict[str, Any]:
+        return {
+            "used": tuple(chain.from_iterable(self._used)),
+            "tokens": tuple(chain.from_iterable(self._tokens)),
+            "cells": list(chain.from_iterable(self._cells)),
+            "written": self.written,
+            "given_back": self.given_back,
+        }
 
-    @state.setter
-    def state(self, state: State) -> None:
-        self._last = {name: getattr(state, name) for name in self._last} | {"ids": fields(state.ids)}
-        self.load(fields(state.cells), state.used, state.tokens)
-        self.written, self.given_back = state.written, state.given_back
-
-    def load(self, cells: Sequence[int], used: Sequence[int], tokens: Sequence[int]) -> None:
-        """Set the registers from the fields of a State.
-
-        Parameters
-        ----------
-        cells : sequence of int
-            Cells of all entries, one after the other.
-        used, tokens : sequence of int
-            Pages and tokens, high and low, of every entry.
-        """
-        rows = range(self.entries)
+    def load(self, state: DeclaredState) -> None:
+        rows, cells = range(self.entries), fields(state.cells)
         self._cells = [list(cells[row * self.cells : (row + 1) * self.cells]) for row in rows]
-        self._used = [list(used[2 * row : 2 * row + 2]) for row in rows]
-        self._tokens = [list(tokens[2 * row : 2 * row + 2]) for row in rows]
+        self._used = [list(state.used[2 * row : 2 * row + 2]) for row in rows]
+        self._tokens = [list(state.tokens[2 * row : 2 * row + 2]) for row in rows]
+        self.written, self.given_back = (vars(state).get(name, 0) for name in self.counters)  # a pool counts others
 
 
 def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -518,44 +480,16 @@ def drawn(cells: Sequence[int], used: Sequence[int], tokens: Sequence[int]) -> s
     return "\n".join(lines)
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    entries, cells = config["slots"] * config["layers"] * config["heads"], config["cells"]
-    return Ports(
-        inputs=(
-            Port("op", 3, most=LOOKUP, meaning="0 clear, 1 append, 2 split, 3 tokens, 4 lookup"),
-            Port("entry", 32, most=entries - 1, meaning="slot, layer, head"),
-            Port("section", 1, meaning="0 high, 1 low"),
-            Port("value", 32, most=(1 << 31) - 1, meaning="page id; high pages or tokens; number of a page"),
-            Port("other", 32, most=(1 << 31) - 1, meaning="low pages or tokens"),
-        ),
-        outputs=(
-            Port("page", 32, signed=True, meaning="page looked up, else -1"),
-            Port("ids", 32, cells, signed=True, meaning="pages that the entry gives back, then -1"),
-            Port("count", 16, meaning="how many"),
-            Port("high_pages", 16, meaning="high pages of the entry after the event"),
-            Port("low_pages", 16, meaning="low pages of the entry after the event"),
-        ),
-        state=(
-            Port("used", 16, 2 * entries, meaning="pages of every entry, high and low"),
-            Port("tokens", 32, 2 * entries, meaning="tokens of every entry, high and low"),
-            Port("cells", 32, entries * cells, signed=True, meaning="page ids"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="page_table",
+UNIT: AnyUnit = Unit(
+    unit_class=PageTable,
     paper="leankv §5.2, Fig. 5",
     meaning="page ids of every head: high from left, low from right",
     configs={
         "paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
         "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True),
     },
-    ports=ports,
-    unit_class=PageTable,
-    cases=page_table_cases.cases,
-    counters=("written", "given_back"),
-    legal=page_table_cases.legal,
+    cases=cases.cases,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = PageTable.State
 run: RunFunction[Result] = UNIT.run

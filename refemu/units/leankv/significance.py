@@ -5,32 +5,29 @@ to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head
 quotients).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, first_index, require_bool, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, first_index, require_int
 from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
-from refemu.units import stepped
-from refemu.units.leankv.cases import significance as significance_cases
-from refemu.units.ports import Port, Ports, collect, fields
-from refemu.units.stepped import Stepped
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.leankv.cases import significance as cases
+from refemu.units.ports import Lanes, Port, Ports, collect, fields
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
-    "COUNTERS",
     "LARGEST",
     "PRESETS",
     "UNIT",
     "Gqa",
     "GqaOrder",
-    "Result",
     "Significance",
     "State",
     "coefficients",
@@ -54,51 +51,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 LARGEST = 0x3F80_0001  #: Pattern of the largest p on a port: a reciprocal may make 1 one place too large
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset. Values are float32 patterns."""
-
-    #: "reset": no prompt yet; "query": the attention that one token pays is added to the sums of the tokens that it is
-    #: paid to; "mean": query heads are joined, and the sum of one token is divided by its count; "share": the mean of
-    #: one token is divided by the total of all
-    event: str
-    index: int  #: number of the prompt since reset, from 0; all its events have it; -1 at reset
-    p: tuple[int, ...]
-    sum: tuple[int, ...]
-    mean: tuple[int, ...]
-    share: tuple[int, ...]
-    count: tuple[int, ...]
-    of_heads: tuple[int, ...]  #: sums so far, head by head; of all heads where queries are aggregated first
-    total: int  #: sum of the means so far
-    row: int  #: queries added so far
-    token: int  #: tokens finished in this phase
-    adds: int  #: additions in float32
-    comparisons: int  #: comparisons for the largest value over query heads
-    divisions: int  #: divisions: of sums by counts, of means by their total, and for the mean over query heads
-
-
-COUNTERS = ("adds", "comparisons", "divisions")  #: Counters of a run
-
-
-@dataclass(frozen=True, eq=False)
-class Result(stepped.Result):
-    """One value per token of every prompt; `sum`, `mean`, `share` are float32 patterns."""
-
-    sum: np.ndarray  #: (..., N) uint32
-    mean: np.ndarray  #: (..., N) uint32
-    share: np.ndarray  #: (..., N) uint32
-    count: np.ndarray  #: (..., N) uint32
-    of_heads: np.ndarray  #: (..., heads * N) uint32, or (..., N)
-    total: np.ndarray  #: (...) uint32
-    row: np.ndarray  #: (...), N
-    token: np.ndarray  #: (...), N
-    adds: int
-    comparisons: int
-    divisions: int
-
-
-class Significance(Stepped[State]):
+class Significance(Combinational):
     """Significance of tokens: an operation is `query` for every row of p, `mean` for every token, then `share`.
+
+    Values are float32 patterns.
 
     References
     ----------
@@ -106,125 +62,112 @@ class Significance(Stepped[State]):
     """
 
     name = "significance"
+    events: ClassVar[tuple[str, ...]] = ("query", "mean", "share")
+    counters: ClassVar[dict[str, str]] = {
+        "adds": "additions in float32",
+        "comparisons": "comparisons for the largest value over query heads",
+        "divisions": "divisions: of sums by counts, of means by their total, and for the mean over query heads",
+    }
+    tokens: int = 8  #: N, tokens of a prompt, 1 to 2**24
+    heads: int = 2  #: G, query heads of the KV head, 1 to 1024
+    score_queries: int | None = None  #: number of last queries that count; by default all (D-leankv-16)
+    include_self: bool = False  #: whether a token's own query counts (D-leankv-17)
+    normalize: bool = True  #: whether shares add up to 1; else a share is the mean (D-leankv-18)
+    gqa: Gqa = "max"  #: join of the heads (D-leankv-19)
+    gqa_order: GqaOrder = "sums"  #: join after the sums of each head, or query by query before
 
-    def __init__(
-        self,
-        tokens: int = 8,
-        heads: int = 2,
-        score_queries: int | None = None,
-        include_self: bool = False,
-        normalize: bool = True,
-        gqa: Gqa = "max",
-        gqa_order: GqaOrder = "sums",
-    ) -> None:
-        """Configure the block.
+    def check(self) -> None:
+        require_int(self.tokens, 1, 1 << 24, self.name, "tokens")
+        require_int(self.heads, 1, 1 << 10, self.name, "heads")
+        require_queries(self.score_queries, self.name)
 
-        Parameters
-        ----------
-        tokens : int
-            N, tokens of a prompt, 1 to 2**24.
-        heads : int
-            G, query heads of the KV head, 1 to 1024.
-        score_queries : int, optional
-            Number of last queries that count; by default all (D-leankv-16).
-        include_self : bool
-            Whether a token's own query counts (D-leankv-17).
-        normalize : bool
-            Whether shares add up to 1; else a share is the mean (D-leankv-18).
-        gqa : {"max", "mean"}
-            Join of the heads (D-leankv-19).
-        gqa_order : {"sums", "queries"}
-            Join after the sums of each head, or query by query before.
+    @constant
+    def counts(self) -> tuple[int, ...]:
+        """Queries that count for each token."""
+        return tuple(counts(self.tokens, self.score_queries, self.include_self).tolist())
 
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.tokens: int = require_int(tokens, 1, 1 << 24, self.name, "tokens")
-        self.heads: int = require_int(heads, 1, 1 << 10, self.name, "heads")
-        self.score_queries: int | None = require_queries(score_queries, self.name)
-        self.include_self: bool = require_bool(include_self, self.name, "include_self")
-        self.normalize: bool = require_bool(normalize, self.name, "normalize")
-        self.gqa = require_choice(gqa, get_args(Gqa), self.name, "gqa")
-        self.gqa_order = require_choice(gqa_order, get_args(GqaOrder), self.name, "gqa_order")
-        self.ports: Ports = ports({"tokens": self.tokens, "heads": self.heads, "gqa_order": self.gqa_order})
-        self.counts: tuple[int, ...] = tuple(counts(self.tokens, self.score_queries, self.include_self).tolist())
-        self.sums: int = self.heads if self.gqa_order == "sums" else 1  #: of one token
+    @constant
+    def sums(self) -> int:
+        """Sums of one token."""
+        return self.heads if self.gqa_order == "sums" else 1
+
+    @constant
+    def ports(self) -> Ports:
+        tokens, p = self.tokens, "probabilities by query, head and token"
+        joined = "sums head by head; of all heads joined before"
+        return Ports(
+            inputs=(Port("p", 32, tokens * self.heads * tokens, encoding="f32", least=0, most=LARGEST, meaning=p),),
+            outputs=(
+                Port("sum", 32, tokens, encoding="f32", meaning="attention that counted queries pay to each token"),
+                Port("mean", 32, tokens, encoding="f32", meaning="sum / count"),
+                Port("share", 32, tokens, encoding="f32", meaning="mean / sum of the means; or the mean"),
+                Port("count", 32, tokens, meaning="queries that count for each token"),
+            ),
+            state=(
+                Port("of_heads", 32, self.sums * tokens, encoding="f32", meaning=joined),
+                Port("total", 32, encoding="f32", meaning="sum of the means; 0 where shares are not normalized"),
+                Port("row", tokens.bit_length(), most=tokens, meaning="queries added"),
+                Port("token", tokens.bit_length(), most=tokens, meaning="tokens finished, of means and then of shares"),
+            ),
+        )
+
+    @constant
+    def _cleared(self) -> dict[str, Any]:
+        """Outputs and registers of an operation that has not begun."""
+        zeros = (0,) * self.tokens
+        lanes = dict.fromkeys(("sum", "mean", "share", "count"), zeros) | {"of_heads": zeros * self.sums}
+        return {**lanes, "total": 0, "row": 0, "token": 0}
+
+    def _reset(self) -> None:
+        """The State is made when it is asked for: p of a model's prompt has 10^7 lanes."""
 
     @cached_property
-    def state(self) -> State:  # type: ignore[override]  # made on demand: p of a model's prompt has 10^7 lanes
+    def state(self) -> DeclaredState:  # type: ignore[override]  # see `_reset`
         """Ports and registers."""
-        p = (0,) * (self.tokens * self.heads * self.tokens)
-        return self.reset(State, p=p, **self._cleared())
-
-    def _cleared(self) -> dict[str, tuple[int, ...]]:
-        """Registers of an operation that has not begun."""
-        zeros = (0,) * self.tokens
-        return dict.fromkeys(("sum", "mean", "share", "count"), zeros) | {"of_heads": zeros * self.sums}
+        p = (0,) * self.ports.inputs[0].lanes
+        return self.reset(self.State, p=p, **self._cleared)
 
     @property
     def busy(self) -> bool:
         """Whether rows are still to be added or tokens to be finished."""
         return self.state.event in ("query", "mean") or (self.state.event == "share" and self.state.token < self.tokens)
 
-    def step(self, p: Sequence[int] | int | None = None) -> State:
-        """Add the row of query 0 of a prompt's p; without inputs, execute the next event of the operation."""
-        return self._stepped(p=p)
+    def _open(self, *inputs: Lanes) -> DeclaredState:
+        """Every query, the first one too, reads p in the State."""
+        self._commit("query", (fields(inputs[0]),), self._cleared)
+        return self._continue()
 
-    def _open(self, p: tuple[int, ...] | int) -> State:
-        self.state = self.latched(fields(p), total=0, row=0, token=0, **self._cleared())
-        self._query()
-        return self.state
-
-    def _continue(self) -> State:
+    def follows(self) -> str:
         before = self.state
         if before.row < self.tokens:
-            self._query()
-        elif before.event == "query" or (before.event == "mean" and before.token < self.tokens):
-            self._mean(0 if before.event == "query" else before.token)
-        else:
-            self._share(0 if before.event == "mean" else before.token)
-        return self.state
+            return "query"
+        return "mean" if before.event == "query" or (before.event == "mean" and before.token < self.tokens) else "share"
 
-    def _query(self) -> None:
-        """Row `row` of p, added for every token that it counts for (D-leankv-16, D-leankv-17)."""
+    def query(self) -> Changes:
+        """The attention that one token pays is added to the sums of the tokens that it is paid to."""
         before = self.state
         row, n = before.row, self.tokens
-        sums, counters = [value32(pattern) for pattern in before.of_heads], dict.fromkeys(COUNTERS, 0)
-        for t in range(row + 1 if self.include_self else row):
-            if row < n - (self.score_queries or n):
+        sums, counted = [value32(pattern) for pattern in before.of_heads], dict.fromkeys(self.counters, 0)
+        for t in range(row + 1 if self.include_self else row):  # D-leankv-17
+            if row < n - (self.score_queries or n):  # D-leankv-16
                 continue
             p = [value32(before.p[(row * self.heads + h) * n + t]) for h in range(self.heads)]
             if self.gqa_order == "queries":
-                p = [self.joined(p, counters)]
+                p = [self.joined(p, counted)]
             for h, value in enumerate(p):
                 sums[h * n + t] = self._added(sums[h * n + t], value)
-                counters["adds"] += 1
-        self._next("query", counters, of_heads=tuple(pattern32(s) for s in sums), row=row + 1)
+                counted["adds"] += 1
+        return {**counted, "of_heads": tuple(pattern32(s) for s in sums), "row": row + 1}
 
-    def joined(self, values: list[float], counters: dict[str, int]) -> float:
-        """Join the values of all heads (D-leankv-19).
-
-        Parameters
-        ----------
-        values : list of float
-            One per head, float32 values.
-        counters : dict of int
-            Counters, which go up.
-
-        Returns
-        -------
-        float
-            Maximum, or mean of the sequential sum.
-        """
+    def joined(self, values: list[float], counted: dict[str, int]) -> float:
+        """The float32 values of all heads joined: the largest, or the mean by a sequential sum (D-leankv-19)."""
         result = 0.0
         for value in values:
             result = max(result, value) if self.gqa == "max" else self._added(result, value)
-            counters["comparisons" if self.gqa == "max" else "adds"] += 1
+            counted["comparisons" if self.gqa == "max" else "adds"] += 1
         if self.gqa == "max":
             return result
-        counters["divisions"] += 1
+        counted["divisions"] += 1
         return self._divided(result, len(values))
 
     def _added(self, a: float, b: float) -> float:
@@ -235,35 +178,32 @@ class Significance(Stepped[State]):
         """a / b rounded to float32 (D-arith-2)."""
         return div32(a, b)
 
-    def _mean(self, t: int) -> None:
-        """The sum of token t over heads, its mean, and the running total of means."""
-        before, counters, c = self.state, dict.fromkeys(COUNTERS, 0), self.counts[t]
+    def mean(self) -> Changes:
+        """Query heads are joined, and the sum of one token is divided by its count."""
+        before, counted = self.state, dict.fromkeys(self.counters, 0)
+        t, c = before.token, self.counts[before.token]
         sums = [value32(before.of_heads[h * self.tokens + t]) for h in range(self.sums)]
-        s = self.joined(sums, counters) if self.gqa_order == "sums" else sums[0]
+        s = self.joined(sums, counted) if self.gqa_order == "sums" else sums[0]
         mean = self._divided(s, f32(c)) if c else 0.0
-        counters["divisions"] += c > 0
-        counters["adds"] += self.normalize
+        counted["divisions"] += c > 0
+        counted["adds"] += self.normalize
         total = self._added(value32(before.total), mean) if self.normalize else 0.0
-        self._next(
-            "mean",
-            counters,
-            sum=put(before.sum, t, pattern32(s)),
-            mean=put(before.mean, t, pattern32(mean)),
-            count=put(before.count, t, c),
-            total=pattern32(total),
-            token=t + 1,
-        )
+        return {
+            **counted,
+            "sum": put(before.sum, t, pattern32(s)),
+            "mean": put(before.mean, t, pattern32(mean)),
+            "count": put(before.count, t, c),
+            "total": pattern32(total),
+            "token": t + 1,
+        }
 
-    def _share(self, t: int) -> None:
-        """The share of token t: its mean, of the total where shares are normalized (D-leankv-18)."""
-        before, mean, total = self.state, value32(self.state.mean[t]), value32(self.state.total)
-        divides = self.normalize and total != 0
+    def share(self) -> Changes:
+        """The mean of one token is divided by the total of all."""
+        t = self.state.token if self.state.event == "share" else 0
+        mean, total = value32(self.state.mean[t]), value32(self.state.total)
+        divides = self.normalize and total != 0  # D-leankv-18
         share = (self._divided(mean, total) if divides else 0.0) if self.normalize else mean
-        self._next("share", {"divisions": int(divides)}, share=put(before.share, t, pattern32(share)), token=t + 1)
-
-    def _next(self, event: str, counters: dict[str, int], **registers: Any) -> None:
-        counted = {name: getattr(self.state, name) + count for name, count in counters.items()}
-        self.state = replace(self.state, event=event, **registers, **counted)
+        return {"share": put(self.state.share, t, pattern32(share)), "token": t + 1, "divisions": int(divides)}
 
 
 def put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
@@ -523,57 +463,19 @@ def of_prompts(
         name: column.reshape(tuple(lead) if name in ("total", "row", "token") else (*lead, column[0].size))
         for name, column in columns.items()
     }
-    return Result(**shaped, **{name: getattr(device.state, name) for name in COUNTERS})
+    result: Callable[..., Result] = UNIT.result
+    return result(**shaped, **{name: getattr(device.state, name) for name in device.counters})
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    tokens, heads = config["tokens"], config["heads"]
-    sums = heads if config.get("gqa_order", "sums") == "sums" else 1
-    values = [
-        Port(name, 32, tokens, encoding="f32", meaning=meaning)
-        for name, meaning in (
-            ("sum", "attention that counted queries pay to each token"),
-            ("mean", "sum / count"),
-            ("share", "mean / sum of the means; or the mean"),
-        )
-    ]
-    return Ports(
-        inputs=(
-            Port(
-                "p",
-                32,
-                tokens * heads * tokens,
-                encoding="f32",
-                least=0,
-                most=LARGEST,
-                meaning="probabilities by query, head and token",
-            ),
-        ),
-        outputs=(*values, Port("count", 32, tokens, meaning="queries that count for each token")),
-        state=(
-            Port(
-                "of_heads", 32, sums * tokens, encoding="f32", meaning="sums head by head; of all heads joined before"
-            ),
-            Port("total", 32, encoding="f32", meaning="sum of the means; 0 where shares are not normalized"),
-            Port("row", tokens.bit_length(), most=tokens, meaning="queries added"),
-            Port("token", tokens.bit_length(), most=tokens, meaning="tokens finished, of means and then of shares"),
-        ),
-    )
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="significance",
+UNIT: AnyUnit = Unit(
+    unit_class=Significance,
     paper="leankv §4, §3.2",
     meaning="attention paid to each token: sums, means, shares",
     configs={
         "paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
         "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4}),
     },
-    ports=ports,
-    unit_class=Significance,
-    cases=significance_cases.cases,
-    counters=COUNTERS,
-    result=Result,
+    cases=cases.cases,
 )
+State: type[DeclaredState] = Significance.State
 run: RunFunction[Result] = UNIT.run

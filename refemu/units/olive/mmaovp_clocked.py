@@ -8,7 +8,7 @@ D-arith-20 (outputs of an open operation), D-arith-21 (how long `valid` lasts).
 from functools import partial
 
 from refemu.units import clocked
-from refemu.units.clocked import ClockedForm
+from refemu.units.clocked import CycleAccurate
 from refemu.units.declared import DeclaredState
 from refemu.units.olive import mmaovp
 from refemu.units.olive.cases import mmaovp_clocked as cases
@@ -19,7 +19,7 @@ from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 __all__ = ["UNIT", "ClockedMmaOvp", "State", "run"]
 
 
-class ClockedMmaOvp(ClockedForm, MmaOvp):
+class ClockedMmaOvp(CycleAccurate, MmaOvp):
     """Tensor core with one dot product unit, an operation of it per edge."""
 
     name = "mmaovp_clocked"

@@ -7,7 +7,7 @@ while busy), D-arith-20 (outputs of an open operation), D-arith-21 (how long `va
 from functools import partial
 
 from refemu.units import clocked
-from refemu.units.clocked import ClockedForm
+from refemu.units.clocked import CycleAccurate
 from refemu.units.declared import DeclaredState
 from refemu.units.olive import olive_edp
 from refemu.units.olive.cases import olive_edp_clocked as cases
@@ -18,7 +18,7 @@ from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 __all__ = ["UNIT", "ClockedDotProductUnit", "State", "run"]
 
 
-class ClockedDotProductUnit(ClockedForm, DotProductUnit):
+class ClockedDotProductUnit(CycleAccurate, DotProductUnit):
     """Dot product unit, an event per edge."""
 
     name = "olive_edp_clocked"

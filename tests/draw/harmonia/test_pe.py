@@ -38,4 +38,4 @@ def test_the_array_shows_every_accumulator() -> None:
         hot = {int(box.about.split("column ")[1].partition(":")[0]) for box in cells if box.kind == "hot"}
         assert hot <= set(busy)
         assert f"columns at work: {' '.join(map(str, busy)) or 'none'};" in svg.replace(", ", " ")
-        assert f"cycle {state.index}: {state.event}" in " ".join(texts(svg))
+        assert f"cycle {state.cycle}: {state.event}" in " ".join(texts(svg))

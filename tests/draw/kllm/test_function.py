@@ -22,8 +22,8 @@ def test_entries_and_outliers_are_the_registers(config: str) -> None:
         size = len(state.codebook)
         outliers, values = (np.atleast_1d(part).tolist() for part in (state.outlier, state.value))
         for name, arguments, results, at in (
-            ("centroid", state.codebook, state.entries, state.index),
-            ("outlier", outliers, values, state.index - size),
+            ("centroid", state.codebook, state.entries, state.phase),
+            ("outlier", outliers, values, state.phase - size),
         ):
             given = {box.about for box in about(svg, f"{name} ")}
             assert given <= {f"{name} {place}: {shown(word)}" for place, word in enumerate(arguments)}
@@ -46,4 +46,4 @@ def test_words_say_the_same() -> None:
     state = states("index_function", config)[3]
     words = tree(UNIT.draw(UNIT.config(config), state))[1].text or ""
 
-    assert f"table {', '.join(shown(word) for word in state.entries[: state.index + 1])}" in words
+    assert f"table {', '.join(shown(word) for word in state.entries[: state.phase + 1])}" in words

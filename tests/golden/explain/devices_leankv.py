@@ -1,7 +1,6 @@
 """Wrong devices of LeanKV's units, as a hardware team makes them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,10 @@ from refemu.arith import fp16
 from refemu.arith.fp32 import exp32
 from refemu.golden.files.sets import Golden
 from refemu.units.alternative import Alternative
+from refemu.units.declared import Changes
 from refemu.units.leankv.page_manager import PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
-from refemu.units.leankv.paged_attention.ports import State, patterns
+from refemu.units.leankv.paged_attention.ports import patterns
 from refemu.units.ports import fields
 from refemu.units.stepped import Stepped
 from tests.golden.explain import hands
@@ -320,7 +320,7 @@ def made(kind: type[Stepped[Any]]) -> Callable[[Golden], Arrays | None]:
 class Online(PagedAttention):
     """Exponentials of the largest logit so far, page by page, which later ones scale down."""
 
-    def _softmax(self) -> State:
+    def softmax(self) -> Changes:
         pages = self._chunks()[self.state.chunk]
         logits = self._stage("logits", self.heads, -1)
         e, top = np.zeros_like(logits), np.full(self.heads, -np.inf, np.float32)
@@ -329,20 +329,20 @@ class Online(PagedAttention):
             new = np.maximum(top, logits[:, slots].max(axis=1))
             e *= exp32(np.where(np.isinf(top), np.float32(0), top - new))[:, None]
             e[:, slots], top = exp32(logits[:, slots] - new[:, None]), new
-        right, total = super()._softmax(), np.zeros(self.heads, np.float32)
+        right, total = super().softmax(), np.zeros(self.heads, np.float32)
         for token in range(logits.shape[1]):
             total += e[:, token]
-        return replace(right, chances=patterns(e / total[:, None]))
+        return {**right, "chances": patterns(e / total[:, None])}
 
 
 class Halved(PagedAttention):
     """Scores take p of fp16."""
 
-    def _score(self) -> State:
+    def score(self) -> Changes:
         p = self.state.p
         halves = fp16.to_f32(fp16.narrow(np.array(p, np.uint32).view(np.float32)))
-        self.state = replace(self.state, p=fields(patterns(halves)))
-        return replace(super()._score(), p=p)
+        self.state = self.changed(p=fields(patterns(halves)))
+        return {**super().score(), "p": p}
 
 
 class FromTheLast(PageManager):

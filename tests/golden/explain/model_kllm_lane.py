@@ -7,7 +7,8 @@ import numpy as np
 
 from refemu.golden.files.sets import Golden
 from refemu.units.alternative import Alternative
-from refemu.units.kllm.pe_lane import PeLane, State
+from refemu.units.declared import DeclaredState
+from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.ports import lanes
 from tests.golden.explain.collection import Arrays, decided, outputs
 from tests.golden.explain.hands import wired
@@ -25,17 +26,16 @@ class Exchanged(PeLane):
 class Unmasked(PeLane):
     """Valid bits are not connected."""
 
-    def _loaded(self, before: State) -> Changes:
-        return super()._loaded(before) | {"q_valid": (1,) * self.concat}
+    def load(self, before: DeclaredState) -> Changes:
+        return super().load(before) | {"q_valid": (1,) * self.concat}
 
 
 class TileBefore(PeLane):
     """MACs reduce the histograms of the tile before."""
 
-    _bank: tuple[int, ...] = ()
-
-    def _swapped(self, before: State) -> Changes:
-        bank, self._bank = self._bank or (0,) * (self.macs * self.entries), before.counted
+    def _swapped(self, before: DeclaredState) -> Changes:
+        bank = getattr(self, "_bank", (0,) * (self.macs * self.entries))
+        self._bank = before.counted
         return super()._swapped(before) | {"reducing": bank}
 
 
@@ -49,7 +49,7 @@ class Unscaled(PeLane):
 class Uncleared(PeLane):
     """The bank adds to what it held; counts wrap."""
 
-    def _swapped(self, before: State) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         return {name: value for name, value in super()._swapped(before).items() if name != "counted"}
 
     def _fitting(self, count: int) -> int:

@@ -102,7 +102,7 @@ def test_columns_are_valid_one_after_the_other(kind: str, groups: int) -> None:
     a, b, product = operands(kind, 8, 16, 32 * groups)
     states = list(BfpPeArray(groups).steps(**tile(a, b)))
     slots = 2 if kind == "bfp8" else 1
-    leaving = {state.index: state for state in states if any(state.column_valid)}
+    leaving = {state.cycle: state for state in states if any(state.column_valid)}
 
     assert list(leaving) == units.array_cycles([slots] * groups)
     assert [state.col for state in leaving.values()] == list(range(16))
@@ -111,7 +111,7 @@ def test_columns_are_valid_one_after_the_other(kind: str, groups: int) -> None:
         np.array(state.column, np.uint32).view(np.float32).tolist() == product[:, state.col].tolist()
         for state in leaving.values()
     )
-    assert [state.index for state in states] == list(range(slots * groups + 16))
+    assert [state.cycle for state in states] == list(range(slots * groups + 16))
     assert [state.event for state in states] == ["compute"] * (slots * groups + 15) + ["read"]
     assert [BfpPeArray(groups).valid_at(c, states[0].mode) for c in range(16)] == list(leaving)
 
@@ -172,7 +172,7 @@ def test_modes_mixed_in_a_reduction(run: Any) -> None:
     result, slots = run(**mixed), [1, 2]
 
     assert result.acc.tolist() == wide.acc.tolist() and result.cycles == sum(slots) + 15 == wide.cycles - 1
-    leaving = [state.index for state in BfpPeArray(2).steps(**mixed) if any(state.column_valid)]
+    leaving = [state.cycle for state in BfpPeArray(2).steps(**mixed) if any(state.column_valid)]
     assert leaving == units.array_cycles(slots)
 
 
@@ -220,7 +220,7 @@ def test_tiles_do_not_overlap() -> None:
     two = {name: np.stack([value, value]) for name, value in tile(a, b).items()}
     states = list(BfpPeArray(2).steps(**two))
 
-    assert [state.index for state in states] == [*range(18), *range(18)]
+    assert [state.cycle for state in states] == [*range(18), *range(18)]
     assert matrix(np.array(states[-1].acc, np.uint32)).tobytes() == product.tobytes()
     assert states[-1].cycles == 2 * 17
 

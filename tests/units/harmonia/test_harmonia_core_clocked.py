@@ -155,6 +155,17 @@ def test_a_product_takes_the_clocks_of_its_timeline() -> None:
     assert result.products == 2 and unit.state.products == 0
 
 
+def test_the_event_of_a_clock_is_the_last_that_ends_in_it() -> None:
+    product = SMALL["linear"][0]
+    plan = core_clock.clocks(product.wanted, product.given)
+    ended = dict(zip(plan.ends, (event for event, _ in plan.events), strict=True))
+    rows = stacked([product], [(1, 0)] + [(0, 0)] * length(product))
+
+    events = [state.event for state in HarmoniaCoreClocked(**product.config).steps(**rows)]
+
+    assert events == [ended.get(clock + 1, "wait") for clock in range(length(product))] + ["idle"]
+
+
 def test_go_and_operands_are_not_looked_at_while_busy() -> None:
     """D-arith-19."""
     product, other = SMALL["linear"]

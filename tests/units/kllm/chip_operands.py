@@ -8,7 +8,7 @@ from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm.index_matmul import Norm, Scores
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
-from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.pe_lane import UNIT as LANE
 from tests.oracles import fp16
 from tests.oracles.kllm import chip as oracle
 from tests.oracles.kllm import formats, units
@@ -91,11 +91,11 @@ def layer(rows: int, columns: int, seed: int, mean: bool) -> Norm:
 
 def equal(result: Product, answer: oracle.Answer) -> bool:
     """Whether outputs, cycles and every counter are the oracle's."""
-    counts = {name: getattr(result, name) for name in COUNTERS}
+    counts = {name: getattr(result, name) for name in LANE.counters}
     return (
         result.y.view(np.uint16).tolist() == answer.y
         and result.overflow.astype(int).tolist() == answer.overflow
-        and counts == {name: answer.counters.get(name, 0) for name in COUNTERS}
+        and counts == {name: answer.counters.get(name, 0) for name in LANE.counters}
     )
 
 
@@ -103,8 +103,8 @@ def assert_equal(result: Product, answer: oracle.Answer) -> None:
     """`equal`, with what differs."""
     assert result.y.view(np.uint16).tolist() == answer.y
     assert result.overflow.astype(int).tolist() == answer.overflow
-    counts = {name: getattr(result, name) for name in COUNTERS}
-    assert counts == {name: answer.counters.get(name, 0) for name in COUNTERS}
+    counts = {name: getattr(result, name) for name in LANE.counters}
+    assert counts == {name: answer.counters.get(name, 0) for name in LANE.counters}
 
 
 #: two rows of 40 positions, three slabs, by eight columns, two tiles of which the last is partial: outliers of both

@@ -103,6 +103,9 @@ def test_any_table_of_the_user(words: list[int], scale: int) -> None:
     codebook = CODEBOOK.values.tolist()
     device = IndexFunction(function, outliers=0)
     last = list(device.steps(CODEBOOK.values, scale))[-1]
+    assert (
+        device.function is function and index_function.UNIT.ports({"function": function, "outliers": 0}) == device.ports
+    )
     vector = formats.Vector(codebook, [], scale, [], [])
 
     assert list(last.entries) == functions.index_function(vector, lambda u: int(function[u]))[0]

@@ -13,7 +13,7 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul
-from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Norm, Scores
+from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm, Scores
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from tests.arith.interpreted import interpreted
 from tests.arith.strategies import codes
@@ -218,7 +218,7 @@ def test_counters_equal_the_oracle(run: Any) -> None:
     result = run(a, b)
     excluded = [int((a.mask[0] | mask).sum()) for mask in b.mask]
 
-    assert {name: getattr(result, name) for name in COUNTERS if name != "overflows"} == units.matmul_counters(
+    assert {name: getattr(result, name) for name in UNIT.counters if name != "overflows"} == units.matmul_counters(
         40, 4, 3, excluded
     )
     assert 3 < excluded[0] < 40 and result.overflows == 0

@@ -13,7 +13,7 @@ import pytest
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul, kllm_chip
-from refemu.units.kllm.kllm_chip import COUNTERS, UNIT, ChipSizes, KllmChip, operands, passes, timeline
+from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip, operands, passes, timeline
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 from tests.oracles.kllm import chip as oracle
@@ -267,7 +267,7 @@ def test_tokens_are_the_oracles(name: str, kind: Any, pops: int, jit: bool) -> N
             assert getattr(result, port).tolist() == [getattr(each.applied, port) for each in answers], port
         assert np.ravel(result.a_scale).tolist() == [each.a_scale for each in answers]
         assert np.ravel(result.cycles_taken).tolist() == [each.counters["cycles"] for each in answers]
-        for counter in COUNTERS:
+        for counter in UNIT.counters:
             assert getattr(result, counter) == sum(each.counters.get(counter, 0) for each in answers), counter
 
 

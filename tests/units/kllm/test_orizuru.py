@@ -11,7 +11,6 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
-from refemu.units.kllm.orizuru import unit as module
 from refemu.units.kllm.twins import orizuru as orizuru_jit
 from tests.oracles.kllm import units
 
@@ -51,19 +50,17 @@ def assert_popped(result: orizuru.Result, x: np.ndarray, k: int, **options: Any)
     )
 
 
-def test_events_read_no_lanes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only those of a load or `restore`: else a token of 4,096 values takes half a second."""
-    device, reads = Orizuru(64, 8), []
-    states = [device.load(np.arange(64, dtype=np.float16))]
-    read = module._tree
-    monkeypatch.setattr(module, "_tree", lambda *lanes: reads.append(1) or read(*lanes))
-    while device.busy:
-        states.append(device.step())
-    assert len(states) > 100 and len(reads) <= 2 * device.levels  # until both trees have their bits
-
-    for at in (3, 20, 60):  # within the levels, pops and repairs
-        device.restore(states[at])
-        assert [device.step() for _ in states[at + 1 :]] == states[at + 1 :]
+def test_ports_are_made_once_for_a_number_of_pops() -> None:
+    """They are as wide as the operation pops, whichever device has it."""
+    device, other = Orizuru(64, 8), Orizuru(64, 3)
+    ports = device.ports
+    device.load(np.arange(64, dtype=np.float16))
+    assert device.ports is ports
+    device.load(np.arange(64, dtype=np.float16), 3)
+    assert device.ports is other.ports and device.ports.outputs[0].lanes == 3
+    with pytest.raises(RefusedType, match="restore takes a State of this unit"):
+        device.restore(other.ports)  # type: ignore[arg-type]
+    assert device.ports is other.ports
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -85,10 +82,10 @@ def test_registers_of_fig7() -> None:
     built_max, built_min, repaired, again = (states[i] for i in (3, 6, 10, 11))
 
     assert [state.event for state in (built_max, built_min, repaired)] == ["init_max", "init_min", "maintain_max"]
-    assert list(built_max.trees[0].bits[1:]) == [1, 0, 1, 1, 1, 1, 0]
-    assert list(built_min.trees[1].bits[1:]) == [0, 1, 0, 0, 0, 0, 1]
-    assert list(repaired.trees[0].bits[1:]) == [0, 0, 0, 1, 1, 1, 1]
-    assert repaired.trees[0].alive[6] == 0 and repaired.trees[1].alive[6] == 1
+    assert list(built_max.p) == [1, 0, 1, 1, 1, 1, 0]
+    assert list(built_min.q) == [0, 1, 0, 0, 0, 0, 1]
+    assert list(repaired.p) == [0, 0, 0, 1, 1, 1, 1]
+    assert repaired.p_mask[6] == 0 and repaired.q_mask[6] == 1
     assert [repaired.root_max] == words([7.0]) and again.node == 9
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.kllm import pe_lane
 from refemu.units.kllm.fp16_mac import Fp16Mac
-from refemu.units.kllm.pe_lane import COUNTERS, UNIT, PeLane
+from refemu.units.kllm.pe_lane import UNIT, PeLane
 from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
 from tests.oracles.kllm import lane as oracle
 from tests.units.clocked_rows import assert_rows
@@ -147,8 +147,8 @@ def test_a_column_by_hand() -> None:
     assert states[3].counted == states[4].reducing == (1, 0, 1, 2, 1, 2, 1, 0) and states[3].full
     assert [state.y_valid for state in states] == [0] * 14 + [1]
     assert (states[-1].y, states[-1].overflow) == (0xBE40, 0)
-    counters = {name: getattr(states[-1], name) for name in COUNTERS}
-    assert counters == dict(zip(COUNTERS, (15, 2, 0, 1, 10, 1, 8, 8, 8, 8, 0, 0, 1, 1, 0), strict=True))
+    counters = {name: getattr(states[-1], name) for name in UNIT.counters}
+    assert counters == dict(zip(UNIT.counters, (15, 2, 0, 1, 10, 1, 8, 8, 8, 8, 0, 0, 1, 1, 0), strict=True))
 
 
 @pytest.mark.parametrize("merge", ["tree", "serial"])

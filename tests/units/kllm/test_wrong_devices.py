@@ -12,17 +12,15 @@ from refemu import units
 from refemu.golden.grade import device, use
 from refemu.golden.grade.answers import Answers
 from refemu.units.alternative import Alternative
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.index_matmul.unit import IndexMatmul
-from refemu.units.kllm.index_matmul.unit import State as Matmul
-from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
-from refemu.units.kllm.orizuru.unit import Orizuru
-from refemu.units.kllm.orizuru.unit import State as Trees
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
+from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.pe_lane import PeLane
-from refemu.units.kllm.pe_lane import State as LaneState
 from refemu.units.kllm.pe_lane.macs import Changes
 from refemu.units.kllm.pe_lane.registers import MERGE
-from refemu.units.ports import fields, lanes
+from refemu.units.ports import Lanes, fields, lanes
 from refemu.units.stepped import Stepped
 from tests.golden import convicting
 
@@ -50,9 +48,8 @@ def counting(change: Change) -> type[IndexMatmul]:
     """index_matmul whose counters have changed before they are reduced."""
 
     class Changed(IndexMatmul):
-        def _reduce(self, before: Matmul, column: Column) -> Matmul:
-            counts = tuple(map(change, before.count))
-            return replace(super()._reduce(replace(before, count=counts), column), count=before.count)
+        def _dense(self, count: Values, column: Column) -> int:
+            return super()._dense(tuple(map(change, count)), column)
 
     return Changed
 
@@ -177,7 +174,7 @@ class Neighbour(LaneArray):
 class LastTile(LaneArray):
     """Columns of the last tile, which is not full, stay 0."""
 
-    def edge(self) -> list[LaneState]:
+    def edge(self) -> list[DeclaredState]:
         states = super().edge()
         width = self.y.shape[1]
         self.y[:, width - (width % self.sizes.tile or self.sizes.tile) :] = 0
@@ -187,7 +184,7 @@ class LastTile(LaneArray):
 class Idle(LaneArray):
     """The last lane answers zeros."""
 
-    def edge(self) -> list[LaneState]:
+    def edge(self) -> list[DeclaredState]:
         states = super().edge()
         columns = np.arange(self.y.shape[1])
         self.y[:, columns // self.sizes.macs % self.sizes.lanes == self.sizes.lanes - 1] = 0
@@ -206,22 +203,20 @@ class OneLate(LaneArray):
 class Searchless(KllmChip):
     """Cycles ignore the search."""
 
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
-        self.state = replace(state, cycles_taken=0)
-        return self.state
+    def search(self, *inputs: Any) -> Changes:
+        return {**super().search(*inputs), "cycles_taken": 0}
 
 
 class FirstInliers(KllmChip):
     """Fifteen inliers a cycle get their index, the sixteenth stays 0."""
 
-    def _cluster(self) -> State:
-        before, after = self.state, super()._cluster()
-        places = [place for place, outlier in enumerate(fields(after.a_mask)) if not outlier]
-        index = list(fields(after.a_index))
+    def cluster(self) -> Changes:
+        before, after = self.state, super().cluster()
+        places = [place for place, outlier in enumerate(fields(before.a_mask)) if not outlier]
+        index = list(fields(after["a_index"]))
         for place in places[before.clustered + 15 : before.clustered + 16]:
             index[place] = 0
-        return replace(after, a_index=lanes(index))
+        return {**after, "a_index": lanes(index)}
 
 
 class Unmerged(PeLane):
@@ -256,11 +251,10 @@ def test_sizes_of_the_paper_are_ready() -> None:
 class Swapped(IndexMatmul):
     """The index of a pair is b followed by a: the table is read with the halves exchanged."""
 
-    def _begin(self, before: Matmul, column: Column) -> Matmul:
-        after = super()._begin(before, column)
+    def concat(self, *inputs: Any) -> Changes:
+        column = self._operands()
         q = tuple((j << self.a_bits) | i for i, j in zip(column.a.tolist(), column.b.tolist(), strict=True))
-        self.state = replace(after, q=q)
-        return self.state
+        return {**super().concat(*inputs), "q": q}
 
 
 def test_halves_of_an_index_that_are_exchanged_are_convicted() -> None:
@@ -280,11 +274,10 @@ def test_registers_of_both_trees_are_seen_both_ways(name: str) -> None:
 class Stuck(Orizuru):
     """The mask of leaf 42 is 0 in the tree of the largest."""
 
-    def _load(self, words: tuple[int, ...], k: int) -> Trees:
-        after = super()._load(words, k)
-        mask = list(fields(after.p_mask))
+    def _load(self, x: Lanes, k: int) -> DeclaredState:
+        mask = list(fields(super()._load(x, k).p_mask))
         mask[42] = 0
-        self._enter(replace(after, p_mask=lanes(mask)))
+        self.state = self.changed(p_mask=lanes(mask))
         return self.state
 
 
@@ -302,7 +295,7 @@ LANES = [f"pe_lane-{config}" for config in units.find("pe_lane").configs]
 class LastLeftOut(PeLane):
     """The last counter is left out of the merge."""
 
-    def _histograms(self, before: LaneState, columns: int) -> list[tuple[int, tuple[int, ...]]]:
+    def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, tuple[int, ...]]]:
         parts = super()._histograms(before, columns)
         left = len(parts) > 1 or (before.merging == 1 and self.merge == "serial")
         return parts[:-1] if left else parts
@@ -318,10 +311,9 @@ class LastTurn(PeLane):
 class Before(PeLane):
     """MACs reduce the histograms of the tile before."""
 
-    _bank: tuple[int, ...] = ()
-
-    def _swapped(self, before: LaneState) -> Changes:
-        bank, self._bank = self._bank or (0,) * (self.macs * self.entries), before.counted
+    def _swapped(self, before: DeclaredState) -> Changes:
+        bank = getattr(self, "_bank", (0,) * (self.macs * self.entries))
+        self._bank = before.counted
         return super()._swapped(before) | {"reducing": bank}
 
 
@@ -342,7 +334,7 @@ class ScaledByA(PeLane):
 class Uncleared(PeLane):
     """The bank keeps the histograms that have gone to the MACs."""
 
-    def _swapped(self, before: LaneState) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         return {name: value for name, value in super()._swapped(before).items() if name != "counted"}
 
     def _fitting(self, count: int) -> int:
@@ -352,12 +344,12 @@ class Uncleared(PeLane):
 class Unfresh(PeLane):
     """Counters go on from column to column."""
 
-    def _counted(self, before: LaneState) -> Changes:
+    def count(self, before: DeclaredState) -> Changes:
         kept = {name: 0 for name in ("fresh",) if before.count_cycles}
         wide = replace(before, **kept)  # type: ignore[arg-type]
         for counter in self.index_counters:
             counter.counter_bits = 62
-        return super()._counted(wide)
+        return super().count(wide)
 
     def _fitting(self, count: int) -> int:
         return count & ((1 << self.counter_bits) - 1)
@@ -366,29 +358,29 @@ class Unfresh(PeLane):
 class BiasAtOnce(PeLane):
     """The bias is added to what the tile before left in y."""
 
-    def _merge(self, before: LaneState) -> Changes:
-        after = super()._merge(before)
+    def merge_(self, before: DeclaredState) -> Changes:
+        after = super().merge_(before)
         return after | ({"y": before.y} if before.work_biases else {})
 
 
 class NoShift(PeLane):
     """The shift is added."""
 
-    def _subtract(self, before: LaneState) -> Changes:
-        return super()._subtract(replace(before, work_shift=before.work_shift ^ 0x8000))
+    def shift(self, before: DeclaredState) -> Changes:
+        return super().shift(replace(before, work_shift=before.work_shift ^ 0x8000))
 
 
 class Opened(PeLane):
     """Sums always start from 0."""
 
-    def _swapped(self, before: LaneState) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         return super()._swapped(replace(before, opens=1))
 
 
 class Carried(PeLane):
     """The sparse sums of a tile go on into the next."""
 
-    def _swapped(self, before: LaneState) -> Changes:
+    def _swapped(self, before: DeclaredState) -> Changes:
         after = super()._swapped(before)
         return {name: value for name, value in after.items() if name != "outside"}
 
@@ -396,7 +388,7 @@ class Carried(PeLane):
 class Absent(PeLane):
     """MACs without a column show what they did before."""
 
-    def _outputs(self, before: LaneState, y: list[int], following: int) -> Changes:
+    def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
         after = super()._outputs(before, y, following)
         return after | {"y": lanes((*y, *fields(before.y)[len(y) :]))}
 
@@ -404,14 +396,14 @@ class Absent(PeLane):
 class Eager(PeLane):
     """`ready` waits for the counters only, not for the merge."""
 
-    def _ready(self, after: LaneState) -> int:
+    def _ready(self, after: DeclaredState) -> int:
         return int(after.left_turns <= 1)
 
 
 class Late(PeLane):
     """`y_valid` comes with the merge, whatever follows."""
 
-    def _outputs(self, before: LaneState, y: list[int], following: int) -> Changes:
+    def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
         after = super()._outputs(before, y, following)
         return after | {"y_valid": int(before.phase == MERGE)}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import mmaovp, olive_systolic
-from refemu.units.olive.olive_systolic import COUNTERS, UNIT, OliveSystolic
+from refemu.units.olive.olive_systolic import UNIT, OliveSystolic
 from tests.arith.strategies import codes
 from tests.oracles.bits import signed
 from tests.units.olive.operands import decoded as of_pair
@@ -81,7 +81,7 @@ def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
     assert np.ravel(result.d).tolist() == [acc for acc, _ in answers]
     assert np.ravel(result.overflow).tolist() == [overs > 0 for _, overs in answers]
     assert bool(result.illegal) == illegal
-    assert {name: getattr(result, name) for name in COUNTERS} == {
+    assert {name: getattr(result, name) for name in UNIT.counters} == {
         "cycles": compute + drain,
         "compute_cycles": compute,
         "drain_cycles": drain,
@@ -131,7 +131,7 @@ def test_decoders_and_elements_of_the_papers_arrays(kind: str, lines: int) -> No
     """
     array, word = OliveSystolic(k=4, m=lines, n=lines, a=kind, b=kind), 0x0101 if kind == "int8" else 0x11
     states = [array.step([word] * 2 * lines, [word] * 2 * lines, 2, 2)]
-    while array.state.index < array.compute - 1:
+    while array.state.cycle < array.compute_time - 1:
         states.append(array.step())
     working = [at_work(state) for state in states]
     cycles = {decoder: [t for t, one in enumerate(working) if decoder in one] for decoder in set.union(*working)}

@@ -148,6 +148,15 @@ def test_any_state_can_be_restored() -> None:
         assert device.step(**rows[edge + 1]) == trace[edge + 1]
 
 
+@pytest.mark.parametrize(("rows", "cols"), [(2, 6), (64, 64)])
+def test_lanes_follow_the_array(rows: int, cols: int) -> None:
+    lanes = {port.name: port.lanes for port in OliveSystolicClocked(rows, cols).ports.all}
+
+    assert lanes["west"] == lanes["west_valid"] == lanes["west_held_integer"] == rows
+    assert lanes["north"] == lanes["south"] == lanes["north_held_valid"] == cols
+    assert lanes["acc"] == lanes["a_exponent"] == lanes["partial"] == rows * cols
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -16,7 +16,8 @@ from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.units.leankv import significance
 from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.paged_attention import Arithmetic, Pages
-from refemu.units.leankv.significance import Result, Significance
+from refemu.units.leankv.significance import Significance
+from refemu.units.stepped import Result
 
 ROWS = 128  #: queries whose probabilities are held at a time
 

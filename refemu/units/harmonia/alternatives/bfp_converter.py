@@ -3,19 +3,20 @@
 from typing import Any
 
 from refemu.units.alternative import Alternative
+from refemu.units.declared import Changes
 from refemu.units.harmonia.alternatives import alignment
 from refemu.units.harmonia.bfp_converter import BfpConverter
-from refemu.units.harmonia.bfp_converter.registers import Bank
 
 
 class FromOne(BfpConverter):
     """Shared exponents are at least 1."""
 
-    def _align(self, bank: Bank) -> tuple[dict[str, Any], int]:
-        outputs, count = super()._align(bank)
-        mask = outputs["out_valid"]
-        some = tuple(max(field, mask >> lane & 1) for lane, field in enumerate(outputs["exponent"]))
-        return {**outputs, "exponent": some}, count
+    def align(self, *inputs: Any) -> Changes:
+        """A column is put out."""
+        changes = super().align(*inputs)
+        lanes = enumerate(changes["exponent"])
+        some = tuple(max(field, changes["out_valid"] >> lane & 1) for lane, field in lanes)
+        return {**changes, "exponent": some}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

@@ -3,33 +3,32 @@
 from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia.alternatives import accumulation
 from refemu.units.harmonia.bfp_pe import M8W4, BfpPe
-from refemu.units.harmonia.bfp_pe.unit import State
 
 
 class SignMagnitude(BfpPe):
     """INT4 codes are a sign and three bits of magnitude."""
 
-    def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
-        if before.mode != M8W4:
-            return super()._operand(before, shift)
-        return tuple(code >> 3 for code in before.b), tuple(code & 7 for code in before.b)
+    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
+        if self.state.mode != M8W4:
+            return super()._operand(shift)
+        return tuple(code >> 3 for code in self.state.b), tuple(code & 7 for code in self.state.b)
 
 
 class ZeroPoint(BfpPe):
     """INT4 codes are unsigned, 8 stands for 0."""
 
-    def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
-        if before.mode != M8W4:
-            return super()._operand(before, shift)
-        return tuple(int(code < 8) for code in before.b), tuple(abs(code - 8) for code in before.b)
+    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
+        if self.state.mode != M8W4:
+            return super()._operand(shift)
+        return tuple(int(code < 8) for code in self.state.b), tuple(abs(code - 8) for code in self.state.b)
 
 
 class Symmetric(BfpPe):
     """The code -8 counts as -7: magnitudes have three bits."""
 
-    def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
-        signs, magnitudes = super()._operand(before, shift)
-        return signs, tuple(min(each, 7) for each in magnitudes) if before.mode == M8W4 else magnitudes
+    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
+        signs, magnitudes = super()._operand(shift)
+        return signs, tuple(min(each, 7) for each in magnitudes) if self.state.mode == M8W4 else magnitudes
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

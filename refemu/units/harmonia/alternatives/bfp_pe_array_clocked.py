@@ -1,14 +1,14 @@
 """Other answers to the decisions of bfp_pe_array_clocked, and of the accumulators inside it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, constant
 from refemu.units.harmonia.alternatives import accumulation
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe import seat
-from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, State, Weights
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
 from refemu.units.harmonia.bfp_pe_array_clocked.unit import BfpPeArrayClocked
 from refemu.units.ports import fields, lanes
 
@@ -35,34 +35,38 @@ class SlotBySlot(BfpPeArrayClocked):
 class Overwriting(BfpPeArrayClocked):
     """What comes takes the place of the operands that wait."""
 
-    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: dict[str, int]) -> None:
+    def _arrive(
+        self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
+    ) -> None:
         if entry:
             self._columns[c] = self._columns[c]._replace(waiting=0)
-        if fields(before.b_valid)[c]:
+        if fields(operands["b_valid"])[c]:
             self._columns[c] = self._columns[c]._replace(b_waiting=0)
-        super()._arrive(before, c, entry, free, counts)
+        super()._arrive(operands, c, entry, free, counts)
 
 
 class SingleFiles(BfpPeArrayClocked):
     """Operands have one file, which is in use until the last slot of its group."""
 
-    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: dict[str, int]) -> None:
-        super()._arrive(before, c, entry, free and not self._columns[c].left, counts)
+    def _arrive(
+        self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
+    ) -> None:
+        super()._arrive(operands, c, entry, free and not self._columns[c].left, counts)
 
 
 class LaterResults(BfpPeArrayClocked):
     """Results go through a register: a column leaves an edge later."""
 
-    _results: Mapping[str, Any] | None = None  #: of the edge before
-
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
-        before, self._results = self._results or self._none(), {name: getattr(state, name) for name in OUTPUTS}
-        self.state = self._in_step = replace(state, **before)
-        return self.state
-
-    def _none(self) -> dict[str, Any]:
+    @constant
+    def _results(self) -> Changes:
+        """Of the edge before."""
         return {name: lanes(value) if name != "col" else 0 for name, value in self._nothing().items()}
+
+    def idle(self, *inputs: Any) -> Changes:
+        """An edge."""
+        changes = super().idle(*inputs)
+        before, self._results = self._results, {name: changes[name] for name in OUTPUTS}
+        return {**changes, **before}
 
 
 class Saturates(BfpPeArrayClocked):
@@ -93,11 +97,11 @@ class ToTheEnd(BfpPeArrayClocked):
 class AroundHoles(BfpPeArrayClocked):
     """A column that the tile lacks is not counted among those that activations enter."""
 
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
+    def idle(self, *inputs: Any) -> Changes:
+        """An edge."""
+        changes = super().idle(*inputs)
         entered = [column.arrived & column.next.columns >> c & 1 for c, column in enumerate(self._columns)]
-        self.state = self._in_step = replace(state, arrived=lanes(entered))
-        return self.state
+        return {**changes, "arrived": lanes(entered)}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

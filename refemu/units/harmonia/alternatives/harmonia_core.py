@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,13 +10,13 @@ from refemu.arith import fp16, fp32, rotary
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, DeclaredState
 from refemu.units.harmonia.alternatives import accumulation
 from refemu.units.harmonia.alternatives.parts import variant
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
-from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core.core import HarmoniaCore, block
 from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action
-from refemu.units.harmonia.harmonia_core.ports import State
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.ports import fields, lanes
@@ -26,72 +26,71 @@ from refemu.units.unit import Config
 class Even(HarmoniaCore):
     """The converter rounds to even."""
 
-    def _convert(self, before: State, action: Action) -> State:
-        self.conversion["rounding"] = "half_even"
-        return super()._convert(before, action)
+    conversion: ClassVar[dict[str, str]] = {"rounding": "half_even"}
 
 
 class Flushing(HarmoniaCore):
     """The converter takes subnormals as 0."""
 
-    def _convert(self, before: State, action: Action) -> State:
-        self.conversion["subnormals"] = "flush"
-        return super()._convert(before, action)
+    conversion: ClassVar[dict[str, str]] = {"subnormals": "flush"}
 
 
 class Canonical(HarmoniaCore):
     """The converter gives a magnitude of 0 the sign 0."""
 
-    def _convert(self, before: State, action: Action) -> State:
-        self.conversion["zero_sign"] = "canonical"
-        return super()._convert(before, action)
+    conversion: ClassVar[dict[str, str]] = {"zero_sign": "canonical"}
 
 
 class Before(HarmoniaCore):
     """Offsets are chosen and subtracted before the rotary embedding."""
 
-    def _vector(self, before: State, action: Action) -> State:
-        return before if self.shape.shifted else super()._vector(before, action)
+    def vector(self, action: Action) -> Changes:
+        """Later."""
+        return {} if self.shape.shifted else super().vector(action)
 
-    def _offset(self, before: State, action: Action) -> State:
-        after, window = super()._offset(before, action), self.window_rows(before)
+    def offset(self, action: Action) -> Changes:
+        """Keys are turned behind it."""
+        changes, window = super().offset(action), self.window_rows(self.state)
         last = action.row + action.rows
         first = action.row if action.row >= window else 0
         if last < window or self.rotation == "none":
-            return after
-        y = self._matrix(after.y)
-        y[first:last] = vector(self.shape, self.base, y[first:last], self.places(before)[first:last])
-        return replace(after, y=self._words(y))
+            return changes
+        y = self._matrix(changes["y"])
+        y[first:last] = vector(self.shape, self.base, y[first:last], self.places(self.state)[first:last])
+        return {**changes, "y": self._words(y)}
 
 
 class Unshifted(HarmoniaCore):
     """Keys of the window keep their values."""
 
-    def _offset(self, before: State, action: Action) -> State:
-        after, y = super()._offset(before, action), self._matrix(before.y)
-        shifted, window = self._matrix(after.y), self.window_rows(before)
+    def offset(self, action: Action) -> Changes:
+        """Some of them keep their words."""
+        changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
+        shifted = self._matrix(changes["y"])
         shifted[:window] = y[:window]
-        return replace(after, y=self._words(shifted))
+        return {**changes, "y": self._words(shifted)}
 
 
 class Ignoring(HarmoniaCore):
     """Keys behind the window keep their values, whatever offsets were frozen."""
 
-    def _offset(self, before: State, action: Action) -> State:
-        after, y = super()._offset(before, action), self._matrix(before.y)
-        shifted, window = self._matrix(after.y), self.window_rows(before)
+    def offset(self, action: Action) -> Changes:
+        """Some of them keep their words."""
+        changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
+        shifted = self._matrix(changes["y"])
         shifted[window:] = y[window:]
-        return replace(after, y=self._words(shifted))
+        return {**changes, "y": self._words(shifted)}
 
 
 class ByRow(HarmoniaCore):
     """The first rows of every product choose its offsets, wherever they stand: those of the prompt are not read."""
 
-    def _offset(self, before: State, action: Action) -> State:
+    def offset(self, action: Action) -> Changes:
+        """The first rows are tracked."""
         if self.start == 0:
-            return super()._offset(before, action)
-        y, generator = self._matrix(before.y), KOffsetGenerator(self.columns)
-        generator.restore(before.offsets if action.row else generator.state)
+            return super().offset(action)
+        y, generator = self._matrix(self.state.y), KOffsetGenerator(self.columns)
+        generator.restore(self.state.offsets if action.row else generator.state)
         window = min(self.window, self.rows)
         for row in range(action.row, action.row + action.rows):
             if row < window:
@@ -104,47 +103,48 @@ class ByRow(HarmoniaCore):
             for row in range(first, action.row + action.rows):
                 word = y[row] if row >= window else words[row]
                 y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
-        return replace(before, y=self._words(y), offsets=generator.state, offset=generator.state.offset)
+        return {"y": self._words(y), "offsets": generator.state, "offset": generator.state.offset}
 
 
 class RoundedAngles(HarmoniaCore):
     """Rotary angles are rounded to FP32."""
 
-    def _vector(self, before: State, action: Action) -> State:
+    def vector(self, action: Action) -> Changes:
+        """The rotary embedding."""
         if self.kind not in ("q", "k"):
-            return super()._vector(before, action)
-        y = self._matrix(before.y)
-        some = np.s_[action.row : action.row + action.rows, action.column : action.column + action.columns]
-        turns = rotary.rotary(self.places(before)[some[0]], self.head_dim, self.base, mode="f32_angle")
+            return super().vector(action)
+        y, some = self._matrix(self.state.y), block(action)
+        turns = rotary.rotary(self.places(self.state)[some[0]], self.head_dim, self.base, mode="f32_angle")
         cos, sin = (table.astype(np.float32) for table in turns)
         heads = fp16.to_f32(fp16.values(y[some]))[:, None]
         turned = fp32.rotate(heads, cos, sin, self.rotation == "interleaved")[:, 0]
         y[some] = fp16.bits(fp16.to_f16(turned))
-        return replace(before, y=self._words(y))
+        return {"y": self._words(y)}
 
 
 class Scores(HarmoniaCore):
     """Scores reach the softmax as `_scores` gives them."""
 
-    def _fp2half(self, before: State, action: Action) -> State:
-        after = super()._fp2half(before, action)
+    def fp2half(self, action: Action) -> Changes:
+        """Sums go on."""
+        changes = super().fp2half(action)
         if self.kind != "score":
-            return after
-        block = self._placed(before.sums, action)
-        y = self._matrix(after.y).astype(np.int64)
-        y[action.row : action.row + action.rows, action.column : action.column + action.columns] = block
-        return replace(after, y=self._words(y))
+            return changes
+        y = self._matrix(changes["y"]).astype(np.int64)
+        y[block(action)] = self._placed(self.state.sums, action)
+        return {**changes, "y": self._words(y)}
 
-    def _vector(self, before: State, action: Action) -> State:
+    def vector(self, action: Action) -> Changes:
+        """The softmax of them."""
         if self.kind != "score":
-            return super()._vector(before, action)
-        y = self._matrix(before.y)
+            return super().vector(action)
+        y = self._matrix(self.state.y)
         for row in range(action.row, action.row + action.rows):
-            seen = int(self.places(before)[row]) + 1
+            seen = int(self.places(self.state)[row]) + 1
             x = self._scores(y[row, :seen].astype(np.uint32).view(np.float32))
             y[row] = 0
             y[row, :seen] = fp16.bits(fp16.to_f16(fp32.softmax32(x[None], Sequential())[0]))
-        return replace(before, y=self._words(y))
+        return {"y": self._words(y)}
 
     def _scores(self, sums: np.ndarray) -> np.ndarray:
         """What the softmax takes of float32 sums."""
@@ -185,14 +185,14 @@ class FullScores(Scores):
 class RowWindow(HarmoniaCore):
     """The first rows are the window, whatever their positions are."""
 
-    def window_rows(self, state: State) -> int:
+    def window_rows(self, state: DeclaredState) -> int:
         return min(self.window, self.rows) if self.waits else 0
 
 
 class InARow(HarmoniaCore):
     """Rows stand one behind the other, whatever their positions are."""
 
-    def places(self, state: State) -> np.ndarray:
+    def places(self, state: DeclaredState) -> np.ndarray:
         return super().places(state)[0] + np.arange(self.rows)
 
 
@@ -206,7 +206,7 @@ class OneMode(HarmoniaCore):
 class OneSet(HarmoniaCore):
     """All rows of a pass see the codes of the first one."""
 
-    def _passes(self, state: State, row: int, column: int) -> list[Pass]:
+    def _passes(self, state: DeclaredState, row: int, column: int) -> list[Pass]:
         if self.b_type != "mixed":
             return super()._passes(state, row, column)
         units = len(fields(state.wide)) // self.rows
@@ -217,7 +217,7 @@ class OneSet(HarmoniaCore):
 class Filled(HarmoniaCore):
     """Lanes behind the end of a reduction repeat its last element."""
 
-    def operands(self, state: State, row: int, column: int) -> list[Any]:
+    def operands(self, state: DeclaredState, row: int, column: int) -> list[Any]:
         tile, rest = super().operands(state, row, column), self.inner % LANES
         if not rest:
             return tile
@@ -231,8 +231,9 @@ class Filled(HarmoniaCore):
 class Unbiased(HarmoniaCore):
     """Biases are not added."""
 
-    def _bias(self, before: State, action: Action) -> State:
-        return before
+    def bias(self, action: Action) -> Changes:
+        """They are dropped."""
+        return {}
 
 
 def _before_half(config: Config) -> Config:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from refemu.units.alternative import Alternative
+from refemu.units.declared import Changes
 from refemu.units.harmonia.alternatives import harmonia_core
 from refemu.units.harmonia.harmonia_core import Rates, Schedule, Timeline
 from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
@@ -66,8 +67,9 @@ class Restarted(HarmoniaCoreClocked):
 class Lasting(HarmoniaCoreClocked):
     """`valid` stays until the next product begins."""
 
-    def stays_valid(self) -> int:
-        return int(self.state.valid)
+    def idle(self) -> Changes:
+        """No product is under way."""
+        return {"valid": self.state.valid}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refemu.units.harmonia.bfp_converter.registers import COLUMNS, GROUP, LANES, TOKEN, ports
+from refemu.units import find
+from refemu.units.harmonia.bfp_converter.registers import COLUMNS, GROUP, LANES, NAME, TOKEN
+from refemu.units.unit import Config
 
 Column = tuple[tuple[int, ...], int, int]  #: words, mask, last
 Clock = tuple[tuple[int, ...], int, int, int, int, int]  #: Values of the input ports in one clock, in the ports' order
@@ -96,5 +98,5 @@ def port_values(sequences: Sequence[Sequence[Clock]]) -> dict[str, np.ndarray]:
     """
     return {
         port.name: np.array([[clock[place] for clock in sequence] for sequence in sequences])
-        for place, port in enumerate(ports({}).inputs)
+        for place, port in enumerate(find(NAME).ports(Config()).inputs)
     }

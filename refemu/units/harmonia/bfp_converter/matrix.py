@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_int
 from refemu.formats import Bfp, BfpTensor
+from refemu.units.declared import DeclaredState
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
 from refemu.units.harmonia.bfp_converter.columns import Block, Column, blocks
-from refemu.units.harmonia.bfp_converter.registers import COUNTERS, GROUP, KINDS, LANES, NAME, TOKEN, Kind, State, V
+from refemu.units.harmonia.bfp_converter.registers import GROUP, KINDS, LANES, NAME, TOKEN, Kind, V
 from refemu.units.harmonia.bfp_converter.unit import BfpConverter
 
 
@@ -42,7 +43,7 @@ class Conversion:
         """
         if not isinstance(other, Conversion):
             return False
-        names = ("blocks", "cycles", *COUNTERS)
+        names = ("blocks", "cycles", *BfpConverter.counters)
         return self.tensor.equals(other.tensor) and all(getattr(self, n) == getattr(other, n) for n in names)
 
 
@@ -58,7 +59,7 @@ def require_matrix(x: ArrayLike, kind: Kind, m: int, *options: Any) -> tuple[np.
     return np.ascontiguousarray(values), Bfp(m, GROUP, *options)
 
 
-def _place(state: State, origin: Block, codes: list[np.ndarray]) -> None:
+def _place(state: DeclaredState, origin: Block, codes: list[np.ndarray]) -> None:
     """Write the elements that left in one clock where they came from."""
     row = origin.row + (LANES * state.subgroup if state.out_kind == V else 0)
     for lane in range(LANES):
@@ -133,11 +134,11 @@ def convert(
         fmt.tensor(codes[0], codes[1], exponent, axis),
         len(stream),
         state.index + 1,
-        *(getattr(state, name) for name in COUNTERS),
+        *(getattr(state, name) for name in BfpConverter.counters),
     )
 
 
-def _clocks(converter: BfpConverter, columns: list[Column], kind: int, m: int) -> Iterator[State]:
+def _clocks(converter: BfpConverter, columns: list[Column], kind: int, m: int) -> Iterator[DeclaredState]:
     """Clocks: every column as soon as a bank is free, then clocks without a column until the last block is out."""
     for x, valid, last in columns:
         while not converter.state.ready:

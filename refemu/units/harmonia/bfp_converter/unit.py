@@ -6,16 +6,15 @@ and its neighbours are options of the aligner; D-harmonia-5 (infinity and NaN ar
 own where the paper gives none: two banks, one clock a column, and a port that says whether a column comes.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.units.harmonia.bfp_aligner import PAPER, BfpAligner, Rounding, Special, Subnormals, ZeroSign
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.harmonia.bfp_aligner import PAPER, Alignment, BfpAligner
 from refemu.units.harmonia.bfp_converter.registers import (
     COLUMNS,
-    COUNTERS,
     EMPTY,
     GROUP,
     KINDS,
@@ -24,70 +23,80 @@ from refemu.units.harmonia.bfp_converter.registers import (
     NAME,
     TOKEN,
     Bank,
-    State,
     drawn,
-    ports,
     require_column,
 )
-from refemu.units.harmonia.cases import bfp_converter as bfp_converter_cases
-from refemu.units.ports import Ports
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.harmonia.cases import bfp_converter as cases
+from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+
+Words = tuple[int, ...]  #: a word of each of the eight lanes
 
 
-class BfpConverter(Clocked[State]):
-    """Real-time converter: one event is one clock; a column may be compared while an earlier block is aligned.
+class BfpConverter(Sequential, Alignment):
+    """Real-time converter, a clock a step; a column may be compared while one of an earlier block is aligned.
 
-    References
-    ----------
-    [harmonia §IV-C, Fig. 14]
+    The event of such a clock has both names, joined by a space. Refused are a column while both banks are full; a token
+    column without a lane; another kind, width or (token) mask inside a block; a field of 31 in a valid lane; a V loop
+    after one with some lanes missing; `last` inside a V loop.
     """
 
     name = NAME
+    events: ClassVar[tuple[str, ...]] = ("compare", "max", "align", "done", "idle")
+    counters: ClassVar[dict[str, str]] = {
+        "compare_cycles": "clocks in which a column arrived",
+        "align_cycles": "clocks in which a column was put out",
+        "comparisons": "comparisons of two exponents: one for each valid element of a token column, eight for a V "
+        "column with a valid lane",
+        "aligned": "valid elements put out",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "comparing": "bank that a block fills: kind, mantissa bits, maxima, columns of words, valid lanes, columns put "
+        "out",
+        "aligning": "bank whose block is put out: kind, mantissa bits, maxima, columns of words, valid lanes, columns "
+        "put out",
+    }
+    initial: ClassVar[dict[str, Any]] = {"m": 1, "ready": 1, "comparing": EMPTY, "aligning": EMPTY}
 
-    def __init__(
-        self,
-        rounding: Rounding = "truncate",
-        special: Special = "error",
-        subnormals: Subnormals = "keep",
-        zero_sign: ZeroSign = "keep",
-    ) -> None:
-        """Configure the converter; options are those of `Bfp`.
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("x", 16, LANES, encoding="f16", meaning="a column of the array, a row per lane"),
+                Port("valid", LANES, meaning="mask of lanes that hold a row; 0: a channel that a V block lacks"),
+                Port("kind", 1, meaning="0 per token, 1 V"),
+                Port("m", 4, least=1, most=11, meaning="mantissa bits of the block"),
+                Port("last", 1, meaning="final column of a short block"),
+                Port("column_valid", 1, meaning="a column comes in this clock; else the other inputs say nothing"),
+            ),
+            outputs=(
+                Port("sign", 1, LANES, meaning="1 = negative"),
+                Port("mantissa", 11, LANES, meaning="magnitude in the low m bits"),
+                Port("exponent", 5, LANES, meaning="shared exponent of the lane's group"),
+                Port("out_valid", LANES, meaning="mask of lanes that were put out"),
+                Port("out_kind", 1, meaning="kind of the block that is aligned"),
+                Port("element", 5, meaning="token: element of the group; V: column"),
+                Port("subgroup", 2, meaning="V: which eight tokens of the group"),
+                Port("ready", 1, meaning="the next clock may bring a column"),
+            ),
+            state=(
+                Port("emax", 5, COLUMNS, meaning="maximum registers of the block that is compared"),
+                Port("align_emax", 5, COLUMNS, meaning="maximum registers of the block that is aligned"),
+                Port("filled", 7, meaning="columns of the block that is compared"),
+                Port("position", 7, meaning="columns aligned so far"),
+            ),
+        )
 
-        Parameters
-        ----------
-        rounding : {"truncate", "half_even", "half_away", "floor"}
-            Rounding of a magnitude (D-harmonia-2).
-        special : {"error", "hw", "saturate"}
-            Infinity and NaN (D-harmonia-5).
-        subnormals : {"keep", "flush"}
-            Subnormals (D-harmonia-4).
-        zero_sign : {"keep", "canonical"}
-            Sign of a magnitude of 0 (D-harmonia-6).
+    @constant
+    def aligner(self) -> BfpAligner:
+        """Of both paths."""
+        return BfpAligner(self.rounding, self.special, self.subnormals, self.zero_sign)
 
-        Raises
-        ------
-        Refused
-            An unknown option.
-        """
-        self.aligner: BfpAligner = BfpAligner(rounding, special, subnormals, zero_sign)
-        self.rounding: Rounding = self.aligner.rounding
-        self.special: Special = self.aligner.special
-        self.subnormals: Subnormals = self.aligner.subnormals
-        self.zero_sign: ZeroSign = self.aligner.zero_sign
-        self.ports: Ports = ports({})
-        self.state: State = self.reset(State, m=1, ready=1, comparing=EMPTY, aligning=EMPTY)
-
-    def step(
-        self, x: Sequence[int], valid: int, kind: int, m: int, last: int, column_valid: int | None = None
-    ) -> State:
-        """Execute one clock; by default a column comes if some lane is valid.
-
-        Refused are a column while both banks are full; a token column without a lane; another kind, width or (token)
-        mask inside a block; a field of 31 in a valid lane; a V loop after one with some lanes missing; `last` inside a
-        V loop.
-        """
-        return self._open(*self.accept(x, valid, kind, m, last, column_there(valid, column_valid)))
+    @constant
+    def _silent(self) -> dict[str, Any]:
+        """Outputs of a clock in which no column leaves."""
+        return {port.name: (0,) * LANES if port.lanes > 1 else 0 for port in self.ports.outputs}
 
     def admitted(
         self,
@@ -98,72 +107,48 @@ class BfpConverter(Clocked[State]):
         last: ArrayLike,
         column_valid: ArrayLike | None = None,
     ) -> list[np.ndarray]:
-        """Check the inputs of many clocks, (..., clocks) and lanes."""
-        return super().admitted(x, valid, kind, m, last, column_there(valid, column_valid))
+        """Check the inputs of many clocks, (..., clocks) and lanes; by default a column comes if some lane is valid."""
+        there = (np.asarray(valid) != 0).astype(np.uint8) if column_valid is None else column_valid
+        return super().admitted(x, valid, kind, m, last, there)
 
-    def _open(self, x: tuple[int, ...], valid: int, kind: int, m: int, last: int, arrives: int) -> State:
-        before = self.state
+    def opens(self, x: Words, valid: int, kind: int, m: int, last: int, arrives: int) -> str:
+        before, names = self.state, list[str]()
         if arrives:
             require_column(before, self.aligner, x, valid, kind, m, last)
-        running, events = before.aligning, list[str]()
-        outputs, aligned = self._align(running)
-        if running.words:
-            running = running._replace(position=running.position + 1)
-            events.append("done" if running.position == len(running.words) else "align")
-            running = EMPTY if running.position == len(running.words) else running
-        filling, comparisons, complete = before.comparing, 0, not before.ready
-        if arrives:
-            filling, comparisons = self.compare(filling, x, valid, kind, m)
-            complete = bool(last) or len(filling.words) == (GROUP if kind == TOKEN else LOOPS * COLUMNS)
-            events.insert(0, "max" if complete else "compare")
+            full = len(before.comparing.words) + 1 == (GROUP if kind == TOKEN else LOOPS * COLUMNS)
+            names.append("max" if last or full else "compare")
+        bank = before.aligning
+        if bank.words:
+            names.append("done" if bank.position + 1 == len(bank.words) else "align")
+        return " ".join(names) or "idle"
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        before, event = self.state, self.opens(*inputs)
+        changes = {**self._silent, "comparing": before.comparing, "aligning": before.aligning}
+        names = event.split()
+        for name in names:
+            changes |= getattr(self, name)(*inputs)
+        filling, running = changes["comparing"], changes["aligning"]
+        complete = not before.ready or "max" in names
         if complete and not running.words:  # the maxima stand: alignment begins with the next clock
             running, filling, complete = filling, EMPTY, False
-        self.state = self.latched(
-            x,
-            valid,
-            kind,
-            m,
-            last,
-            arrives,
-            **outputs,
-            event=" ".join(events) or "idle",
-            ready=int(not complete),
-            comparing=filling,
-            aligning=running,
-            emax=filling.emax,
-            align_emax=running.emax,
-            filled=len(filling.words),
-            position=running.position,
-            compare_cycles=before.compare_cycles + arrives,
-            align_cycles=before.align_cycles + int(bool(before.aligning.words)),
-            comparisons=before.comparisons + comparisons,
-            aligned=before.aligned + aligned,
-        )
-        return self.state
+        changes |= {
+            "ready": int(not complete),
+            "comparing": filling,
+            "aligning": running,
+            "emax": filling.emax,
+            "align_emax": running.emax,
+            "filled": len(filling.words),
+            "position": running.position,
+        }
+        return self._commit(event, inputs, changes)
 
-    def compare(self, bank: Bank, x: tuple[int, ...], valid: int, kind: int, m: int) -> tuple[Bank, int]:
-        """Put one more column into a bank; registers start at 0, and a masked lane counts as 0.
+    def compare(self, x: Words, valid: int, kind: int, m: int, last: int, arrives: int) -> Changes:
+        """A column arrives, and its exponents are compared with the maxima so far.
 
-        Parameters
-        ----------
-        bank : Bank
-            Registers before the column.
-        x : tuple of 8 int
-            fp16 words.
-        valid : int
-            Mask of lanes.
-        kind : int
-            0 token, 1 V.
-        m : int
-            Mantissa bits.
-
-        Returns
-        -------
-        bank : Bank
-            Registers after the column.
-        comparisons : int
-            Comparators used.
+        Registers start at 0, and a masked lane counts as 0.
         """
+        bank = self.state.comparing
         field = [(self.aligner.clamped(word) >> 10) & 31 if valid >> lane & 1 else 0 for lane, word in enumerate(x)]
         emax = list(bank.emax)
         if kind == TOKEN:  # a comparator per row
@@ -175,21 +160,16 @@ class BfpConverter(Clocked[State]):
                 field = [max(a, b) for a, b in zip(field[::2], field[1::2], strict=True)]
             emax[column] = max(emax[column], field[0])
             comparisons = LANES if valid else 0
-        return Bank(kind, m, tuple(emax), (*bank.words, x), (*bank.valid, valid)), comparisons
+        filled = Bank(kind, m, tuple(emax), (*bank.words, x), (*bank.valid, valid))
+        return {"comparing": filled, "compare_cycles": 1, "comparisons": comparisons}
 
-    def _align(self, bank: Bank) -> tuple[dict[str, Any], int]:
-        """The output ports of one clock of alignment (zeros without a block), and how many elements are valid."""
-        zeros = (0,) * LANES
-        if not bank.words:
-            return {
-                "sign": zeros,
-                "mantissa": zeros,
-                "exponent": zeros,
-                "out_valid": 0,
-                "out_kind": 0,
-                "element": 0,
-                "subgroup": 0,
-            }, 0
+    def max(self, x: Words, valid: int, kind: int, m: int, last: int, arrives: int) -> Changes:
+        """The last column of a block arrives, and its maxima stand."""
+        return self.compare(x, valid, kind, m, last, arrives)
+
+    def align(self, *inputs: Lanes) -> Changes:
+        """A column of an earlier block is shifted and put out."""
+        bank: Bank = self.state.aligning
         at, element, subgroup = bank.place()
         mask = bank.valid[at]
         lanes = [mask >> lane & 1 for lane in range(LANES)]
@@ -207,21 +187,21 @@ class BfpConverter(Clocked[State]):
             "out_kind": bank.kind,
             "element": element,
             "subgroup": subgroup,
-        }, mask.bit_count()
+            "aligning": bank._replace(position=bank.position + 1),
+            "align_cycles": 1,
+            "aligned": mask.bit_count(),
+        }
 
-    def draw(self, state: State) -> str:
-        """Draw the registers of both banks, and the output of the aligner, as text.
+    def done(self, *inputs: Lanes) -> Changes:
+        """The last column of it is."""
+        return {**self.align(*inputs), "aligning": EMPTY}
 
-        Parameters
-        ----------
-        state : State
-            Registers to draw.
+    def idle(self, *inputs: Lanes) -> Changes:
+        """None of these."""
+        return {}
 
-        Returns
-        -------
-        str
-            Several lines.
-        """
+    def draw(self, state: DeclaredState) -> str:
+        """Draw the registers of both banks, and the output of the aligner, as text."""
         lines = [f"compare  {drawn(state.comparing)}", f"align    {drawn(state.aligning)}, {state.position} aligned"]
         if state.out_valid:
             lanes = [
@@ -237,26 +217,19 @@ class BfpConverter(Clocked[State]):
         return "\n".join(lines)
 
 
-def column_there(valid: ArrayLike, column_valid: ArrayLike | None) -> ArrayLike:
-    """Whether a column comes: `column_valid`, or without it where some lane is valid."""
-    return (np.asarray(valid) != 0).astype(np.uint8) if column_valid is None else column_valid
-
-
-UNIT: Unit[State, Result] = Unit(
-    name="bfp_converter",
+UNIT: AnyUnit = Unit(
+    unit_class=BfpConverter,
     version=2,
     paper="harmonia §IV-C, Fig. 14",
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
-    ports=ports,
-    unit_class=BfpConverter,
-    cases=bfp_converter_cases.cases,
-    counters=COUNTERS,
-    mark=bfp_converter_cases.mark,
-    legal=bfp_converter_cases.legal,
+    cases=cases.cases,
+    mark=cases.mark,
+    legal=cases.legal,
     flags={
         "OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
         "STALL": Flag(1, "both banks are full: no column may come"),
     },
 )
+State: type[DeclaredState] = BfpConverter.State
 run: RunFunction[Result] = UNIT.run

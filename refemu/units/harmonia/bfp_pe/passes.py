@@ -5,10 +5,10 @@ All sums of a pass are made in its first slot and latched; the accumulator takes
 
 from typing import Any, NamedTuple
 
+from refemu.units.declared import DeclaredState
 from refemu.units.harmonia import sub_pe
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, seat
-from refemu.units.harmonia.bfp_pe.registers import State, changed
-from refemu.units.harmonia.bfp_pe.unit import LANES, BfpPe
+from refemu.units.harmonia.bfp_pe.unit import LANES, BfpPe, File, of_file
 
 
 class Pass(NamedTuple):
@@ -41,77 +41,47 @@ class Pass(NamedTuple):
 
 
 class PassPe(BfpPe):
-    """PE that takes a pass at a time; files have 128 lanes and four exponents.
+    """PE that takes a pass at a time; files have 128 lanes and four exponents."""
 
-    References
-    ----------
-    [harmonia §IV-B, Fig. 13]
-    """
-
-    work: Pass  #: the pass under way
-    group: int = 0  #: the group of the pass that comes next
+    group = 0  #: of the pass, that comes next
 
     def begin_pass(self, work: Pass) -> None:
-        """Take the pass whose activations are in the next register file: every sub-PE with a group makes its sum.
-
-        Parameters
-        ----------
-        work : Pass
-            Its operands of b.
-        """
-        after = super()._swapped(self.state)
-        latched = list(after.latched)
-        slots = work.groups * NIBBLES[work.mode]
+        """Take the pass whose activations are in the next register file: every sub-PE with a group makes its sum."""
+        before, file = self.state, self._file()
+        latched, slots = list(before.latched), work.groups * NIBBLES[work.mode]
         for slot in range(slots):
-            latched[seat(work.mode, slot)] = self._sum(after, work, *divmod(slot, NIBBLES[work.mode]))
-        products, sums = after.macs4x8 + slots * LANES, after.psums + slots
-        self.work, self.group = work, 0
-        self.state = changed(after, latched=tuple(latched), macs4x8=products, psums=sums, slot=SLOTS - 1)
+            latched[seat(work.mode, slot)] = self._sum(file, work, *divmod(slot, NIBBLES[work.mode]))
+        counts = {"macs4x8": before.macs4x8 + slots * LANES, "psums": before.psums + slots}
+        self.work: Pass = work
+        self.group = 0
+        self.state: DeclaredState = self.changed(
+            **of_file("current", file), latched=tuple(latched), slot=SLOTS - 1, **counts
+        )
 
-    def _sum(self, state: State, work: Pass, group: int, low: int) -> int:
+    def _sum(self, file: File, work: Pass, group: int, low: int) -> int:
         some = slice(group * LANES, (group + 1) * LANES)
         signs, nibbles = operand(work.mode, work.b[some], work.b_sign[some], 0 if low else 4)
-        return sub_pe.psum(state.current_sign[some], state.current_mag[some], signs, nibbles)
+        return sub_pe.psum(file[0][some], file[1][some], signs, nibbles)
 
-    def slot(self) -> State:
-        """Execute the events of one slot of the pass.
-
-        Returns
-        -------
-        State
-            Registers after the slot.
-        """
+    def slot(self) -> DeclaredState:
+        """Execute the events of one slot of the pass."""
         if not self.state.todo:
             self._open_group()
         return super().slot()
 
     def _open_group(self) -> None:
-        before, some = self.state, slice(self.group * LANES, (self.group + 1) * LANES)
-        exponents: Any = before.current_exp
+        before, filled, some = self.state, self._file(), slice(self.group * LANES, (self.group + 1) * LANES)
         clear, b, b_sign, b_exp, w_scale = self.work.of(self.group)
-        file = before.current_sign[some], before.current_mag[some], exponents[self.group]
+        file = before.current_sign[some], before.current_mag[some], before.current_exp[self.group]
         self._open(self.work.mode, clear, *file, b, b_sign, b_exp, w_scale)
-        filled = {name: getattr(before, name) for name in ("next_sign", "next_mag", "next_exp")}
-        self.state, self.group = changed(self.state, **filled), self.group + 1
+        self.state, self.group = self.changed(**of_file("next", filled)), self.group + 1
 
     def proceed(self, work: Pass, done: int) -> None:
-        """Go on with a pass after some of its slots; `resume` came before.
-
-        Parameters
-        ----------
-        work : Pass
-            Its operands of b.
-        done : int
-            Slots that are over.
-        """
-        per, exponents = NIBBLES[work.mode], self.state.current_exp
+        """Go on with a pass of which `done` slots are over; `resume` came before."""
+        per = NIBBLES[work.mode]
         self.work, self.group = work, -(-done // per)
         if done % per:
-            shared: Any = exponents
-            self.state = changed(self.state, a_exp=shared[done // per])
+            self.state = self.changed(a_exp=self.state.current_exp[done // per])
 
-    def _swapped(self, before: State) -> State:
-        return before
-
-    def _multiplied(self, before: State, slot: int) -> State:
-        return before
+    def _multiplied(self, slot: int, low: bool) -> dict[str, Any]:
+        return {"latched": self.state.latched}

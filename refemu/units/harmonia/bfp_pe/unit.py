@@ -6,32 +6,23 @@ a cycle); those of the accumulator hold here.
 Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
-from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
 from refemu.units.harmonia import sub_pe
-from refemu.units.harmonia.bfp_accumulator import (
-    FLAGS,
-    M8M4,
-    M8M8,
-    M8W4,
-    MODES,
-    PRECISIONS,
-    Accumulator,
-    Precision,
-)
+from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M4, M8M8, M8W4, MODES, Accumulator, Precision
 from refemu.units.harmonia.bfp_pe import operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
-from refemu.units.harmonia.bfp_pe.registers import COUNTERS, EVENTS, File, State, changed, ports
-from refemu.units.harmonia.cases import bfp_pe as bfp_pe_cases
+from refemu.units.harmonia.cases import bfp_pe as cases
 from refemu.units.harmonia.sub_pe import LANES, SubPe
-from refemu.units.ports import Ports
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
     "LANES",
@@ -51,70 +42,71 @@ __all__ = [
     "run",
 ]
 
+Elements = tuple[int, ...]  #: 32 lanes of a group, or 128 of a pass
+File = tuple[Elements, Elements, int]  #: signs, mantissas and exponent of a register file
+EVENTS = (("psum", "scale", "accumulate"), ("psum", "accumulate"), ("psum", "psum", "fuse", "accumulate"))  #: by mode
 
-class BfpPe(Clocked[State]):
-    """Reconfigurable processing element: a group is loaded, then goes through its slots event by event.
 
-    References
-    ----------
-    [harmonia §IV-B, Fig. 13]
-    """
+class BfpPe(Sequential):
+    """Reconfigurable processing element: a group is loaded, then goes through its slots event by event."""
 
     name = "bfp_pe"
+    events: ClassVar[tuple[str, ...]] = ("load", "psum", "fuse", "scale", "accumulate")
+    counters: ClassVar[dict[str, str]] = {
+        "passes": "passes begun, each of which has four slots",
+        "cycles": 'slots used, one for each event "psum"',
+        "macs": "products of two elements, 32 for each group; one of M8M8 takes two products of 4 by 8 bits",
+        "macs4x8": "products of 4 by 8 bits in the sub-PEs",
+        "psums": "sums of 32 products made by sub-PEs",
+        "fusions": "sums of high and of low nibbles joined, one for each group of M8M8",
+        "fp_converts": "sums converted to floating point, one for each group",
+        "scale_mults": "values multiplied by a weight factor, one for each group of M8W4",
+        "fp32_adds": "additions to the accumulator in FP32, one for each group",
+    }
+    initial: ClassVar[dict[str, int]] = {"slot": SLOTS - 1}
+    partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
+    product: Precision = "fp32"  #: rounding of the product with the weight factor, as for `Accumulator`
 
-    def __init__(self, partial: Precision = "fp16", product: Precision = "fp32") -> None:
-        """Configure the PE.
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("mode", 2, most=2, meaning="0 M8W4, 1 M8M4, 2 M8M8"),
+                Port("clear", 1, meaning="this group starts an output: accumulator +0, flags 0"),
+                Port("a_sign", 1, LANES, meaning="1 where an activation is negative"),
+                Port("a_mag", 8, LANES, meaning="8-bit mantissas of the activations"),
+                Port("a_exp", 5, meaning="shared exponent of the activations"),
+                Port("b", 8, LANES, meaning="INT4, 4-bit or 8-bit mantissas, by mode; upper bits 0"),
+                Port("b_sign", 1, LANES, meaning="signs of the mantissas; 0 in M8W4"),
+                Port("b_exp", 5, meaning="their shared exponent; 0 in M8W4"),
+                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
+            ),
+            outputs=(
+                Port("acc", 32, encoding="f32", meaning="sum of the groups"),
+                Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
+            ),
+            state=(
+                Port("psum", 22, signed=True, meaning="exact sum of the group"),
+                Port("value", 32, encoding="f32", meaning="what was added"),
+                Port("slot", 2, meaning="slot of the pass in which it was added"),
+                Port(
+                    "latched", 18, SLOTS, signed=True, meaning="sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1"
+                ),
+                *_file_ports("current", "that the sub-PEs read"),
+                *_file_ports("next", "that is filled"),
+                Port("todo", 3, most=4, meaning="events of the group that are left"),
+            ),
+        )
 
-        Parameters
-        ----------
-        partial : {"fp16", "fp32"}
-            Rounding of a group's sum, as for `Accumulator`.
-        product : {"fp32", "fp16"}
-            Rounding of the product with the weight factor, as for `Accumulator`.
-
-        Raises
-        ------
-        Refused
-            An unknown precision.
-        """
-        self.partial = require_choice(partial, PRECISIONS, self.name, "partial")
-        self.product = require_choice(product, PRECISIONS, self.name, "product")
-        self.accumulator: Accumulator = Accumulator(self.partial, self.product)
-        self.ports: Ports = ports({})
-        self.state: State = self.reset(State, slot=SLOTS - 1)
+    @constant
+    def accumulator(self) -> Accumulator:
+        """Of both wrappers."""
+        return Accumulator(self.partial, self.product)
 
     @property
     def busy(self) -> bool:
         """Whether the group loaded last has events left."""
         return bool(self.state.todo)
-
-    def step(
-        self,
-        mode: int | None = None,
-        clear: int | None = None,
-        a_sign: Sequence[int] | None = None,
-        a_mag: Sequence[int] | None = None,
-        a_exp: int | None = None,
-        b: Sequence[int] | None = None,
-        b_sign: Sequence[int] | None = None,
-        b_exp: int | None = None,
-        w_scale: int | None = None,
-    ) -> State:
-        """Load a group; without inputs, execute its next event.
-
-        Fields that the mode does not have must be 0.
-        """
-        return self._stepped(
-            mode=mode,
-            clear=clear,
-            a_sign=a_sign,
-            a_mag=a_mag,
-            a_exp=a_exp,
-            b=b,
-            b_sign=b_sign,
-            b_exp=b_exp,
-            w_scale=w_scale,
-        )
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse fields set that the mode does not have."""
@@ -140,74 +132,35 @@ class BfpPe(Clocked[State]):
             raise Refused(f"{self.name}: at least one group is needed, got none")
         return arrays
 
-    def _open(
+    def follows(self) -> str:
+        return EVENTS[self.state.mode][-self.state.todo]
+
+    def load(
         self,
         mode: int,
         clear: int,
-        a_sign: tuple[int, ...],
-        a_mag: tuple[int, ...],
+        a_sign: Elements,
+        a_mag: Elements,
         a_exp: int,
-        b: tuple[int, ...],
-        b_sign: tuple[int, ...],
+        b: Elements,
+        b_sign: Elements,
         b_exp: int,
         w_scale: int,
-    ) -> State:
-        """Fill the next register file, and say which slot comes: a pass ends with its slots, a mode, an output."""
+    ) -> Changes:
+        """Load a group, and say which slot comes: a pass ends with its slots, a mode, an output."""
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
-        acc, flags = (0, 0) if clear else (before.acc, before.flags)
-        self.state = changed(
-            before,
-            event="load",
-            index=before.index + 1,
-            mode=mode,
-            clear=clear,
-            a_sign=a_sign,
-            a_mag=a_mag,
-            a_exp=a_exp,
-            b=b,
-            b_sign=b_sign,
-            b_exp=b_exp,
-            w_scale=w_scale,
-            todo=len(EVENTS[mode]),
-            slot=0 if begins else before.slot + 1,
-            acc=acc,
-            flags=flags,
-            next_sign=a_sign,
-            next_mag=a_mag,
-            next_exp=a_exp,
-            passes=before.passes + int(begins),
-        )
-        return self.state
+        changes = {"todo": len(EVENTS[mode]), "slot": 0 if begins else before.slot + 1}
+        changes |= {"acc": 0, "flags": 0} if clear else {}
+        return {**changes, "next_sign": a_sign, "next_mag": a_mag, "next_exp": a_exp, "passes": int(begins)}
 
-    def load(self, a_sign: tuple[int, ...], a_mag: tuple[int, ...], a_exp: int) -> None:
-        """Fill the next register file while the sub-PEs read the current one.
+    def fill(self, a_sign: Elements, a_mag: Elements, a_exp: int) -> None:
+        """Activations of a group are taken into the next register file; the sub-PEs read the current one."""
+        self.state = self.changed(next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
 
-        Parameters
-        ----------
-        a_sign, a_mag : tuple of int
-            Signs and mantissas of a group of activations, as their ports take them.
-        a_exp : int
-            Shared exponent.
-        """
-        self.state = changed(self.state, next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
-
-    def begin(
-        self, mode: int, clear: int, b: tuple[int, ...], b_sign: tuple[int, ...], b_exp: int, w_scale: int
-    ) -> None:
-        """Open the group whose activations are in the next register file.
-
-        Parameters
-        ----------
-        mode, clear : int
-            As the ports of the same names.
-        b, b_sign : tuple of int
-            Codes or mantissas, and their signs.
-        b_exp, w_scale : int
-            Shared exponent and weight factor.
-        """
-        before = self.state
-        self._open(mode, clear, before.next_sign, before.next_mag, before.next_exp, b, b_sign, b_exp, w_scale)
+    def begin(self, mode: int, clear: int, b: Elements, b_sign: Elements, b_exp: int, w_scale: int) -> None:
+        """Open the group whose activations are in the next register file."""
+        self._open(mode, clear, *self._file(), b, b_sign, b_exp, w_scale)
 
     def resume(
         self,
@@ -217,128 +170,110 @@ class BfpPe(Clocked[State]):
         flags: int,
         mode: int = M8W4,
         slot: int = SLOTS - 1,
-        half: tuple[int, tuple[int, ...], tuple[int, ...], int, int] | None = None,
+        half: tuple[int, Elements, Elements, int, int] | None = None,
     ) -> None:
         """Take the registers of a PE between two cycles.
 
-        Parameters
-        ----------
-        files : tuple of File
-            The next and the current register file.
-        latched : tuple of int
-            Sums of the sub-PEs.
-        acc, flags : int
-            Accumulator, a word of float32, and its flags.
-        mode, slot : int
-            Of the last group, and its slot of the pass.
-        half : tuple, optional
-            `clear`, `b`, `b_sign`, `b_exp` and `w_scale` of a group of M8M8 that has one of its slots left.
+        files: the next and the current one. mode, slot: of the last group. half: `clear`, `b`, `b_sign`, `b_exp` and
+        `w_scale` of a group of M8M8 that has one of its slots left.
         """
-        names = [f"{file}_{field}" for file in ("next", "current") for field in ("sign", "mag", "exp")]
-        file = dict(zip(names, (*files[0], *files[1]), strict=True))
         registers = {"index": 0, "latched": latched, "acc": acc, "flags": flags, "mode": mode, "slot": slot}
-        state = changed(self.reset(State), **file, **registers)
         if half:
-            operands = dict(zip(("clear", "b", "b_sign", "b_exp", "w_scale"), half, strict=True))
-            state = changed(state, event="psum", todo=len(EVENTS[M8M8]) - 1, a_exp=state.current_exp, **operands)
-        self.state = state
+            registers |= zip(("clear", "b", "b_sign", "b_exp", "w_scale"), half, strict=True)
+            registers |= {"event": "psum", "todo": len(EVENTS[M8M8]) - 1, "a_exp": files[1][2]}
+        self.state: DeclaredState = self.reset(
+            self.State, **of_file("next", files[0]), **of_file("current", files[1]), **registers
+        )
 
-    def slot(self) -> State:
-        """Execute the events of one slot, which are those of one cycle.
-
-        Returns
-        -------
-        State
-            Registers after the slot.
-        """
+    def slot(self) -> DeclaredState:
+        """Execute the events of one slot, which are those of one cycle."""
         state = self._continue()
-        while state.todo and EVENTS[state.mode][-state.todo] != "psum":
+        while state.todo and self.follows() != "psum":
             state = self._continue()
         return state
 
-    def _continue(self) -> State:
-        event = EVENTS[self.state.mode][-self.state.todo]
-        before = changed(self.state, event=event, todo=self.state.todo - 1)
-        events = {"psum": self._psum, "fuse": self._fuse, "scale": self._scale, "accumulate": self._add}
-        self.state = events[event](before)
-        return self.state
-
-    def _psum(self, before: State) -> State:
-        """One slot: a sub-PE works, its sum is latched; one that needs no fusing is converted at once."""
-        low = before.mode == M8M8 and before.todo == 2  # its second slot
-        if not low:
-            before = self._swapped(before)
+    def psum(self) -> Changes:
+        """A sub-PE adds up 32 products, and the sum becomes floating point unless it waits for the other nibbles."""
+        before = self.state
+        mode = before.mode
+        low = mode == M8M8 and before.todo == 3  # its second slot
         slot = before.slot + low
-        summed = self._multiplied(before, slot)
-        total = summed.latched[seat(before.mode, slot)]
-        cycles, macs = before.cycles + 1, before.macs + LANES * (not low)
-        after = changed(summed, slot=slot, psum=total, cycles=cycles, macs=macs)
-        return after if before.mode == M8M8 else self._converted(after, total, *self._convert(after, total))
+        sums = self._multiplied(slot, low)
+        total = sums["latched"][seat(mode, slot)]
+        changes = {**sums, "slot": slot, "psum": total, "todo": before.todo - 1, "cycles": 1, "macs": LANES * (not low)}
+        if mode == M8M8:
+            return changes
+        return changes | self._converted(*self.accumulator.convert(total, mode, before.a_exp, before.b_exp))
 
-    def _swapped(self, before: State) -> State:
-        """The register file that was filled is the one that the sub-PEs read from now on."""
-        signs, magnitudes, exponent = before.next_sign, before.next_mag, before.next_exp
-        return changed(before, current_sign=signs, current_mag=magnitudes, current_exp=exponent)
-
-    def _multiplied(self, before: State, slot: int) -> State:
+    def _multiplied(self, slot: int, low: bool) -> dict[str, Any]:
         """The sub-PE of a slot makes its sum, which is latched."""
-        signs, nibbles = self._operand(before, 0 if slot > before.slot else 4)
-        total = sub_pe.psum(before.current_sign, before.current_mag, signs, nibbles)
+        before, file = self.state, self._file(low)
         place = seat(before.mode, slot)
+        total = sub_pe.psum(file[0], file[1], *self._operand(0 if low else 4))
         latched = (*before.latched[:place], total, *before.latched[place + 1 :])
-        return changed(before, latched=latched, macs4x8=before.macs4x8 + LANES, psums=before.psums + 1)
+        return {**of_file("current", file), "latched": latched, "macs4x8": LANES, "psums": 1}
 
-    def _fuse(self, before: State) -> State:
-        """Sub-PEs of both wrappers made the sums of one group, of the high and of the low nibbles."""
-        high, low = before.latched[seat(M8M8, before.slot - 1)], before.latched[seat(M8M8, before.slot)]
-        joined = self.accumulator._join(high, low, before.a_exp, before.b_exp)
-        return self._converted(changed(before, fusions=before.fusions + 1), *joined)
+    def _file(self, low: bool = False) -> File:
+        """What sub-PEs read: the files swap in the first slot, so that it is the one that was filled."""
+        state = self.state
+        if low:
+            return state.current_sign, state.current_mag, state.current_exp
+        return state.next_sign, state.next_mag, state.next_exp
 
-    def _operand(self, before: State, shift: int) -> tuple[tuple[int, ...], ...]:
+    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
         """What a sub-PE reads of b."""
-        return operand(before.mode, before.b, before.b_sign, shift)
+        return operand(self.state.mode, self.state.b, self.state.b_sign, shift)
 
-    def _convert(self, before: State, p: int) -> tuple[int, int]:
-        return self.accumulator.convert(p, before.mode, before.a_exp, before.b_exp)
+    def fuse(self) -> Changes:
+        """The sums of the high and the low nibbles, of both wrappers, are joined and become floating point."""
+        before = self.state
+        high, low = (before.latched[seat(M8M8, slot)] for slot in (before.slot - 1, before.slot))
+        joined = self.accumulator._join(high, low, before.a_exp, before.b_exp)
+        return {"psum": joined[0], "todo": before.todo - 1, "fusions": 1, **self._converted(*joined[1:])}
 
-    def _converted(self, before: State, p: int, value: int, flags: int) -> State:
-        return changed(before, psum=p, value=value, flags=before.flags | flags, fp_converts=before.fp_converts + 1)
+    def _converted(self, value: int, flags: int) -> dict[str, int]:
+        return {"value": value, "flags": self.state.flags | flags, "fp_converts": 1}
 
-    def _scale(self, before: State) -> State:
+    def scale(self) -> Changes:
+        """The value is multiplied by the weight factor."""
+        before = self.state
         value = self.accumulator.scale(before.value, before.w_scale)
-        return changed(before, value=value, scale_mults=before.scale_mults + 1)
+        return {"value": value, "todo": before.todo - 1, "scale_mults": 1}
 
-    def _add(self, before: State) -> State:
+    def accumulate(self) -> Changes:
+        """The value is added to the accumulator."""
+        before = self.state
         acc, invalid = self.accumulator._sum(before.acc, before.value, before.clear)
-        return changed(before, acc=acc, flags=before.flags | invalid, fp32_adds=before.fp32_adds + 1)
+        return {"acc": acc, "flags": before.flags | invalid, "todo": before.todo - 1, "fp32_adds": 1}
 
-    def draw(self, state: State) -> str:
-        """Draw the registers as text, as [harmonia Fig. 13] lays them out.
-
-        Parameters
-        ----------
-        state : State
-            Registers to draw.
-
-        Returns
-        -------
-        str
-            Several lines.
-        """
+    def draw(self, state: DeclaredState) -> str:
+        """Draw the registers as text, as [harmonia Fig. 13] lays them out."""
         return operands.draw(state)
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="bfp_pe",
+def of_file(name: str, file: File) -> dict[str, Any]:
+    """A register file as fields of a State."""
+    return {f"{name}_sign": file[0], f"{name}_mag": file[1], f"{name}_exp": file[2]}
+
+
+def _file_ports(name: str, which: str) -> tuple[Port, Port, Port]:
+    """Of an activation register file."""
+    return (
+        Port(f"{name}_sign", 1, LANES, meaning=f"signs of the register file {which}"),
+        Port(f"{name}_mag", 8, LANES, meaning="its mantissas"),
+        Port(f"{name}_exp", 5, meaning="its exponent"),
+    )
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=BfpPe,
     paper="harmonia §IV-B, Fig. 13",
     meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    ports=ports,
-    unit_class=BfpPe,
-    cases=bfp_pe_cases.cases,
-    counters=COUNTERS,
-    mark=bfp_pe_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags=FLAGS,
-    legal=bfp_pe_cases.legal,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = BfpPe.State
 run: RunFunction[Result] = UNIT.run

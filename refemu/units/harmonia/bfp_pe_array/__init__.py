@@ -3,7 +3,6 @@
 from refemu.units.harmonia.bfp_pe_array.tiles import operands
 from refemu.units.harmonia.bfp_pe_array.unit import (
     COLUMNS,
-    COUNTERS,
     LANES,
     ROWS,
     UNIT,
@@ -12,4 +11,4 @@ from refemu.units.harmonia.bfp_pe_array.unit import (
     tile,
 )
 
-__all__ = ["COLUMNS", "COUNTERS", "LANES", "ROWS", "UNIT", "BfpPeArray", "operands", "run", "tile"]
+__all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "operands", "run", "tile"]

@@ -130,7 +130,7 @@ def draw(state: Any) -> str:
     leaving = f", column {state.col} leaves" if any(state.column_valid) else ""
     return "\n".join(
         [
-            f"cycle {state.index}{leaving}",
+            f"cycle {state.cycle}{leaving}",
             "group.slot " + "".join(f"{text:>10}" for text in work),
             *(
                 f"row {row}      " + "".join(f"{value:>10.4g}" for value in values)

@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.units import stepped
 from refemu.units.harmonia.bfp_accumulator import Precision
 from refemu.units.harmonia.bfp_pe import LANES
-from refemu.units.harmonia.bfp_pe_array_clocked.registers import COUNTERS, Activity
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
 from refemu.units.harmonia.bfp_pe_array_clocked.unit import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.ports import Port, fields
@@ -131,7 +131,7 @@ def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: li
             tile = next(of_column[state.col])
             some = slice(tile.top, tile.top + tile.rows), tile.left + state.col
             acc[some], flags[some] = fields(state.acc)[: tile.rows], fields(state.flags)[: tile.rows]
-    return Product(acc, flags, **{name: getattr(state, name) for name in COUNTERS})
+    return Product(acc, flags, **{name: getattr(state, name) for name in array.counters})
 
 
 def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:
@@ -155,7 +155,7 @@ def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: l
     chosen, shape = bfp_pe_array_clocked_jit.options(array), np.array([array.rows, array.columns])
     with np.errstate(all="ignore"):
         kernels.multiply(chosen, shape, order, np.array(plan), x, x_exp, *y, acc, flags, totals)
-    counts: dict[str, Any] = dict(zip(COUNTERS, totals.tolist(), strict=True))
+    counts: dict[str, Any] = dict(zip(array.counters, totals.tolist(), strict=True))
     return Product(acc.view(np.uint32), flags, **counts)
 
 

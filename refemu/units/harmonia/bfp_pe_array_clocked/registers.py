@@ -1,14 +1,13 @@
-"""State, ports and control of the columns of the clocked array. [harmonia §IV-A, §IV-B, Fig. 13]"""
+"""Ports and control of the columns of the clocked array. [harmonia §IV-A, §IV-B, Fig. 13]"""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
+from refemu.units.declared import DeclaredState
 from refemu.units.harmonia.bfp_pe import LANES, SLOTS
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 
 Activity = Literal["by_slot", "parallel"]  #: Sub-PEs of a pass work one a slot, or together (D-harmonia-40)
-ACTIVITIES: tuple[Activity, ...] = get_args(Activity)  #: The choices of `Activity`
 
 
 class Entry(NamedTuple):
@@ -48,99 +47,7 @@ ENTRY = ("mode", "clear", "last", "rows", "columns", "groups")
 WEIGHTS = ("b", "b_sign", "b_exp", "w_scale")
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one edge, and counts since reset. PEs are row-major; a file is one value of a lane."""
-
-    #: "reset": the array is empty; "compute": some column works on a slot; "idle": none does, operands may arrive
-    event: str
-    index: int  #: number of the clock edge since reset, from 0; -1 at reset
-    mode: int
-    clear: int
-    last: int
-    groups: int  #: groups that enter column 0 together, with activity="parallel"; else 0
-    a_valid: Lanes
-    col_valid: Lanes
-    a_sign: Lanes
-    a_mag: Lanes
-    a_exp: Lanes
-    b_valid: Lanes
-    b: Lanes
-    b_sign: Lanes
-    b_exp: Lanes
-    w_scale: Lanes
-    acc: Lanes
-    flags: Lanes
-    valid: Lanes
-    col: int
-    busy: int
-    arrived: Lanes
-    sub_pes: Lanes
-    waiting: Lanes  #: this and the next ones: of every column
-    next_mode: Lanes
-    next_clear: Lanes
-    next_last: Lanes
-    next_rows: Lanes
-    next_columns: Lanes
-    next_groups: Lanes  #: groups in the register file of activations that each column begins next
-    b_waiting: Lanes
-    next_b: Lanes
-    next_b_sign: Lanes
-    next_b_exp: Lanes
-    next_w_scale: Lanes
-    left: Lanes
-    current_mode: Lanes
-    current_clear: Lanes
-    current_last: Lanes
-    current_rows: Lanes
-    current_columns: Lanes
-    current_groups: Lanes  #: groups in the register file of activations that each column works on
-    current_b: Lanes
-    current_b_sign: Lanes
-    current_b_exp: Lanes
-    current_w_scale: Lanes
-    next_sign: Lanes  #: this and the next ones: of every PE
-    next_mag: Lanes
-    next_exp: Lanes
-    current_sign: Lanes
-    current_mag: Lanes
-    current_exp: Lanes
-    latched: Lanes
-    pe_mode: Lanes
-    slot: Lanes
-    sums: Lanes
-    sum_flags: Lanes
-    cycles: int  #: clock edges since reset
-    compute_cycles: int  #: clock edges with event "compute"
-    macs: int  #: products of two elements; one of M8M8 takes two products of 4 by 8 bits
-    macs4x8: int  #: products of 4 by 8 bits in the sub-PEs
-    psums: int  #: sums of 32 products made by sub-PEs
-    fusions: int  #: sums of high and of low nibbles joined, one for each group of M8M8 in each PE
-    fp_converts: int  #: sums converted to floating point, one for each group in each PE
-    scale_mults: int  #: values multiplied by a weight factor, one for each group of M8W4 in each PE
-    fp32_adds: int  #: additions to an accumulator in FP32, one for each group in each PE
-    act_hops: int  #: groups of activations passed from a PE to its neighbour
-    weight_broadcasts: int  #: groups of weights put on a column, those of a pass counted as one
-    busy_pe_cycles: int  #: edges in which a PE works on a slot, summed over the PEs
-    #: activations at column 0 or moving on, and weights of a column, that found no free register and were dropped
-    lost: int
-    missed: int  #: columns that ended in the same edge as a column further right, so that their sums were not shown
-
-
-OF_PES = ("macs", "macs4x8", "psums", "fusions", "fp_converts", "scale_mults", "fp32_adds")  #: counted by the PEs
-COUNTERS = (
-    "cycles",
-    "compute_cycles",
-    *OF_PES,
-    "act_hops",
-    "weight_broadcasts",
-    "busy_pe_cycles",
-    "lost",
-    "missed",
-)
-
-
-def columns_of(state: State, columns: int) -> list[Column]:
+def columns_of(state: DeclaredState, columns: int) -> list[Column]:
     """Control of every column, from the registers of a State."""
     registers = {
         name: _split(getattr(state, name), columns)
@@ -200,9 +107,8 @@ def width(activity: str) -> int:
     return SLOTS if activity == "parallel" else 1
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration."""
-    rows, columns, groups = config["rows"], config["columns"], width(config["activity"])
+def ports(rows: int, columns: int, groups: int) -> Ports:
+    """Ports of an array. groups: that enter together."""
     more = [Port("groups", 3, least=0, most=SLOTS, meaning="groups of the pass, 1 to 4, in M8M8 1 or 2")]
     return Ports(
         inputs=(

@@ -7,24 +7,20 @@ D-harmonia-40 (what runs inside a pass), D-harmonia-41 (operands are double-buff
 and results), D-harmonia-43 (tiles that overlap), D-harmonia-44 (activations move to the last column of the tile).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
 from refemu.units.harmonia.bfp_accumulator import FLAGS, M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe, seat
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
-    ACTIVITIES,
-    COUNTERS,
-    OF_PES,
     Activity,
     Column,
     Entry,
-    State,
     Weights,
     column_registers,
     columns_of,
@@ -32,121 +28,90 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     ports,
     width,
 )
-from refemu.units.harmonia.cases import bfp_pe_array_clocked as bfp_pe_array_clocked_cases
+from refemu.units.harmonia.cases import bfp_pe_array_clocked as cases
 from refemu.units.ports import Lanes, Ports, fields, lanes
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
-__all__ = ["COUNTERS", "UNIT", "Activity", "BfpPeArrayClocked", "State", "run"]
+__all__ = ["UNIT", "Activity", "BfpPeArrayClocked", "State", "run"]
 
 ROWS, COLUMNS = 8, 16  #: most rows and columns, those of the paper [harmonia §IV-A]
+OF_PES = {
+    "macs": "products of two elements; one of M8M8 takes two products of 4 by 8 bits",
+    "macs4x8": "products of 4 by 8 bits in the sub-PEs",
+    "psums": "sums of 32 products made by sub-PEs",
+    "fusions": "sums of high and of low nibbles joined, one for each group of M8M8 in each PE",
+    "fp_converts": "sums converted to floating point, one for each group in each PE",
+    "scale_mults": "values multiplied by a weight factor, one for each group of M8W4 in each PE",
+    "fp32_adds": "additions to an accumulator in FP32, one for each group in each PE",
+}  #: counted by the PEs
 
 
-class BfpPeArrayClocked(Clocked[State]):
-    """Output-stationary array of PEs, an edge a step.
-
-    References
-    ----------
-    [harmonia §IV-A, §IV-B, Fig. 12, Fig. 14a]
-    """
+class BfpPeArrayClocked(Sequential):
+    """Output-stationary array of PEs, an edge a step. PEs are row-major; a register file is one value of a lane."""
 
     name = "bfp_pe_array_clocked"
+    events: ClassVar[tuple[str, ...]] = ("compute", "idle")
+    counters: ClassVar[dict[str, str]] = {
+        "cycles": "clock edges since reset",
+        "compute_cycles": 'clock edges with event "compute"',
+        **OF_PES,
+        "act_hops": "groups of activations passed from a PE to its neighbour",
+        "weight_broadcasts": "groups of weights put on a column, those of a pass counted as one",
+        "busy_pe_cycles": "edges in which a PE works on a slot, summed over the PEs",
+        "lost": "activations at column 0 or moving on, and weights of a column, that found no free register and were "
+        "dropped",
+        "missed": "columns that ended in the same edge as a column further right, so that their sums were not shown",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "groups": 'groups that enter column 0 together, with activity="parallel"; else 0',
+        "next_groups": "groups in the register file of activations that each column begins next",
+        "current_groups": "groups in the register file of activations that each column works on",
+    }
+    rows: int = ROWS  #: rows of PEs, up to the paper's 8
+    columns: int = COLUMNS  #: columns of PEs, up to the paper's 16
+    partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
+    product: Precision = "fp32"  #: rounding of the product with the weight factor, as for `Accumulator`
+    #: groups enter one at a time and a sub-PE works in each slot, or those of a pass enter together, and all its
+    #: sub-PEs work in its first slot (D-harmonia-40)
+    activity: Activity = "by_slot"
+    overlap: bool = False  #: whether a tile may begin while columns work on the one before (D-harmonia-43)
 
-    def __init__(
-        self,
-        rows: int = ROWS,
-        columns: int = COLUMNS,
-        partial: Precision = "fp16",
-        product: Precision = "fp32",
-        activity: Activity = "by_slot",
-        overlap: bool = False,
-    ) -> None:
-        """Configure the array.
+    def check(self) -> None:
+        require_int(self.rows, 1, ROWS, self.name, "rows")
+        require_int(self.columns, 1, COLUMNS, self.name, "columns")
 
-        Parameters
-        ----------
-        rows, columns : int
-            Size, up to the paper's 8 x 16.
-        partial : {"fp16", "fp32"}
-            Rounding of a group's sum, as for `Accumulator`.
-        product : {"fp32", "fp16"}
-            Rounding of the product with the weight factor, as for `Accumulator`.
-        activity : {"by_slot", "parallel"}
-            Groups enter one at a time and a sub-PE works in each slot, or those of a pass enter together, and all its
-            sub-PEs work in its first slot (D-harmonia-40).
-        overlap : bool
-            Whether a tile may begin while columns work on the one before (D-harmonia-43).
-
-        Raises
-        ------
-        Refused
-            A size is out of range, or a choice unknown.
-        """
-        self.rows: int = require_int(rows, 1, ROWS, self.name, "rows")
-        self.columns: int = require_int(columns, 1, COLUMNS, self.name, "columns")
-        self.accumulator: Accumulator = Accumulator(partial, product)
-        self.partial: Precision = self.accumulator.partial
-        self.product: Precision = self.accumulator.product
-        self.activity: Activity = require_choice(activity, ACTIVITIES, self.name, "activity")
-        self.overlap: bool = bool(overlap)
-        self.ports: Ports = ports({"rows": self.rows, "columns": self.columns, "activity": self.activity})
-        none = lanes((0,) * self.columns)
-        last = lanes((SLOTS - 1,) * (self.rows * self.columns))
-        self.state: State = self.reset(State, next_groups=none, current_groups=none, slot=last)
-        self._in_step: State | None = None  # the State that the columns and PEs belong to
-
-    @cached_property
-    def elements(self) -> list[BfpPe]:
-        """The PEs, row-major; what an accumulator does is the same in all."""
-        first = (PassPe if self.activity == "parallel" else BfpPe)(self.partial, self.product)
-        first.accumulator = self.accumulator
-        return [copy(first) for _ in range(self.rows * self.columns)]
-
-    @property
+    @constant
     def inputs(self) -> int:
         """Groups that may enter together."""
         return width(self.activity)
 
-    def step(
-        self,
-        mode: int,
-        clear: int,
-        last: int,
-        a_valid: Sequence[int] | int,
-        col_valid: Sequence[int] | int,
-        a_sign: Sequence[int],
-        a_mag: Sequence[int],
-        a_exp: Sequence[int] | int,
-        b_valid: Sequence[int] | int,
-        b: Sequence[int],
-        b_sign: Sequence[int],
-        b_exp: Sequence[int] | int,
-        w_scale: Sequence[int] | int,
-        groups: int | None = None,
-    ) -> State:
-        """Execute one edge: PEs with a group make a slot, activations move on, and operands at the ports come in.
+    @constant
+    def ports(self) -> Ports:
+        return ports(self.rows, self.columns, self.inputs)
 
-        `groups` belongs to passes that enter whole.
-        """
-        more = {} if groups is None else {"groups": groups}
-        return self._open(
-            *self.accept(
-                mode=mode,
-                clear=clear,
-                last=last,
-                a_valid=a_valid,
-                col_valid=col_valid,
-                a_sign=a_sign,
-                a_mag=a_mag,
-                a_exp=a_exp,
-                b_valid=b_valid,
-                b=b,
-                b_sign=b_sign,
-                b_exp=b_exp,
-                w_scale=w_scale,
-                **more,
-            )
-        )
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """A pass begins with the first group."""
+        none = lanes((0,) * self.columns)
+        return {"next_groups": none, "current_groups": none, "slot": lanes((SLOTS - 1,) * (self.rows * self.columns))}
+
+    @constant
+    def accumulator(self) -> Accumulator:
+        """What all PEs do with their sums."""
+        return Accumulator(self.partial, self.product)
+
+    @constant
+    def elements(self) -> list[BfpPe]:
+        """The PEs, row-major."""
+        first = (PassPe if self.activity == "parallel" else BfpPe)(self.partial, self.product)
+        first.accumulator = self.accumulator
+        return [copy(first) for _ in range(self.rows * self.columns)]
+
+    @constant
+    def _in_step(self) -> DeclaredState | None:
+        """The State that the columns and PEs belong to."""
+        return None
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse a weight factor that is not finite, and a pass of too many groups or none."""
@@ -165,30 +130,40 @@ class BfpPeArrayClocked(Clocked[State]):
             limit = int(most[index])
             raise Refused(f"{self.name}: groups must be in [1, {limit}], got {int(named['groups'][index])}{at(index)}")
 
-    def _open(self, *inputs: Any) -> State:
+    def _open(self, *inputs: Any) -> DeclaredState:
         if self.state is not self._in_step:
-            self._enter(self.state)
-        before = self.latched(*inputs)
+            self._enter()
+        self._in_step = super()._open(*inputs)
+        return self._in_step
+
+    def opens(self, *inputs: Lanes) -> str:
+        works = any(column.left or (column.waiting and column.b_waiting) for column in self._columns)
+        return "compute" if works else "idle"
+
+    def compute(self, *inputs: Lanes) -> Changes:
+        """Some column works on a slot."""
+        return {**self.idle(*inputs), "compute_cycles": 1}
+
+    def idle(self, *inputs: Lanes) -> Changes:
+        """None does, operands may arrive."""
+        operands = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
         held = any(self._held(column) for column in self._columns)
-        counts, shown = dict.fromkeys(COUNTERS, 0), self._nothing()
+        counts, shown = dict.fromkeys(self.counters, 0), self._nothing()
         sub_pes = [0] * self.columns
         for c in reversed(range(self.columns)):  # so that the neighbour on the left still has what it had
             sub_pes[c] = self._slot(c, counts, shown)
-            entry = self._passes(c) if c else self._enters(before)
+            entry = self._passes(c) if c else self._enters(operands)
             free = bool(c) or not (entry and self._blocked(entry, held))
-            self._arrive(before, c, entry, free, counts)
-        counts["cycles"], counts["compute_cycles"] = 1, int(counts["busy_pe_cycles"] > 0)
-        self.state = self._in_step = self.latched(
-            *inputs,
-            **{name: getattr(before, name) + more for name, more in counts.items()},
+            self._arrive(operands, c, entry, free, counts)
+        return {
+            **counts,
+            "cycles": 1,
             **{name: lanes(value) if name != "col" else value[0] for name, value in shown.items()},
-            event="compute" if counts["compute_cycles"] else "idle",
-            busy=int(any(self._held(column) for column in self._columns)),
-            sub_pes=lanes(sub_pes),
+            "busy": int(any(self._held(column) for column in self._columns)),
+            "sub_pes": lanes(sub_pes),
             **column_registers(self._columns),
             **self._files(),
-        )
-        return self.state
+        }
 
     def _nothing(self) -> dict[str, list[int]]:
         """The outputs of an edge in which no column leaves."""
@@ -198,11 +173,11 @@ class BfpPeArrayClocked(Clocked[State]):
         """Whether a column holds a group."""
         return bool(column.arrived or column.waiting or column.left)
 
-    def _enters(self, before: State) -> Entry | None:
+    def _enters(self, operands: Mapping[str, Any]) -> Entry | None:
         """What is at the ports of column 0."""
-        rows, groups = _bits(before.a_valid), before.groups if self.inputs > 1 else 1
-        entry = Entry(before.mode, before.clear, before.last, rows, _bits(before.col_valid), groups)
-        return entry if rows else None
+        rows, columns = (_bits(operands[name]) for name in ("a_valid", "col_valid"))
+        mode, clear, last = (operands[name] for name in ("mode", "clear", "last"))
+        return Entry(mode, clear, last, rows, columns, operands.get("groups", 1)) if rows else None
 
     def _blocked(self, entry: Entry, held: bool) -> bool:
         """Whether a tile cannot come in yet (D-harmonia-22, D-harmonia-43). held: some column has a group."""
@@ -278,7 +253,9 @@ class BfpPeArrayClocked(Clocked[State]):
             row, state = place // self.columns, self.elements[place].state
             shown["acc"][row], shown["flags"][row], shown["valid"][row] = state.acc, state.flags, 1
 
-    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: dict[str, int]) -> None:
+    def _arrive(
+        self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
+    ) -> None:
         """Operands come in where the next file is free; what finds it in use is lost (D-harmonia-41)."""
         column = self._columns[c]._replace(arrived=0)
         if entry and (column.waiting or not free):
@@ -286,33 +263,32 @@ class BfpPeArrayClocked(Clocked[State]):
         elif entry:
             column = column._replace(arrived=1, waiting=entry.columns >> c & 1, next=entry)
             for row in (row for row in range(self.rows) if entry.rows >> row & 1):
-                self._load(before, row, c)
+                self._load(operands, row, c)
                 counts["act_hops"] += entry.groups * (c > 0)
-        if fields(before.b_valid)[c]:
+        if fields(operands["b_valid"])[c]:
             if column.b_waiting:
                 counts["lost"] += 1
             else:
-                column = column._replace(b_waiting=1, next_b=self._at_port(before, c))
+                column = column._replace(b_waiting=1, next_b=self._at_port(operands, c))
                 counts["weight_broadcasts"] += 1
         self._columns[c] = column
 
-    def _load(self, before: State, row: int, c: int) -> None:
+    def _load(self, operands: Mapping[str, Any], row: int, c: int) -> None:
         """A PE takes activations from the port, or from its neighbour's next file."""
         pe = self.elements[row * self.columns + c]
         if c > 0:
             source = self.elements[row * self.columns + c - 1].state
-            pe.load(source.next_sign, source.next_mag, source.next_exp)
+            pe.fill(source.next_sign, source.next_mag, source.next_exp)
             return
         size = self.inputs * LANES
-        signs, magnitudes = (of_place(value, row, size) for value in (before.a_sign, before.a_mag))
-        exponents: Any = of_place(before.a_exp, row, self.inputs)
-        pe.load(signs, magnitudes, exponents if self.inputs > 1 else exponents[0])
+        signs, magnitudes = (of_place(operands[name], row, size) for name in ("a_sign", "a_mag"))
+        exponents: Any = of_place(operands["a_exp"], row, self.inputs)
+        pe.fill(signs, magnitudes, exponents if self.inputs > 1 else exponents[0])
 
-    def _at_port(self, before: State, c: int) -> Weights:
+    def _at_port(self, operands: Mapping[str, Any], c: int) -> Weights:
         """The weights at the port of a column."""
-        size = self.inputs
-        b, signs = (of_place(value, c, size * LANES) for value in (before.b, before.b_sign))
-        return Weights(b, signs, of_place(before.b_exp, c, size), of_place(before.w_scale, c, size))
+        sizes = {"b": LANES, "b_sign": LANES, "b_exp": 1, "w_scale": 1}
+        return Weights(*(of_place(operands[name], c, size * self.inputs) for name, size in sizes.items()))
 
     def _files(self) -> dict[str, Lanes]:
         """Registers of the PEs as the fields of a State."""
@@ -324,12 +300,13 @@ class BfpPeArrayClocked(Clocked[State]):
             registers[name] = lanes([getattr(state, register) for state in states])
         return registers
 
-    def _enter(self, state: State) -> None:
-        """Give the columns and the PEs the registers of a State."""
+    def _enter(self) -> None:
+        """Give the columns and the PEs the registers of the State."""
+        state = self.state
         self._columns = columns_of(state, self.columns)
         for place, pe in enumerate(self.elements):
             column = self._columns[place % self.columns]
-            files = tuple(self._file(state, place, which) for which in ("next", "current"))
+            files = tuple(self._file(place, which) for which in ("next", "current"))
             latched = of_place(state.latched, place, SLOTS)
             acc, flags, mode, slot = (
                 fields(register)[place] for register in (state.sums, state.sum_flags, state.pe_mode, state.slot)
@@ -343,13 +320,13 @@ class BfpPeArrayClocked(Clocked[State]):
             if isinstance(pe, PassPe) and works:
                 pe.proceed(work, done)
 
-    def _file(self, state: State, place: int, which: str) -> Any:
+    def _file(self, place: int, which: str) -> Any:
         """A register file of a PE."""
         size = self.inputs
         signs, magnitudes = (
-            of_place(getattr(state, f"{which}_{name}"), place, size * LANES) for name in ("sign", "mag")
+            of_place(getattr(self.state, f"{which}_{name}"), place, size * LANES) for name in ("sign", "mag")
         )
-        exponents = of_place(getattr(state, f"{which}_exp"), place, size)
+        exponents = of_place(getattr(self.state, f"{which}_exp"), place, size)
         return signs, magnitudes, exponents if size > 1 else exponents[0]
 
 
@@ -361,8 +338,8 @@ def _bits(value: Lanes) -> int:
     return word
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="bfp_pe_array_clocked",
+UNIT: AnyUnit = Unit(
+    unit_class=BfpPeArrayClocked,
     paper="harmonia §IV-A, §IV-B, §IV-C, Fig. 12, Fig. 13, Fig. 14a",
     meaning="output-stationary array of reconfigurable PEs, an edge a step",
     configs={
@@ -372,12 +349,10 @@ UNIT: Unit[State, Result] = Unit(
         "columns": Config(rows=1, columns=16, partial="fp16", product="fp32", activity="by_slot", overlap=False),
         "long": Config(rows=1, columns=1, partial="fp32", product="fp32", activity="by_slot", overlap=False),
     },
-    ports=ports,
-    unit_class=BfpPeArrayClocked,
-    cases=bfp_pe_array_clocked_cases.cases,
-    counters=COUNTERS,
-    mark=bfp_pe_array_clocked_cases.mark,
+    cases=cases.cases,
+    mark=cases.mark,
     flags=FLAGS,
-    legal=bfp_pe_array_clocked_cases.legal,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = BfpPeArrayClocked.State
 run: RunFunction[Result] = UNIT.run

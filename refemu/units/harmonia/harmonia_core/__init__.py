@@ -1,15 +1,14 @@
 """One matrix product through the whole accelerator: fetched tiles, the array, FP16, vector unit, offsets, converter."""
 
-from refemu.units.harmonia.harmonia_core.core import CODES, BType, Codes, HarmoniaCore, Positions
+from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core.gemm import CODES, BType, Codes, Positions
 from refemu.units.harmonia.harmonia_core.plan import Activation, Bias, Kind, Rotation
-from refemu.units.harmonia.harmonia_core.ports import COUNTERS
 from refemu.units.harmonia.harmonia_core.schedule import Schedule, longest, scheduled
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, Event, Rates, Timeline, stepped
 from refemu.units.harmonia.harmonia_core.unit import UNIT, run
 
 __all__ = [
     "CODES",
-    "COUNTERS",
     "PARTS",
     "UNIT",
     "Activation",

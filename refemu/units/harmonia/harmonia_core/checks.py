@@ -1,18 +1,24 @@
-"""Refusals of harmonia_core: options that do not go with the kind of a product, and head sizes. [harmonia §IV-A]"""
+"""Refusals of harmonia_core: options that do not go with the kind of a product, head sizes, operands.
 
+[harmonia §IV-A, Fig. 12]
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-from refemu.arith.checks import Refused, require_int
-from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, Rotation
+import numpy as np
 
-NAME = "harmonia_core"
+from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.units.harmonia.bfp_pe import require_fields
+from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES
+from refemu.units.harmonia.k_offset import require_offsets
 
 
 def require_kind(core: Any) -> None:
     """Refuse options that do not go with the kind of C, and head sizes without a rule (D-harmonia-47)."""
     kind, name = core.kind, core.name
     if kind in HEADS:
-        require_heads(core.columns, core.head_dim, core.rotation)
+        require_heads(core)
     if kind == "context" and core.columns % LANES:
         raise Refused(
             f"{name}: columns of kind 'context' are a head of whole groups of {LANES}, whose rows nothing pads; take "
@@ -31,10 +37,51 @@ def require_kind(core: Any) -> None:
         )
 
 
-def require_heads(columns: int, head_dim: int, rotation: Rotation) -> None:
+def require_heads(core: Any) -> None:
     """Refuse columns that are not whole heads, and heads that rotation cannot pair."""
-    require_int(head_dim, 1, max(columns, 1), NAME, "head_dim")
+    columns, head_dim, name = core.columns, core.head_dim, core.name
+    require_int(head_dim, 1, max(columns, 1), name, "head_dim")
     if columns % head_dim:
-        raise Refused(f"{NAME}: queries and keys are whole heads, got {columns} columns and head_dim {head_dim}")
-    if rotation != "none" and head_dim % 2:
-        raise Refused(f"{NAME}: head_dim must be even under rotation {rotation!r}, got {head_dim}")
+        raise Refused(f"{name}: queries and keys are whole heads, got {columns} columns and head_dim {head_dim}")
+    if core.rotation != "none" and head_dim % 2:
+        raise Refused(f"{name}: head_dim must be even under rotation {core.rotation!r}, got {head_dim}")
+
+
+def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
+    """Refuse bits set in fields of b that its type does not have, and what optional ports must not carry.
+
+    inputs: by port, any leading axes, then lanes.
+    """
+    shape, groups = core.shape, core.groups
+    lead = np.shape(inputs["a_exp"])[:-1]
+    b, b_sign = (np.reshape(inputs[name], (*lead, shape.columns, 1, shape.inner)) for name in ("b", "b_sign"))
+    b_exp, w_scale = (np.reshape(inputs[name], (*lead, shape.columns, groups)) for name in ("b_exp", "w_scale"))
+    single, many = (np.full((*lead, shape.columns, count), core.mode) for count in (1, groups))
+    require_fields(core.name, single, b, b_sign, np.zeros_like(single), np.zeros_like(single))
+    require_fields(core.name, many, np.zeros((*many.shape, 1), int), np.zeros((*many.shape, 1), int), b_exp, w_scale)
+    if "frozen" in inputs:
+        require_offsets(core.name, "frozen", inputs["frozen"], core.offsets.chosen)
+    if "position" in inputs:
+        require_positions(core, np.asarray(inputs["position"], np.int64))
+    if "bias" in inputs:
+        infinite = np.asarray(inputs["bias"]) & 0x7C00 == 0x7C00
+        _refuse(core.name, "bias must be finite", infinite, inputs["bias"])
+
+
+def require_positions(core: Any, position: np.ndarray) -> None:
+    """Refuse positions (..., rows) that are repeated or descend, and those that the configuration does not admit."""
+    later = np.diff(position, axis=-1, prepend=-1) <= 0
+    _refuse(core.name, "position must ascend from row to row", later, position)
+    _refuse(core.name, f"position must be {core.start} or more, as start is", position < core.start, position)
+    if core.kind == "score":
+        unseen = position >= core.columns
+        _refuse(core.name, f"position must be that of one of {core.columns} keys", unseen, position)
+    if core.waits:
+        first = position[..., :1]
+        _refuse(core.name, "position of the first key must be 0, whose window gives the offsets", first > 0, first)
+
+
+def _refuse(name: str, rule: str, bad: np.ndarray, values: Any) -> None:
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{name}: {rule}, got {int(np.asarray(values)[index])}{at(index)}")

@@ -8,322 +8,294 @@ D-harmonia-47 (head sizes that are no multiple of 32), D-arith-8 (exact rotary a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, plain, require_choice, require_int
-from refemu.arith.rotary import POSITIONS
-from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, Precision
-from refemu.units.harmonia.bfp_pe_array import BfpPeArray
-from refemu.units.harmonia.harmonia_core.checks import require_kind
-from refemu.units.harmonia.harmonia_core.plan import (
-    LANES,
-    Action,
-    Activation,
-    Bias,
-    Kind,
-    Rotation,
-    Shape,
-    plan,
-)
-from refemu.units.harmonia.harmonia_core.ports import OPTIONAL, State, ports, require_operands
-from refemu.units.harmonia.harmonia_core.stages import Stages
-from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
-from refemu.units.ports import Ports, lanes
-
-BType: TypeAlias = Literal["int4", "bfp8", "bfp4", "mixed"]  #: of B; "mixed": mantissas of 4 and of 8 bits
-Codes: TypeAlias = Literal["sets", "rows"]  #: a pass for each set of codes, or codes for each row (D-harmonia-46)
-Positions: TypeAlias = Literal["start", "port"]  #: of the rows: one after the other, or inputs (D-harmonia-45)
-KINDS: tuple[Kind, ...] = get_args(Kind)
-MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8, "mixed": M8M8}
-BIASES: tuple[Bias, ...] = get_args(Bias)
-CODES: tuple[Codes, ...] = get_args(Codes)  #: The choices of `Codes`
-POSITIONED: tuple[Positions, ...] = get_args(Positions)
-ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
-Operand = Sequence[int] | int  #: lanes of a port, an int where it has one
+from refemu.arith import fp16
+from refemu.arith.integers import total
+from refemu.units.declared import Changes, DeclaredState, constant
+from refemu.units.harmonia import bfp_converter
+from refemu.units.harmonia.bfp_accumulator import M8M8
+from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
+from refemu.units.harmonia.fp2half import Fp2Half
+from refemu.units.harmonia.harmonia_core import passes
+from refemu.units.harmonia.harmonia_core.gemm import OPTIONAL, Gemm
+from refemu.units.harmonia.harmonia_core.passes import Pass
+from refemu.units.harmonia.harmonia_core.plan import LANES, Action, group_edges, group_shape, plan
+from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
+from refemu.units.harmonia.k_offset import KOffsetGenerator
+from refemu.units.ports import Lanes, fields, lanes
 
 
-class HarmoniaCore(Stages):
+class HarmoniaCore(Gemm):
     """Accelerator at one product: an event is a step of [harmonia §IV-A] for a tile or a block.
 
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12]
+    Matrices are row-major. A result beyond FP16 is refused when it reaches the converter.
     """
 
     name = "harmonia_core"
+    events: ClassVar[tuple[str, ...]] = (
+        "load",
+        "dispatch",
+        "compute",
+        "fp2half",
+        "bias",
+        "vector",
+        "offset",
+        "convert",
+        "store",
+    )
+    counters: ClassVar[dict[str, str]] = {
+        "fetched": "elements of A and B fetched",
+        "reads": "groups read by each dispatcher",
+        "words": "words of 128 bits that the dispatcher of B read, a nibble of each of the 32 elements of a group",
+        "passes": "passes of the array, each over 8 rows of A and 16 columns of B",
+        "cycles": "compute cycles of the array",
+        "macs": "products of two elements in the array",
+        "wide_macs": "products of two elements in groups of mode M8M8",
+        "fp32_adds": "additions to an accumulator of the array in FP32",
+        "half_columns": "columns of eight sums that FP2Half converted",
+        "bias_adds": "elements of C that got a bias",
+        "compare_cycles": "clocks of the converter in which a column arrived",
+        "align_cycles": "clocks of the converter in which a column was put out",
+        "comparisons": "comparisons of two exponents in the converter",
+        "tracked": "comparisons of the K-offset generator: of magnitudes with peaks, and of peaks",
+        "subtractions": "offsets subtracted from keys, one for each token and chosen channel",
+        "stored": "elements of C stored",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "phase": "number of the last event in its product, from 0",
+        "frozen": "offsets that a prompt has chosen for the keys behind it, FP16 words; () where there is no such port",
+        "position": "position of every row of A, ascending; () where there is no such port",
+        "wide": "which codes of B have 8 bits, for every row of A; () where there is no such port",
+        "bias": "what is added to every row of C, FP16 words; () where there is no such port",
+        "offset": "what every key lost, by channel, FP16 words; () where there is no such port",
+        "array_cycles": 'compute cycles of the array in this product, kept with b_type="mixed" alone',
+        "array_words": "words of 128 bits that the dispatcher of B read in this product, a nibble of each of the 32 "
+        'elements of a group; kept with b_type="mixed" alone',
+        "sums": "FP32 words of a block on their way from the array to FP2Half, tile after tile, 8 x 16 each",
+        "offsets": "registers of the K-offset generator: its State, as of unit k_offset",
+    }
+    conversion: ClassVar[Mapping[str, Any]] = {}  #: options of the converter
 
-    def __init__(
-        self,
-        kind: Kind = "linear",
-        rows: int = 8,
-        inner: int = 32,
-        columns: int = 32,
-        b_type: BType = "int4",
-        m: int = 8,
-        tile_m: int = 64,
-        tile_k: int = 64,
-        head_dim: int = 32,
-        start: int = 0,
-        base: int = 10000,
-        activation: Activation = "none",
-        force: int = 0,
-        partial: Precision = "fp16",
-        rotation: Rotation = "half",
-        window: int = WINDOW,
-        positions: Positions = "start",
-        bias_add: Bias = "none",
-        codes: Codes = "sets",
-    ) -> None:
-        """Configure the accelerator and the product.
-
-        Parameters
-        ----------
-        kind : {"q", "k", "v", "score", "context", "linear", "final"}
-            Kind of C.
-        rows, inner, columns : int
-            M, N and K.
-        b_type : {"int4", "bfp8", "bfp4", "mixed"}
-            Type of B. "mixed": 8-bit mantissas, of which `wide` says where a row sees no more than the upper nibbles:
-            for kind "score" column by column, else group by group of the reduction.
-        m : int
-            Mantissa bits of the result, 1 to 11.
-        tile_m, tile_k : int
-            Rows and columns of a tile, as for `FdgfController`.
-        head_dim : int
-            Head dimension of q and k.
-        start : int
-            Position of row 0, or with positions="port" the least that a row may have.
-        base : int
-            Base of the rotary angles.
-        activation : {"none", "silu", "relu", "gelu_erf", "gelu_tanh"}
-            Activation of kinds "linear" and "final".
-        force : int
-            0, or the dataflow.
-        partial : {"fp16", "fp32"}
-            As for `Accumulator`.
-        rotation : {"half", "interleaved", "none"}
-            Pairs of q and k that rotate: (i, i + head_dim / 2), (2i, 2i + 1), or none.
-        window : int
-            Tokens of the prompt that choose the offsets of kind "k", 0 to 32; behind them `frozen` brings those. 0:
-            keys have no offsets.
-        positions : {"start", "port"}
-            Rows stand one after the other from `start` on, or where port `position` says (D-harmonia-45).
-        bias_add : {"none", "after", "accumulator"}
-            Where port `bias` is added: in FP16 behind FP2Half, or in FP32 before it (D-harmonia-29).
-        codes : {"sets", "rows"}
-            Rows of a "mixed" pass that see other codes: a pass for each set of codes, or codes of its own for each row
-            (D-harmonia-46).
-
-        Raises
-        ------
-        Refused
-            A parameter is out of range, an option unknown, or one does not go with the kind.
-        """
-        self.rows: int = plain(rows)
-        self.inner: int = plain(inner)
-        self.columns: int = plain(columns)
-        self.tile_m: int = plain(tile_m)
-        self.tile_k: int = plain(tile_k)
-        self.head_dim: int = plain(head_dim)
-        self.base: int = plain(base)
-        self.force: int = plain(force)
-        self.kind = require_choice(kind, KINDS, self.name, "kind")
-        self.b_type = require_choice(b_type, MODES, self.name, "b_type")
-        self.activation = require_choice(activation, ACTIVATIONS, self.name, "activation")
-        self.rotation = require_choice(rotation, ROTATIONS, self.name, "rotation")
-        self.positions = require_choice(positions, POSITIONED, self.name, "positions")
-        self.bias_add: Bias = require_choice(bias_add, BIASES, self.name, "bias_add")
-        self.codes = require_choice(codes, CODES, self.name, "codes")
-        self.m: int = require_int(m, 1, 11, self.name, "m")
-        self.start: int = require_int(start, 0, POSITIONS - self.rows, self.name, "start")
-        self.window: int = require_int(window, 0, WINDOW, self.name, "window")
-        require_kind(self)
-        self.shape: Shape = self._shape()
-        plan(self.shape)
-        self.waits: bool = self.shape.shifted and self.start < self.window  #: keys choose their offsets themselves
-        self.groups: int = -(-self.inner // LANES)
-        self.mode: int = MODES[self.b_type]
-        self.array: BfpPeArray = BfpPeArray(self.groups, partial)
-        self.partial: Precision = self.array.partial
-        self.offsets: KOffsetGenerator = KOffsetGenerator(self.columns)
-        self.conversion: dict[str, Any] = {}  #: options of the converter
-        self.ports: Ports = ports(vars(self))
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Nothing where a port is missing."""
         present = {port.name for port in self.ports.all}
-        missing = {name: () for name in (*OPTIONAL, "offset") if name not in present}
-        self.state: State = self.reset(State, sums=(), offsets=self.offsets.state, **missing)
+        missing = [name for name in (*OPTIONAL, "offset") if name not in present]
+        return {**dict.fromkeys(missing, ()), "sums": (), "offsets": self.offsets.state}
 
-    def _shape(self) -> Shape:
-        shifted = self.kind == "k" and self.window > 0
-        return Shape(
-            kind=self.kind,
-            rows=self.rows,
-            inner=self.inner,
-            columns=self.columns,
-            tile_m=self.tile_m,
-            tile_k=self.tile_k,
-            head_dim=self.head_dim,
-            force=self.force,
-            activation=self.activation,
-            rotation=self.rotation,
-            bias_add=self.bias_add,
-            shifted=shifted,
-            tracked=min(self.window, self.rows) if shifted and self.start == 0 else 0,
-        )
+    @constant
+    def array(self) -> BfpPeArray:
+        """The array of PEs."""
+        return BfpPeArray(self.groups, self.partial)
+
+    @constant
+    def _reset_array(self) -> DeclaredState:
+        """Its State before a pass."""
+        return BfpPeArray(self.groups, self.partial).state
 
     @property
     def busy(self) -> bool:
         """Whether events of the product are left."""
-        return 0 <= self.state.index < len(self.plan) - 1
+        return self.state.index >= 0 and self.state.phase < len(self.plan) - 1
+
+    def actions(self, state: DeclaredState) -> tuple[Action, ...]:
+        """What the events of the product of a State do, in order."""
+        return plan(self.shape._replace(tracked=self.window_rows(state)))
+
+    def action(self, state: DeclaredState) -> Action:
+        """What the event of a State did."""
+        return self.actions(state)[state.phase]
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        self.begin(inputs)
+        return self.execute(0)
+
+    def _continue(self) -> DeclaredState:
+        return self.execute(self.state.phase + 1)
+
+    def begin(self, inputs: Sequence[Lanes]) -> None:
+        """Take the operands of a product, before its first event; nothing is computed."""
+        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
+        operands = dict(zip((port.name for port in self.ports.inputs), inputs, strict=True))
+        generator = KOffsetGenerator(self.columns)
+        if "frozen" in operands:
+            generator.freeze(operands["frozen"])
+        self.state: DeclaredState = self.latched(*inputs, **zeros, offsets=generator.state)
+
+    def execute(self, number: int) -> DeclaredState:
+        """An event of the product, by its place in the plan; usually they come in order."""
+        action = self.actions(self.state)[number]
+        changes: Changes = getattr(self, action.event)(action)
+        return self._commit(action.event, (), {"phase": number, **changes})
+
+    def places(self, state: DeclaredState) -> np.ndarray:
+        """Position of every row of the product of a State: int64 (rows,), ascending."""
+        if self.positions == "start":
+            return self.start + np.arange(self.rows)
+        return np.array(fields(state.position), np.int64)
+
+    def window_rows(self, state: DeclaredState) -> int:
+        """Rows, the first ones, that choose the offsets (D-harmonia-45); 0 behind the window."""
+        return int(np.count_nonzero(self.places(state) < self.window)) if self.waits else 0
+
+    def load(self, action: Action) -> Changes:
+        """A tile of A or B is fetched."""
+        return {"fetched": action.number}
+
+    def dispatch(self, action: Action) -> Changes:
+        """The groups of a block are read for the array, for every pass anew."""
+        before = self.state
+        all_passes = [each for place in self._tiles(action) for each in self._passes(before, *place)]
+        words = int(total(np.array([each.words for each in all_passes])))
+        of_product = {"array_words": before.array_words + words} if self.b_type == "mixed" else {}
+        return {"reads": len(all_passes) * self.groups, "words": words, **of_product}
+
+    def _tiles(self, action: Action) -> list[tuple[int, int]]:
+        """Corners of the tiles of a block."""
+        rows = range(action.row, action.row + action.rows, ROWS)
+        columns = range(action.column, action.column + action.columns, COLUMNS)
+        return [(row, column) for row in rows for column in columns]
+
+    def _passes(self, state: DeclaredState, row: int, column: int) -> list[Pass]:
+        return passes.passes(self, state, row, column)
+
+    def operands(self, state: DeclaredState, row: int, column: int) -> list[Lanes]:
+        """Operands of the array behind `mode`, for a tile; 0 beyond the product and behind the end of a reduction."""
+        return passes.operands(self.shape, state, row, column)
+
+    def modes(self, wide: np.ndarray) -> list[int]:
+        """Mode of every group of a pass. wide: bool (rows, 16, groups), codes of B that have 8 bits."""
+        return passes.modes(wide)
+
+    def compute(self, action: Action) -> Changes:
+        """The array makes its sums, which lie in `sums` tile after tile, 8 x 16 each."""
+        sums: list[int] = []
+        counts: dict[str, Any] = dict.fromkeys(("passes", "cycles", "macs", "wide_macs", "fp32_adds"), 0)
+        for place in self._tiles(action):
+            acc = [0] * (ROWS * COLUMNS)
+            for each in self._passes(self.state, *place):
+                done = [self._run(each.mode, tile) for tile in each.operands]  # side by side: their cycles are the same
+                for state in done:
+                    acc = [new if there else old for new, there, old in zip(state.acc, state.valid, acc, strict=True)]
+                counts["passes"] += 1
+                counts["cycles"] += done[0].cycles
+                wide = fields(each.mode).count(M8M8)
+                counts["wide_macs"] += LANES * wide * int(total(np.array([state.valid.count(1) for state in done])))
+                for name in ("macs", "fp32_adds"):
+                    counts[name] += int(total(np.array([getattr(state, name) for state in done])))
+            sums += acc
+        if self.b_type == "mixed":
+            counts["array_cycles"] = self.state.array_cycles + counts["cycles"]
+        return {"sums": tuple(sums), **counts}
+
+    def _run(self, mode: Lanes, tile: Sequence[Lanes]) -> DeclaredState:
+        """State of the array behind a pass."""
+        self.array.state = self._reset_array
+        state = self.array._open(mode, *tile)
+        while self.array.busy:
+            state = self.array._continue()
+        return state
+
+    def bias(self, action: Action) -> Changes:
+        """Biases are added, in FP32 to the sums of a block, or in FP16 to its words (D-harmonia-29)."""
+        before, bias = self.state, np.array(fields(self.state.bias))
+        if self.bias_add == "after":
+            y, some = self._matrix(before.y), block(action)
+            y[some] = biased(y[some], bias[some[1]])
+            return {"y": self._words(y), "bias_adds": action.number}
+        across = -(-action.columns // COLUMNS)
+        whole = np.zeros(across * COLUMNS, np.float32)
+        whole[: action.columns] = fp16.to_f32(fp16.values(bias[block(action)[1]]))
+        tiles = np.array(before.sums, np.uint32).view(np.float32).reshape(-1, across, ROWS, COLUMNS)
+        added = (tiles + whole.reshape(across, 1, COLUMNS)).view(np.uint32)
+        sums = np.where(self._inside(action), added, 0)
+        return {"sums": tuple(sums.ravel().tolist()), "bias_adds": action.number}
+
+    def _inside(self, action: Action) -> np.ndarray:
+        """Which sums of a block belong to it: bool (down, across, 8, 16)."""
+        down, across = -(-action.rows // ROWS), -(-action.columns // COLUMNS)
+        rows, columns = (
+            np.arange(n * size) < count
+            for n, size, count in (
+                (down, ROWS, action.rows),
+                (across, COLUMNS, action.columns),
+            )
+        )
+        return rows.reshape(down, 1, ROWS, 1) & columns.reshape(1, across, 1, COLUMNS)
+
+    def fp2half(self, action: Action) -> Changes:
+        """They become FP16, column by column into the temporary SRAM."""
+        y, half = self._matrix(self.state.y), Fp2Half()
+        corners = [(row, column) for row in range(0, action.rows, ROWS) for column in range(0, action.columns, COLUMNS)]
+        for number, (row, column) in enumerate(corners):
+            sums = np.array(self.state.sums[number * ROWS * COLUMNS :][: ROWS * COLUMNS]).reshape(ROWS, COLUMNS)
+            for c in range(min(COLUMNS, action.columns - column)):
+                words = np.array(half.step(tuple(sums[:, c].tolist())).y)
+                place = y[action.row + row : action.row + min(row + ROWS, action.rows), action.column + column + c]
+                place[:] = words[: len(place)]
+        return {"y": self._words(y), "sums": (), "half_columns": half.state.columns}
+
+    def vector(self, action: Action) -> Changes:
+        """The vector unit applies the rotary embedding, the softmax or the activation."""
+        y, some = self._matrix(self.state.y), block(action)
+        y[some] = vector(self.shape, self.base, y[some], self.places(self.state)[some[0]])
+        return {"y": self._words(y)}
+
+    def offset(self, action: Action) -> Changes:
+        """Keys pass the K-offset generator: those of the window are tracked and leave together, others as they come."""
+        before, y, generator = self.state, self._matrix(self.state.y), KOffsetGenerator(self.shape.columns)
+        generator.restore(before.offsets)
+        window = self.window_rows(before)
+        for row in range(action.row, action.row + action.rows):
+            if row >= window:
+                y[row] = generator.step(y[row], 1, 0).k_out
+                continue
+            generator.step(y[row], 1, int(row == window - 1))
+            if row == window - 1:
+                for _ in range(generator.chosen):
+                    generator.go_on()
+                for first in range(window):
+                    y[first] = generator.go_on().k_out
+        done, was = generator.state, before.offsets
+        tracked = done.comparisons + done.select_comparisons - was.comparisons - was.select_comparisons
+        counts = {"tracked": tracked, "subtractions": done.subtractions - was.subtractions}
+        return {"y": self._words(y), "offsets": done, "offset": done.offset, **counts}
+
+    def convert(self, action: Action) -> Changes:
+        """Results become BFP codes, a block at a time."""
+        before, some, v = self.state, block(action), self.shape.kind == "v"
+        kind: bfp_converter.Kind = "v" if v else "token"
+        done = bfp_converter.convert(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m, **self.conversion)
+        sign, mantissa = self._matrix(before.sign), self._matrix(before.mantissa)
+        sign[some], mantissa[some] = done.tensor.sign, done.tensor.mantissa
+        exponent = np.array(fields(before.exponent)).reshape(self._group_shape)
+        top, left = (
+            (action.row // LANES, action.column) if v else (action.row, group_edges(self.shape).index(action.column))
+        )
+        down, across = done.tensor.exponent.shape
+        exponent[top : top + down, left : left + across] = done.tensor.exponent
+        counts = {name: getattr(done, name) for name in ("compare_cycles", "align_cycles", "comparisons")}
+        codes = {"sign": sign, "mantissa": mantissa, "exponent": exponent}
+        return {**{name: self._words(each) for name, each in codes.items()}, **counts}
+
+    def store(self, action: Action) -> Changes:
+        """They are stored."""
+        return {"stored": action.number}
 
     @property
-    def plan(self) -> tuple[Action, ...]:
-        """Events of the product.
+    def _group_shape(self) -> tuple[int, int]:
+        return group_shape(self.shape.kind, self.shape.rows, self.shape.columns, self.shape.head_dim)
 
-        Returns
-        -------
-        tuple of Action
-            In order. Positions change when keys leave the window, but not how many events there are.
-        """
-        return plan(self.shape)
+    def _matrix(self, words: Any) -> np.ndarray:
+        return np.array(fields(words)).reshape(self.shape.rows, self.shape.columns)
 
-    def action(self, state: State) -> Action:
-        """Return what an event of a product does.
+    def _words(self, matrix: np.ndarray) -> Any:
+        return lanes(matrix.ravel().tolist())
 
-        Parameters
-        ----------
-        state : State
-            After the event.
 
-        Returns
-        -------
-        Action
-            Kind and rectangle.
-        """
-        return plan(self.shape._replace(tracked=self.window_rows(state)))[state.index]
-
-    def step(
-        self,
-        a_sign: Operand | None = None,
-        a_mag: Operand | None = None,
-        a_exp: Operand | None = None,
-        b: Operand | None = None,
-        b_sign: Operand | None = None,
-        b_exp: Operand | None = None,
-        w_scale: Operand | None = None,
-        frozen: Operand | None = None,
-        position: Operand | None = None,
-        wide: Operand | None = None,
-        bias: Operand | None = None,
-    ) -> State:
-        """Execute the first event of a product, a load; without inputs, the next one.
-
-        Refused are also fields that the mode does not have, and results beyond FP16 when they reach the converter.
-        """
-        return self._stepped(
-            a_sign=a_sign,
-            a_mag=a_mag,
-            a_exp=a_exp,
-            b=b,
-            b_sign=b_sign,
-            b_exp=b_exp,
-            w_scale=w_scale,
-            frozen=frozen,
-            position=position,
-            wide=wide,
-            bias=bias,
-        )
-
-    def accept(self, *values: Any, **named: Any) -> list[Any]:
-        """The inputs of one product; refuses also inputs whose port is missing."""
-        return super().accept(*values, **self._due(named), **{n: v for n, v in named.items() if n not in OPTIONAL})
-
-    def admitted(
-        self,
-        a_sign: ArrayLike,
-        a_mag: ArrayLike,
-        a_exp: ArrayLike,
-        b: ArrayLike,
-        b_sign: ArrayLike,
-        b_exp: ArrayLike,
-        w_scale: ArrayLike,
-        frozen: ArrayLike | None = None,
-        position: ArrayLike | None = None,
-        wide: ArrayLike | None = None,
-        bias: ArrayLike | None = None,
-    ) -> list[np.ndarray]:
-        """Check the inputs of products, which broadcast beside their lanes.
-
-        A lies row after row, B column after column, group after group, fields as those of bfp_pe. Further ports are
-        there in some configurations only: `frozen`, `offset` of the Result of the prompt, for kind "k" from position
-        `window` on; `position` for positions="port"; `wide` for b_type="mixed"; `bias`. Else they are None.
-        """
-        due = self._due({"frozen": frozen, "position": position, "wide": wide, "bias": bias})
-        return super().admitted(a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, *due.values())
-
-    def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse what `require_operands` does."""
-        require_operands(self, self._by_port(inputs))
-
-    def _due(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The optional inputs that have a port; refuses one that is missing, and one without a port."""
-        there = {port.name for port in self.ports.inputs}
-        for name, meaning in OPTIONAL.items():
-            if (name in there) != (inputs.get(name) is not None):
-                wanted = f"needs {meaning}, got none" if name in there else "takes none, got some"
-                raise Refused(f"{self.name}: {name}: kind {self.kind!r} {self._reason(name)} {wanted}")
-        return {name: inputs[name] for name in OPTIONAL if name in there}
-
-    def _reason(self, name: str) -> str:
-        """What an optional port depends on."""
-        if name == "frozen":
-            return f"from position {self.start} on"
-        parameter = {"position": "positions", "wide": "b_type", "bias": "bias_add"}[name]
-        return f"with {parameter} {getattr(self, parameter)!r}"
-
-    def _by_port(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """Inputs by name, each with an axis of lanes."""
-        return {
-            port.name: array if port.lanes > 1 else array[..., None]
-            for port, array in zip(self.ports.inputs, inputs, strict=True)
-        }
-
-    def _open(self, *inputs: Any) -> State:
-        return self._event(self._opened(*inputs), 0)
-
-    def _opened(self, *inputs: Any) -> State:
-        """A product before its first event: operands, and nothing computed."""
-        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
-        frozen = dict(zip((port.name for port in self.ports.inputs), inputs, strict=True)).get("frozen")
-        return self.latched(*inputs, **zeros, offsets=self._generator(frozen).state)
-
-    def _continue(self) -> State:
-        return self._event(self.state, self.state.index + 1)
-
-    def _event(self, before: State, index: int) -> State:
-        before = replace(before, index=index)
-        action = self.action(before)
-        events = {
-            "load": self._load,
-            "dispatch": self._dispatch,
-            "compute": self._compute,
-            "fp2half": self._fp2half,
-            "bias": self._bias,
-            "vector": self._vector,
-            "offset": self._offset,
-            "convert": self._convert,
-            "store": self._store,
-        }
-        self.state = events[action.event](replace(before, event=action.event), action)
-        return self.state
-
-    def _generator(self, frozen: Any) -> KOffsetGenerator:
-        """The K-offset generator at the start of a product: reset, or gated behind the offsets of the prompt."""
-        generator = KOffsetGenerator(self.columns)
-        if frozen is not None:
-            generator.freeze(frozen)
-        return generator
+def block(action: Action) -> tuple[slice, slice]:
+    """The rectangle of C of an event."""
+    return slice(action.row, action.row + action.rows), slice(action.column, action.column + action.columns)

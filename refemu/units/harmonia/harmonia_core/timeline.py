@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refemu.units.declared import DeclaredState
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, vector_width
-from refemu.units.harmonia.harmonia_core.ports import State
 
 PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")  #: Parts of a `Timeline`
 
@@ -284,7 +284,7 @@ def bits_of(core: HarmoniaCore) -> tuple[Fraction, Fraction, Fraction]:
     return groups[8], b, Fraction(16) if core.kind == "final" else groups[core.m]
 
 
-def stepped(core: HarmoniaCore, states: Iterable[State]) -> Iterator[Event]:
+def stepped(core: HarmoniaCore, states: Iterable[DeclaredState]) -> Iterator[Event]:
     """Tell the events of one product from its states.
 
     Parameters

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from refemu.units.harmonia.cases import harmonia_core as harmonia_core_cases
+from refemu.units.declared import DeclaredState
+from refemu.units.harmonia.cases import harmonia_core as cases
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
-from refemu.units.harmonia.harmonia_core.ports import COUNTERS, Result, State, ports
 from refemu.units.harmonia.k_offset import WINDOW
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 
 def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4", **others: Any) -> Config:
@@ -29,8 +30,8 @@ def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4"
     return Config(kind=kind, rows=rows, inner=inner, columns=columns, b_type=b_type, **usual | others)
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="harmonia_core",
+UNIT: AnyUnit = Unit(
+    unit_class=HarmoniaCore,
     version=2,
     paper="harmonia §IV-A, Fig. 12",
     meaning="one product through all steps of the accelerator",
@@ -45,13 +46,10 @@ UNIT: Unit[State, Result] = Unit(
         "values": _config("final", 3, 70, 5, "mixed"),
         "bias": _config("linear", 2, 8, 17, activation="gelu_tanh", bias_add="after"),
     },
-    ports=ports,
-    unit_class=HarmoniaCore,
-    cases=harmonia_core_cases.cases,
-    counters=COUNTERS,
-    result=Result,
-    mark=harmonia_core_cases.mark,
-    legal=harmonia_core_cases.legal,
+    cases=cases.cases,
+    mark=cases.mark,
+    legal=cases.legal,
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
 )
+State: type[DeclaredState] = HarmoniaCore.State
 run: RunFunction[Result] = UNIT.run

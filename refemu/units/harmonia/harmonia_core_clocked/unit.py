@@ -6,163 +6,130 @@ which results leave), D-harmonia-55 (when a product is closed), D-arith-19 (`go`
 lasts one row).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from refemu.units.clocked import HELD, IDLE
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
 from refemu.units.harmonia import harmonia_core
-from refemu.units.harmonia.bfp_accumulator import Precision
-from refemu.units.harmonia.cases import harmonia_core_clocked as harmonia_core_clocked_cases
+from refemu.units.harmonia.bfp_pe_array import ROWS
+from refemu.units.harmonia.cases import harmonia_core_clocked as cases
 from refemu.units.harmonia.harmonia_core import (
-    Activation,
-    Bias,
-    BType,
-    Codes,
+    PARTS,
     HarmoniaCore,
-    Kind,
-    Positions,
-    Rotation,
     Schedule,
     Timeline,
+    longest,
     scheduled,
     stepped,
 )
-from refemu.units.harmonia.harmonia_core_clocked.registers import COUNTERS, HELD, PARAMETERS, Result, State, ports
-from refemu.units.harmonia.k_offset import WINDOW
-from refemu.units.ports import Ports, fields, lanes
-from refemu.units.stepped import Clocked
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Result, Stepped
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
-__all__ = ["COUNTERS", "UNIT", "HarmoniaCoreClocked", "Result", "State", "run"]
+__all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
 
-IDLE, WAIT = "idle", "wait"
+WAIT = "wait"
 TIMING = ("wide", "position")  #: the only operands on which clocks depend: passes of the array, and its window
 SUMS = ("compute", "bias", "fp2half")  #: events that read or write sums on their way from the array to FP2Half
+NONE = "() where there is no such port"
+OPTIONAL = {
+    "frozen": "offsets that a prompt has chosen for the keys behind it",
+    "position": "position of every row of A",
+    "wide": "which codes of B have 8 bits, for every row of A",
+    "bias": "what is added to every row of C",
+}
 
 
-class HarmoniaCoreClocked(Clocked[State]):
-    """Accelerator at one product after the other, a clock a step.
+class HarmoniaCoreClocked(Sequential, HarmoniaCore):
+    """Accelerator at one product after the other, a clock a step. Matrices are row-major.
 
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12, §IV-C]
+    The event of a clock is the last one of the product that ends in it.
     """
 
     name = "harmonia_core_clocked"
+    events: ClassVar[tuple[str, ...]] = (*HarmoniaCore.events, WAIT, IDLE)
+    counters: ClassVar[dict[str, str]] = {
+        "clocks": "clocks in which a product was under way",
+        "events": "events of products executed",
+        "products": "products completed",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        **{name: f"{meaning}, as it is at the input; {NONE}" for name, meaning in OPTIONAL.items()},
+        **{f"{name}{HELD}": f"{meaning}, for the product under way; {NONE}" for name, meaning in OPTIONAL.items()},
+        "offset": f"what every key of the product loses, by channel, FP16 words; {NONE}",
+        "core": "State of the product, as of unit harmonia_core, whose events are executed in the clock in which they "
+        "end",
+        "waiting": "FP32 sums of the blocks that FP2Half is not done with, by row and column of the block",
+    }
+    accept = Stepped.accept
+    admitted = Sequential.admitted
+    busy = Stepped.busy  # of `step`: a row is one clock
 
-    def __init__(
-        self,
-        kind: Kind = "linear",
-        rows: int = 8,
-        inner: int = 32,
-        columns: int = 32,
-        b_type: BType = "int4",
-        m: int = 8,
-        tile_m: int = 64,
-        tile_k: int = 64,
-        head_dim: int = 32,
-        start: int = 0,
-        base: int = 10000,
-        activation: Activation = "none",
-        force: int = 0,
-        partial: Precision = "fp16",
-        rotation: Rotation = "half",
-        window: int = WINDOW,
-        positions: Positions = "start",
-        bias_add: Bias = "none",
-        codes: Codes = "sets",
-    ) -> None:
-        """Configure the accelerator and its products.
+    @constant
+    def core(self) -> HarmoniaCore:
+        """The whole product, event by event."""
+        return HarmoniaCore(**{name: getattr(self, name) for name in self._names})
 
-        Parameters
-        ----------
-        kind : {"q", "k", "v", "score", "context", "linear", "final"}
-            Kind of C.
-        rows, inner, columns : int
-            M, N and K.
-        b_type : {"int4", "bfp8", "bfp4", "mixed"}
-            As for `HarmoniaCore`, as all others are.
-        m : int
-            Mantissa bits of the result, 1 to 11.
-        tile_m, tile_k : int
-            Rows and columns of a tile.
-        head_dim : int
-            Head dimension of q and k.
-        start : int
-            Position of row 0, or the least one.
-        base : int
-            Base of the rotary angles.
-        activation : {"none", "silu", "relu", "gelu_erf", "gelu_tanh"}
-            Activation of kinds "linear" and "final".
-        force : int
-            0, or the dataflow.
-        partial : {"fp16", "fp32"}
-            As for `Accumulator`.
-        rotation : {"half", "interleaved", "none"}
-            Pairs of q and k that rotate.
-        window : int
-            Tokens of the prompt that choose the offsets of kind "k".
-        positions : {"start", "port"}
-            Where the rows stand.
-        bias_add : {"none", "after", "accumulator"}
-            Where port `bias` is added.
-        codes : {"sets", "rows"}
-            Rows of a "mixed" pass that see other codes.
-
-        Raises
-        ------
-        Refused
-            A parameter is out of range, an option unknown, or one does not go with the kind.
-        """
-        parameters = locals()
-        self.core: HarmoniaCore = HarmoniaCore(**{name: parameters[name] for name in PARAMETERS})
-        for name in PARAMETERS:
-            setattr(self, name, getattr(self.core, name))
-        self.ports: Ports = ports({name: getattr(self.core, name) for name in PARAMETERS})
-        self._reset = self.core.state
-        self._schedule = Schedule()
-        self._planned: dict[tuple[Any, ...], Schedule] = {}  # of the last product, by operands of TIMING
-        missing = [name for name, value in vars(self._reset).items() if value == () and name != "sums"]
-        none = [*missing, *(f"{name}{HELD}" for name in missing if name != "offset")]
-        self.state: State = self.reset(State, **dict.fromkeys(none, ()), core=self._reset, waiting=())
-        self._in_step = self.state  # the State that the core and the schedule belong to
-
-    def step(
-        self,
-        go: int,
-        a_sign: Sequence[int] | int,
-        a_mag: Sequence[int] | int,
-        a_exp: Sequence[int] | int,
-        b: Sequence[int] | int,
-        b_sign: Sequence[int] | int,
-        b_exp: Sequence[int] | int,
-        w_scale: Sequence[int] | int,
-        frozen: Sequence[int] | int | None = None,
-        position: Sequence[int] | int | None = None,
-        wide: Sequence[int] | int | None = None,
-        bias: Sequence[int] | int | None = None,
-    ) -> State:
-        """Execute one clock: of the product under way, else with go=1 the first one of another.
-
-        The last four belong to some configurations only, as for `HarmoniaCore`.
-        """
-        more = {"frozen": frozen, "position": position, "wide": wide, "bias": bias}
-        return self._open(
-            *self.accept(
-                go=go,
-                a_sign=a_sign,
-                a_mag=a_mag,
-                a_exp=a_exp,
-                b=b,
-                b_sign=b_sign,
-                b_exp=b_exp,
-                w_scale=w_scale,
-                **{name: value for name, value in more.items() if value is not None},
-            )
+    @constant
+    def ports(self) -> Ports:
+        height, inner = min(ROWS, self.rows), self.core.ports
+        shown = {port.name: port for port in inner.outputs}
+        codes = {"sign": "its signs", "mantissa": "its mantissas", "exponent": "the shared exponents of its elements"}
+        clocks = longest(self.core, Timeline())
+        return Ports(
+            inputs=(Port("go", 1, meaning="begin a product, unless one is under way"), *inner.inputs),
+            outputs=(
+                Port("sent", 1, height, meaning="rows of the column of C that leaves"),
+                Port("row", max(1, (self.rows - 1).bit_length()), meaning="its first row"),
+                Port("column", max(1, (self.columns - 1).bit_length()), meaning="its number"),
+                *(replace(shown[name], lanes=height, meaning=meaning) for name, meaning in codes.items()),
+                Port("word", 16, height, encoding="f16", meaning="its words before the conversion"),
+                Port("working", 1, len(PARTS), meaning=f"parts that work on an event: {', '.join(PARTS)}"),
+                Port("busy", 1, meaning="clocks of the product are left"),
+                Port("valid", 1, meaning="this row closes a product"),
+            ),
+            state=(
+                Port("phase", clocks.bit_length(), meaning="number of the last clock in its product"),
+                *(
+                    replace(each, name=f"{each.name}{HELD}", meaning=f"{each.name} of the product")
+                    for each in inner.inputs
+                ),
+                replace(shown["y"], meaning="the temporary SRAM"),
+                *([replace(shown["offset"], meaning="what every key loses")] if "offset" in shown else []),
+            ),
         )
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Nothing where a port is missing, and the core at reset."""
+        missing = [name for name, value in vars(self.core.state).items() if value == () and name != "sums"]
+        held = [f"{name}{HELD}" for name in missing if name in OPTIONAL]
+        return {**dict.fromkeys([*missing, *held], ()), "core": self.core.state, "waiting": ()}
+
+    @constant
+    def _silent(self) -> dict[str, Any]:
+        """Outputs of a clock in which nothing happens."""
+        return {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
+
+    @constant
+    def _schedule(self) -> Schedule:
+        """Of the product under way."""
+        return Schedule()
+
+    @constant
+    def _planned(self) -> dict[tuple[Lanes, ...], Schedule]:
+        """Of the last product, by operands of TIMING."""
+        return {}
+
+    @constant
+    def _in_step(self) -> DeclaredState | None:
+        """The State that the core and the schedule belong to."""
+        return None
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse beside go=1 what harmonia_core refuses."""
@@ -175,116 +142,71 @@ class HarmoniaCoreClocked(Clocked[State]):
         self.core._require(*taken)
 
     def begins(self, go: int) -> bool:
-        """Whether this row begins a product.
-
-        Parameters
-        ----------
-        go : int
-            The port.
-
-        Returns
-        -------
-        bool
-            Never while one is under way (D-arith-19).
-        """
+        """Whether this row begins a product: never while one is under way (D-arith-19)."""
         return bool(go) and not self.state.busy
 
-    def stays_valid(self) -> int:
-        """Value of `valid` in an idle row.
-
-        Returns
-        -------
-        int
-            0: it is 1 only in the row that closes a product (D-arith-21).
-        """
-        return 0
-
     def timeline(self) -> Timeline:
-        """Begin a timeline.
-
-        Returns
-        -------
-        Timeline
-            At clock 0, with the paper's rates (D-harmonia-50).
-        """
+        """A timeline at clock 0, with the paper's rates (D-harmonia-50)."""
         return Timeline()
 
-    def planned(self, operands: Sequence[Any]) -> Schedule:
-        """Place the events of one product.
+    def planned(self, operands: Sequence[Lanes]) -> Schedule:
+        """Clocks of one product with these inputs of the core.
 
-        Parameters
-        ----------
-        operands : sequence
-            Inputs of the core.
-
-        Returns
-        -------
-        Schedule
-            Its clocks: those of another core with the same operands, for the array counts its cycles as it works.
+        They are those of another core with the same operands, for the array counts its cycles as it works.
         """
         ports = self.core.ports.inputs
         key = tuple(value for port, value in zip(ports, operands, strict=True) if port.name in TIMING)
         if key not in self._planned:
             core = copy(self.core)
-            core.state = self._reset
+            core.state = self.initial["core"]
             states = [core._open(*operands)]
             while core.busy:
                 states.append(core._continue())
             self._planned = {key: scheduled(core, stepped(core, states), self.timeline())}
         return self._planned[key]
 
-    def _open(self, *inputs: Any) -> State:
+    def _open(self, *inputs: Any) -> DeclaredState:
         """One clock."""
         before, (go, *operands) = self.state, inputs
         opens = self.begins(go)
         if not opens and not before.busy:
-            self.state = self._shown(inputs, event=IDLE, valid=self.stays_valid())
-            return self.state
+            return self._commit(IDLE, inputs, {**self._silent, **self.idle()})
+        held = {}
         if opens:
-            self._schedule, self.core.state = self.planned(operands), self._reset
-            self.core.state = self.core._opened(*operands)
+            self._schedule, self.core.state = self.planned(operands), self.initial["core"]
+            self.core.begin(operands)
+            held = {f"{port.name}{HELD}": value for port, value in zip(self.core.ports.inputs, operands, strict=True)}
         elif before is not self._in_step:
-            held = {port.name: getattr(before, f"{port.name}{HELD}") for port in self.core.ports.inputs}
-            self.core.state = replace(before.core, **held, y=before.y, offset=before.offset)
-            self._schedule = self.planned([*held.values()])
+            taken = {port.name: getattr(before, f"{port.name}{HELD}") for port in self.core.ports.inputs}
+            self.core.state = replace(before.core, **taken, y=before.y, offset=before.offset)
+            self._schedule = self.planned([*taken.values()])
         clock = 0 if opens else before.phase + 1
         ending, waiting = self._schedule.ending(clock), dict(() if opens else before.waiting)
         for number in ending:
             self._execute(number, waiting)
-        closes = clock == self._schedule.length - 1
-        self.state = self._in_step = self._shown(
-            inputs,
-            **self._leaving(clock),
-            **({f"{name}{HELD}": value for name, value in self._named(operands).items()} if opens else {}),
-            event=self.core.state.event if ending else WAIT,
-            working=lanes(self._schedule.working(clock)),
-            busy=int(not closes),
-            valid=int(closes),
-            phase=clock,
-            y=self.core.state.y,
-            offset=self.core.state.offset,
-            core=self.core.state,
-            waiting=tuple(waiting.items()),
-            clocks=before.clocks + 1,
-            events=before.events + len(ending),
-            products=before.products + closes,
-        )
-        return self.state
+        core, closes = self.core.state, int(clock == self._schedule.length - 1)
+        done = {"y": core.y, "offset": core.offset, "core": core, "waiting": tuple(waiting.items())}
+        counts = {"clocks": 1, "events": len(ending), "products": closes}
+        changes = {**self.wait(clock), **held, "busy": 1 - closes, "valid": closes, **done, **counts}
+        self._in_step = self._commit(core.event if ending else WAIT, inputs, changes)
+        return self._in_step
 
-    def _named(self, operands: Sequence[Any]) -> dict[str, Any]:
-        return {port.name: value for port, value in zip(self.core.ports.inputs, operands, strict=True)}
+    def idle(self) -> Changes:
+        """No product is under way."""
+        return {"valid": 0}  # D-arith-21: it is 1 only in the row that closes a product
 
-    def _shown(self, inputs: Sequence[Any], **changed: Any) -> State:
-        """The next State: outputs are 0 but for those that change."""
-        zeros = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
-        return self.latched(*inputs, **{**zeros, **changed})
+    def wait(self, clock: int) -> Changes:
+        """One is, and none of its events ends in this clock; parts work, and columns leave."""
+        working = lanes(self._schedule.working(clock))
+        return {**self._silent, **self._leaving(clock), "working": working, "phase": clock}
 
     def _execute(self, number: int, waiting: dict[tuple[int, int], tuple[int, ...]]) -> None:
         """An event of the core: sums go from the array to FP2Half block by block, however many wait between them."""
         core = self.core
-        action = core.action(replace(core.state, index=number))
+        action = core.actions(core.state)[number]
         block, moves = (action.row, action.column), action.event in SUMS
-        core._event(replace(core.state, sums=waiting.pop(block, ()) if moves else ()), number)
+        core.state = core.changed(sums=waiting.pop(block, ()) if moves else ())
+        core.execute(number)
         if moves and core.state.sums:
             waiting[block] = core.state.sums
 
@@ -309,8 +231,8 @@ def _config(name: str, **others: Any) -> Config:
     return Config(**{**harmonia_core.UNIT.configs[name], **others})
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="harmonia_core_clocked",
+UNIT: AnyUnit = Unit(
+    unit_class=HarmoniaCoreClocked,
     paper="harmonia §IV-A, Fig. 12, §IV-C",
     meaning="one product through all steps of the accelerator, clock by clock",
     configs={
@@ -321,11 +243,8 @@ UNIT: Unit[State, Result] = Unit(
         "v": _config("v", rows=9, inner=2, columns=17),
         "keys": _config("keys", rows=2, inner=2, columns=3, start=1),
     },
-    ports=ports,
-    unit_class=HarmoniaCoreClocked,
-    cases=harmonia_core_clocked_cases.cases,
-    counters=COUNTERS,
-    result=Result,
-    legal=harmonia_core_clocked_cases.legal,
+    cases=cases.cases,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = HarmoniaCoreClocked.State
 run: RunFunction[Result] = UNIT.run

@@ -17,7 +17,7 @@ from refemu.units.derived import Arrays, twin
 from refemu.units.harmonia.bfp_aligner import PAPER, Rounding, Special, Subnormals, ZeroSign
 from refemu.units.harmonia.bfp_converter import UNIT, BfpConverter, Conversion, Kind
 from refemu.units.harmonia.bfp_converter.matrix import require_matrix
-from refemu.units.harmonia.bfp_converter.registers import COUNTERS, KINDS
+from refemu.units.harmonia.bfp_converter.registers import KINDS
 from refemu.units.harmonia.twins import bfp_aligner as bfp_aligner_jit
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64
@@ -33,7 +33,7 @@ def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[in
     for array in registers:
         array.fill(0)
     seen = [np.zeros(sign.shape, np.int64) for _ in range(2)]
-    width, counts = np.ones(sign.shape[:-1], np.int64), np.zeros(len(COUNTERS), np.int64)
+    width, counts = np.ones(sign.shape[:-1], np.int64), np.zeros(len(converter.counters), np.int64)
     special = ("error", "hw", "saturate").index(converter.special)
     if _clocks(*(array.astype(np.int64) for array in inputs), special, *seen, width, *registers, counts):
         refuse_as(UNIT.run, *inputs, **options)

@@ -16,7 +16,6 @@ from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core import UNIT, HarmoniaCore
 from refemu.units.harmonia.harmonia_core.passes import wide_units
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, plan, vector_width
-from refemu.units.harmonia.harmonia_core.ports import COUNTERS
 from refemu.units.harmonia.harmonia_core.timeline import Event
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
 from refemu.units.harmonia.twins import bfp_pe_array as bfp_pe_array_jit
@@ -179,7 +178,7 @@ def events(core: HarmoniaCore, wide: np.ndarray, tracked: int | None = None) -> 
 
 
 def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[int, ...]:
-    """Counters of products in the order of `COUNTERS`: sums along the plan, and the work of every pass and token.
+    """Counters of products in the order of the unit's: sums along the plan, and the work of every pass and token.
 
     costs: as `array_costs` gives them. tracked: rows of each product that chose offsets.
     """
@@ -205,7 +204,7 @@ def counted(core: HarmoniaCore, wide: np.ndarray) -> dict[str, int]:
     wide: the port, (products, lanes); without lanes where it is missing. Rows stand one behind the other.
     """
     tracked = np.full(len(wide), core.shape.tracked * core.waits)
-    return dict(zip(COUNTERS, totals(core, array_costs(core, wide), tracked), strict=True))
+    return dict(zip(core.counters, totals(core, array_costs(core, wide), tracked), strict=True))
 
 
 def conversions(core: HarmoniaCore) -> tuple[int, int, int]:

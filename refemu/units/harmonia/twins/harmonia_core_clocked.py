@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refemu.units.clocked import HELD
 from refemu.units.derived import Arrays, twin
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core import PARTS, Event, HarmoniaCore, Timeline, scheduled
-from refemu.units.harmonia.harmonia_core_clocked.registers import HELD
 from refemu.units.harmonia.harmonia_core_clocked.unit import UNIT, HarmoniaCoreClocked
 from refemu.units.harmonia.twins import harmonia_core as harmonia_core_jit
 

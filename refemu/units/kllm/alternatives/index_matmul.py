@@ -1,7 +1,5 @@
 """Other answers to the decisions of index_matmul."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from refemu.arith import dot, fp16
@@ -9,11 +7,12 @@ from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.formats.kllm.kllm_arith import LANES
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.alternatives.arith import option
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.index_matmul.accumulators import Macs
 from refemu.units.kllm.index_matmul.problem import Column
-from refemu.units.kllm.index_matmul.unit import IndexMatmul, State
+from refemu.units.kllm.index_matmul.unit import IndexMatmul
 from refemu.units.ports import fields
 
 WIDTH = 3  #: bits of a narrow counter
@@ -22,14 +21,14 @@ WIDTH = 3  #: bits of a narrow counter
 class AllCounted(IndexMatmul):
     """Outlier positions are counted with the index that is stored there."""
 
-    def _count(self, before: State, column: Column) -> State:
-        return super()._count(before, column._replace(left_out=np.zeros_like(column.left_out)))
+    def _counts(self, column: Column) -> np.ndarray:
+        return np.ones_like(column.left_out)
 
 
 class OnlyA(IndexMatmul):
     """Only outliers of A leave the counts; those of B are taken for their index."""
 
-    def _column(self, state: State) -> Column:
+    def _column(self, state: DeclaredState) -> Column:
         if self.integer or self.norm != "none":
             raise Refused("index_matmul: integers, and weights behind a norm, have no outliers")
         column = super()._column(state)
@@ -39,28 +38,28 @@ class OnlyA(IndexMatmul):
 class NarrowCounters(IndexMatmul):
     """Counters of three bits wrap."""
 
-    def _reduce(self, before: State, column: Column) -> State:
-        counts = tuple(number & ((1 << WIDTH) - 1) for number in before.count)
-        return replace(super()._reduce(replace(before, count=counts), column), count=before.count)
+    def _dense(self, count: tuple[int, ...], column: Column) -> int:
+        return super()._dense(tuple(number & ((1 << WIDTH) - 1) for number in count), column)
 
 
 class ScaleFirst(IndexMatmul):
     """The product of the scales is multiplied into every entry of the table."""
 
-    def _reduce(self, before: State, column: Column) -> State:
+    def _dense(self, count: tuple[int, ...], column: Column) -> int:
         if self.arith.acc == "exact":
             raise Refused("index_matmul: the exact accumulator rounds once, wherever the scale is")
-        table = fp16.round16(np.asarray(column.table, np.float32) * np.float32(column.scale))
-        return super()._reduce(before, column._replace(table=table))
+        with np.errstate(all="ignore"):  # a scale that has left fp16, times an entry 0
+            table = fp16.round16(np.asarray(column.table, np.float32) * np.float32(column.scale))
+        return super()._dense(count, column._replace(table=table))
 
-    def _merge(self, before: State, column: Column) -> State:
-        return super()._merge(before, column._replace(scale=np.float64(1)))
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
+        return super()._merged(inside, outside, column._replace(scale=np.float64(1)))
 
 
 class TruncatedWeights(IndexMatmul):
     """Weights of the sparse path are truncated to fp16."""
 
-    def _column(self, state: State) -> Column:
+    def _column(self, state: DeclaredState) -> Column:
         column = super()._column(state)
         if self.integer or self.arith.acc == "exact":
             raise Refused("index_matmul: the sparse path has no scale of B, or its operands must be fp16")
@@ -73,34 +72,31 @@ class TruncatedWeights(IndexMatmul):
 class FusedMerge(IndexMatmul):
     """The MACs of the merge round once."""
 
-    def _merge(self, before: State, column: Column) -> State:
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
         if not isinstance(self.accumulator, Macs):
             raise Refused("index_matmul: this accumulator has no fp16 MACs")
         self.accumulator.merging = Fp16Mac("fp16_fma")
-        return super()._merge(before, column)
+        return super()._merged(inside, outside, column)
 
 
 class BiasFirst(IndexMatmul):
     """The bias joins the sparse part, before the dense part is added and a LayerNorm's shift subtracted."""
 
-    def _merge(self, before: State, column: Column) -> State:
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
         if not isinstance(self.accumulator, Macs) or column.bias is None:
             raise Refused("index_matmul: there is no bias, or it is rounded once with the rest")
-        _, word = Fp16Mac().multiply_add(before.bias, ONE, pattern16(value32(before.outside)))
-        first = replace(before, outside=pattern32(value16(word)))
-        return replace(super()._merge(first, column._replace(bias=None)), outside=before.outside)
+        _, word = Fp16Mac().multiply_add(self.state.bias, ONE, pattern16(value32(outside)))
+        return super()._merged(inside, pattern32(value16(word)), column._replace(bias=None))
 
 
 class ShiftLast(IndexMatmul):
     """A LayerNorm's shift is subtracted behind the bias."""
 
-    def _merge(self, before: State, column: Column) -> State:
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
         if not isinstance(self.accumulator, Macs) or column.bias is None or column.shift is None:
             raise Refused("index_matmul: there is no bias, no shift, or they are rounded once with the rest")
-        after = super()._merge(before, column._replace(shift=None))
-        _, y = Fp16Mac().multiply_add(before.shift ^ 0x8000, before.row_sum, after.y)
-        overflow = int(y & 0x7C00 == 0x7C00)
-        return replace(after, y=y, overflow=overflow, overflows=before.overflows + overflow)
+        before = super()._merged(inside, outside, column._replace(shift=None))
+        return Fp16Mac().multiply_add(self.state.shift ^ 0x8000, self.state.row_sum, before)[1]
 
 
 def _truncated(x: np.ndarray) -> np.ndarray:

@@ -1,42 +1,33 @@
 """Other answers to the decisions of index_norm."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.formats.kllm.kmeans_norm import NoDivisor
 from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
 from refemu.units.kllm.alternatives.arith import option
-from refemu.units.kllm.index_norm.unit import IndexNorm, State, _value, _word
+from refemu.units.kllm.index_norm import IndexNorm
 
 
 class EpsAfterRoot(IndexNorm):
     """eps is added to the root."""
 
-    def _root(self, before: State) -> State:
-        eps, self.eps = self.eps, 0.0
-        try:
-            after = super()._root(before)
-        finally:
-            self.eps = eps
-        divisor = float(self._round(_value(after.rms, self.arith) + float(self._round(eps))))
-        return replace(after, rms=_word(divisor, self.arith))
+    def _divisor(self, square: float) -> float:
+        root = float(self._round(float(np.sqrt(np.float64(square)))))
+        if not root > 0:
+            raise NoDivisor(root)
+        return float(self._round(root + float(self._round(self.eps))))
 
 
 class SampleVariance(IndexNorm):
     """The variance is divided by n - 1."""
 
-    def _root(self, before: State) -> State:
-        if self.norm != "layer":
-            return super()._root(before)
-        mean, square = self.moments(before)
-        variance = max(0.0, float(self._round(square - self._round(mean * mean))))
-        wider = float(self._round(variance * self.n / (self.n - 1)))
-        same = float(self._round(mean * mean))
-        changed = self.with_moments(before, mean, float(self._round(wider + same)))
-        return replace(super()._root(changed), moments=before.moments)
+    def _variance(self, mean: float, square: float) -> float:
+        wider = float(self._round(super()._variance(mean, square) * self.n / (self.n - 1)))
+        return super()._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
 
 
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,15 +10,14 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
-from refemu.units.declared import DeclaredState
+from refemu.units.declared import Changes, DeclaredState
 from refemu.units.kllm.alternatives import functional as functional_alternatives
 from refemu.units.kllm.alternatives import orizuru_passes as passes_alternatives
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.functional import WIDTH, Functional
-from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass, State
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
-from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.ports import fields
 
 
@@ -88,7 +87,7 @@ class SearchedApart(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.search: OrizuruPasses = passes_alternatives.InTurn(self.k, self.pops, self.tree)
+        self.orizuru = passes_alternatives.InTurn(self.k, self.pops, self.tree)
 
 
 class WholeTree(KllmChip):
@@ -96,7 +95,7 @@ class WholeTree(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.search: OrizuruPasses = passes_alternatives.WholeTree(self.k, self.pops, self.tree)
+        self.orizuru = passes_alternatives.WholeTree(self.k, self.pops, self.tree)
 
 
 class Rootless(KllmChip):
@@ -104,7 +103,7 @@ class Rootless(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.search: OrizuruPasses = passes_alternatives.Rootless(self.k, self.pops, self.tree)
+        self.orizuru = passes_alternatives.Rootless(self.k, self.pops, self.tree)
 
 
 class Higher(KllmChip):
@@ -112,28 +111,30 @@ class Higher(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.clustering: Clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
 
 
 class Overlapped(KllmChip):
     """The first pass over the outputs goes on while lanes work on the last tile."""
 
-    def _function(self) -> State:
-        before, after = self.state, super()._function()
-        early = (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH
-        if after.functional is None or after.functional.index >= early:
+    _cycles = 0  # of the function so far
+
+    def function_(self) -> Changes:
+        after = super().function_()
+        self._cycles = 1 if self.state.event == "edge" else self._cycles + 1
+        if self._cycles > (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH:
             return after
-        return replace(after, cycles_taken=before.cycles_taken, cycles=before.cycles)
+        return {**after, "cycles_taken": self.state.cycles_taken, "cycles": 0}
 
 
 class WithFunctional(KllmChip):
     """A Functional Unit of another kind."""
 
-    other: type[Functional] = Functional
+    other: ClassVar[type[Functional]] = Functional
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.functional: Functional | None = self.other(self.function, self.n, self.softmax)  # type: ignore[arg-type]
+        self.functional = self.other(self.function, self.n, self.softmax)  # type: ignore[arg-type]
 
 
 class Sum16(WithFunctional):

@@ -1,5 +1,6 @@
 """Other answers to the decisions of orizuru."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ _ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x
 class TiesRight(Orizuru):
     """Of two equal values the right one wins."""
 
-    def _better(self, tree: int, bits: bytearray, alive: bytes, node: int) -> tuple[int, int]:
+    def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
         left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
         bit, both = super()._better(tree, bits, alive, node)
         return (1 if both and self._keys[left] == self._keys[right] else bit), both
@@ -27,7 +28,7 @@ class TiesRight(Orizuru):
 class PoppedIsInfinite(Orizuru):
     """A popped leaf takes part with the value -inf, in the min tree inf, and ties with real ones go left."""
 
-    def _better(self, tree: int, bits: bytearray, alive: bytes, node: int) -> tuple[int, int]:
+    def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
         leaves = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
         sides = [(1, self._keys[leaf] if alive[leaf] else _ENDS[tree]) if leaf < self.n else (0, 0) for leaf in leaves]
         return better(tree, sides[0], sides[1])[0], super()._better(tree, bits, alive, node)[1]

@@ -12,17 +12,18 @@ from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, value16
 from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.alternatives.weighted_sum import BITS
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
-from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes
-from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGES, REDUCE, State, Values
+from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
+from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, REDUCE
 from refemu.units.kllm.pe_lane.unit import PeLane
 from refemu.units.ports import Lanes, fields, lanes
 
 
-def _with(state: State, **registers: Iterable[int]) -> State:
+def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:
     """A State with other values in the lanes of some registers."""
-    return replace(state, **{name: lanes(tuple(values)) for name, values in registers.items()})  # type: ignore[arg-type]
+    return replace(state, **{name: lanes(tuple(values)) for name, values in registers.items()})
 
 
 class FusedMacs(PeLane):
@@ -68,8 +69,8 @@ class SecondHigh(PeLane):
 class AllCounted(PeLane):
     """Positions that are left out are counted, too."""
 
-    def _counted(self, before: State) -> Changes:
-        return super()._counted(_with(before, q_valid=(1,) * self.concat))
+    def count(self, before: DeclaredState) -> Changes:
+        return super().count(_with(before, q_valid=(1,) * self.concat))
 
 
 class Blocks(PeLane):
@@ -93,7 +94,7 @@ class TruncatedFactors(PeLane):
 class ScaledProduct(PeLane):
     """Scales are multiplied into the product of the sparse path, first that of A."""
 
-    def _sparse(self, before: State) -> Changes:
+    def sparse(self, before: DeclaredState) -> Changes:
         words = []
         for j in range(self.macs):
             word = fields(before.x)[j]
@@ -102,9 +103,9 @@ class ScaledProduct(PeLane):
             words.append(word)
         none, ones = (0,) * self.macs, (ONE,) * self.macs
         alone = _with(before, x=words, w=ones, x_coded=none, w_coded=none)
-        return super()._sparse(alone) | {"dequants": super()._sparse(before)["dequants"]}
+        return super().sparse(alone) | {"dequants": super().sparse(before)["dequants"]}
 
-    def _scales(self, before: State, j: int) -> list[int]:
+    def _scales(self, before: DeclaredState, j: int) -> list[int]:
         scales = (before.x_coded, before.work_a_scale), (before.w_coded, fields(before.work_b_scale)[j])
         return [scale for coded, scale in scales if fields(coded)[j]]
 
@@ -112,60 +113,60 @@ class ScaledProduct(PeLane):
 class ExactScales(PeLane):
     """The product of the scales is not rounded before it is multiplied; the register shows it rounded."""
 
-    def _merge(self, before: State) -> Changes:
+    def merge_(self, before: DeclaredState) -> Changes:
         acc = fields(before.acc)
         products = [
             pattern16(value16(acc[j]) * (value16(before.work_a_scale) * value16(scale)))  # 33 bits
             for j, scale in enumerate(fields(before.work_b_scale))
         ]
-        return super()._merge(_with(before, acc=products, joint=(ONE,) * self.macs))
+        return super().merge_(_with(before, acc=products, joint=(ONE,) * self.macs))
 
 
 class ScalesInTurn(PeLane):
     """The sum is multiplied by the scale of A, then by that of B."""
 
-    def _merge(self, before: State) -> Changes:
+    def merge_(self, before: DeclaredState) -> Changes:
         acc = fields(before.acc)
         scaled = [
             self.mac_units[j].multiply_add(acc[j], before.work_a_scale, NEGATIVE_ZERO)[1] for j in range(self.macs)
         ]
-        return super()._merge(_with(before, acc=scaled, joint=fields(before.work_b_scale)))
+        return super().merge_(_with(before, acc=scaled, joint=fields(before.work_b_scale)))
 
 
 class BiasFirst(PeLane):
     """The bias joins the sparse part, before the dense part is added and a shift subtracted."""
 
-    def _merge(self, before: State) -> Changes:
+    def merge_(self, before: DeclaredState) -> Changes:
         outside = list(fields(before.outside))
         for j in range(self.macs if before.work_biases else 0):
             _, outside[j] = self.mac_units[j].multiply_add(fields(before.work_bias)[j], ONE, outside[j])
-        return super()._merge(_with(before, outside=outside))
+        return super().merge_(_with(before, outside=outside))
 
-    def _add_bias(self, before: State) -> Changes:
+    def bias(self, before: DeclaredState) -> Changes:
         return self._outputs(before, list(fields(before.y))[: before.working], IDLE)
 
 
 class ShiftLast(PeLane):
     """A LayerNorm's shift is subtracted behind the bias."""
 
-    def _subtract(self, before: State) -> Changes:
+    def shift(self, before: DeclaredState) -> Changes:
         if not before.work_biases:
-            return super()._subtract(before)
-        return {"y": super()._add_bias(before)["y"], "phase": BIAS}
+            return super().shift(before)
+        return {"y": super().bias(before)["y"], "phase": BIAS}
 
-    def _add_bias(self, before: State) -> Changes:
+    def bias(self, before: DeclaredState) -> Changes:
         if not before.work_shifts:
-            return super()._add_bias(before)
-        return super()._subtract(replace(before, work_biases=0))
+            return super().bias(before)
+        return super().shift(replace(before, work_biases=0))
 
 
 class OneBank(PeLane):
     """MACs read the bank into which histograms are merged, so merges wait while they reduce."""
 
-    def _merges(self, before: State, swaps: bool) -> bool:
+    def _merges(self, before: DeclaredState, swaps: bool) -> bool:
         return super()._merges(before, swaps) and before.phase != REDUCE and not swaps
 
-    def _ready(self, after: State) -> int:
+    def _ready(self, after: DeclaredState) -> int:
         return int(super()._ready(after) and not (after.left_turns and after.merging and after.phase == REDUCE))
 
 
@@ -174,33 +175,33 @@ class SharedMultiplier(PeLane):
 
     _dequantized = False
 
-    def _sparse(self, before: State) -> Changes:
+    def sparse(self, before: DeclaredState) -> Changes:
         used = zip(*(fields(each)[: before.working] for each in self._coded(before)), strict=True)
         waits = any(sparse and (x or w) for sparse, x, w in used) and not self._dequantized
         self._dequantized = waits
-        return {} if waits else super()._sparse(before)
+        return {} if waits else super().sparse(before)
 
-    def _coded(self, before: State) -> tuple[Any, Any, Any]:
+    def _coded(self, before: DeclaredState) -> tuple[Any, Any, Any]:
         return before.sparse, before.x_coded, before.w_coded
 
 
 class Overrun(PeLane):
     """A slab that comes too early takes the place of the one before."""
 
-    def _takes(self, before: State) -> bool:
+    def _takes(self, before: DeclaredState) -> bool:
         return bool(before.load)
 
 
 class OpenTile(PeLane):
     """`tile_end` alone ends a tile; columns beyond the MACs are lost."""
 
-    def _ends(self, before: State, columns: int) -> bool:
+    def _ends(self, before: DeclaredState, columns: int) -> bool:
         return bool(before.merge_end)
 
-    def _histograms(self, before: State, columns: int) -> list[tuple[int, Values]]:
+    def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
         return super()._histograms(before, columns) if columns < self.macs else []
 
-    def _merged(self, before: State, now: Changes) -> Changes:
+    def _merged(self, before: DeclaredState, now: Changes) -> Changes:
         after = super()._merged(before, now)
         return after | {"columns": min(after["columns"], self.macs)}
 
@@ -232,7 +233,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("D-kllm-33", "the sum is multiplied by one scale after the other", variant=ScalesInTurn),
     Alternative("D-kllm-40", "the bias joins the sparse part", variant=BiasFirst),
     Alternative("D-kllm-40", "the bias is added before the shift", variant=ShiftLast),
-    *choices("D-kllm-42", "merge", *MERGES),
+    *choices("D-kllm-42", "merge", "tree", "serial"),
     Alternative("D-kllm-43", "one bank: merges wait while the MACs reduce", variant=OneBank),
     Alternative("D-kllm-44", "a MAC makes the values of centroids in an edge of its own", variant=SharedMultiplier),
     Alternative("D-kllm-45", "a slab that comes too early takes the place of the one before", variant=Overrun),

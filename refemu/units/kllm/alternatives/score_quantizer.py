@@ -1,62 +1,48 @@
 """Other answers to the decisions of score_quantizer."""
 
-from dataclasses import replace
-
 import numpy as np
 
+from refemu.arith import fp16
 from refemu.units.alternative import Alternative
-from refemu.units.kllm.score_quantizer import ScoreQuantizer, State
-from refemu.units.ports import fields, lanes
+from refemu.units.declared import Changes
+from refemu.units.kllm.score_quantizer import ScoreQuantizer
+from refemu.units.ports import Lanes, fields
 
 
 class NotFolded(ScoreQuantizer):
     """The scales of V stay outside."""
 
-    def _fold(self, before: State) -> State:
-        return before
+    def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
+        return self._begun(fp16.values(np.array(fields(p))))
 
 
 class Floor(ScoreQuantizer):
     """Integers are rounded down."""
 
-    def _quantize(self, before: State) -> State:
-        after = super()._quantize(before)
-        if before.top == 0:
-            return after
-        folded, top = self.scores(before)
-        return replace(after, q=lanes([int(value) for value in np.floor(folded * self.largest / top).tolist()]))
+    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+        return np.floor(scores * self.largest / top)
 
 
 class HalfUp(ScoreQuantizer):
     """Ties are rounded up."""
 
-    def _quantize(self, before: State) -> State:
-        after = super()._quantize(before)
-        if before.top == 0:
-            return after
-        folded, top = self.scores(before)
-        twice = np.floor(2 * (folded * self.largest / top))
-        return replace(after, q=lanes([(int(value) + 1) // 2 for value in twice.tolist()]))
+    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+        return (np.floor(2 * (scores * self.largest / top)) + 1) // 2
 
 
 class PowerOfTwo(ScoreQuantizer):
     """The step is the maximum divided by 2**bits; the maximum itself saturates."""
 
-    def _quantize(self, before: State) -> State:
-        after, steps = super()._quantize(before), self.largest + 1
-        if before.top == 0:
-            return after
-        folded, top = self.scores(before)
-        q = np.minimum(np.rint(folded * steps / top), self.largest)
-        return replace(after, q=lanes([int(value) for value in q.tolist()]))
+    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+        return np.minimum(np.rint(scores * (self.largest + 1) / top), self.largest)
 
 
 class ZeroScale(ScoreQuantizer):
     """A row of zeros has the scale 0."""
 
-    def _quantize(self, before: State) -> State:
-        after = super()._quantize(before)
-        return replace(after, scale=0) if before.top == 0 and not any(fields(before.p)) else after
+    def quantize(self) -> Changes:
+        zeros = self.state.top == 0 and not any(fields(self.state.p))
+        return {"scale": 0} if zeros else super().quantize()
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

@@ -1,13 +1,15 @@
-"""Ports of the index MatMul: an output column, and what a norm and a bias add to it.
+"""Parameters of the index MatMul and its ports: an output column, and what a norm and a bias add to it.
 
 Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5; §III-C2, Fig. 4 for the norm]. Decisions: D-kllm-37 (what a norm divides),
 D-kllm-39 (LayerNorm), D-kllm-40 (bias).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
-from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.units.declared import constant
 from refemu.units.ports import Port, Ports
 
 NormPorts = Literal["none", "rms", "layer"]  #: Norm whose divided operands come in at ports
@@ -15,79 +17,75 @@ NormPorts = Literal["none", "rms", "layer"]  #: Norm whose divided operands come
 OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow", 1, meaning="y is not finite"))
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Ports in one configuration.
+@dataclass(frozen=True)
+class MatmulOptions:
+    """Parameters of an index MatMul."""
 
-    Parameters
-    ----------
-    config : mapping
-        `k`, `a_bits`, `b_bits`, `integer`, `preset`, `biased` and `norm`, as for `IndexMatmul`.
+    k: int = 16  #: positions of a column, 1 to 2**20
+    a_bits: int = 4  #: width of an index of A, 1 to 4; with `integer` of an amount, 1 to 8
+    b_bits: int = 4  #: width of an index of B, 1 to 4
+    integer: bool = False  #: whether A holds integers, which are amounts
+    preset: Preset | KllmArith = "paper"  #: arithmetic; its accumulator says which MACs there are, see `accumulators`
+    biased: bool = False  #: whether there is a port for a bias (D-kllm-40)
+    #: norm before the MatMul: then operands come in as index_norm divided them (D-kllm-37), and B has no outliers; with
+    #: "layer" its shift too
+    norm: NormPorts = "none"
 
-    Returns
-    -------
-    Ports
-        Inputs and outputs.
+    @constant
+    def arith(self) -> KllmArith:
+        """The arithmetic."""
+        return KllmArith.preset(self.preset)
 
-    References
-    ----------
-    [kllm §III-B, §III-C2, §III-D]
-    """
-    operands = _integers(config) if config["integer"] else (*_a(config), *_b(config), _products(config))
-    return Ports(inputs=(*operands, *_merge(config)), outputs=OUTPUTS)
+    @constant
+    def ports(self) -> Ports:
+        operands = self._integers() if self.integer else (*self._a(), *self._b(), self._products())
+        return Ports(inputs=(*operands, *self._addends()), outputs=OUTPUTS)
 
+    def _integers(self) -> Iterator[Port]:
+        """Integers as amounts at B's indices; B has no scale."""
+        yield Port("a_index", self.a_bits, self.k, meaning="integers")
+        yield _words("a_outlier", self.k, "unquantized scores")
+        yield _scale("a_scale")
+        yield from self._columns(True)
+        yield self._centroids("centroids of B")
 
-def _integers(config: Mapping[str, Any]) -> tuple[Port, ...]:
-    """Integers as amounts at B's indices; B has no scale."""
-    k = config["k"]
-    integers = Port("a_index", config["a_bits"], k, meaning="integers"), _words("a_outlier", k, "unquantized scores")
-    return (*integers, _scale("a_scale"), *_columns(config, True), _centroids(config, "centroids of B"))
+    def _a(self) -> tuple[Port, ...]:
+        """A row of A; behind a norm its scale is divided, which may leave 0 or infinity of it."""
+        divided = Port("a_scale", 16, encoding="f16", meaning="scale of A over the norm's divisor", most=0x7C00)
+        return (
+            Port("a_index", self.a_bits, self.k, meaning="indices of A"),
+            Port("a_mask", 1, self.k, meaning="1 = an outlier of A"),
+            _words("a_outlier", self.k, "values of A's outliers"),
+            _scale("a_scale") if self.norm == "none" else divided,
+            _words("a_codebook", 1 << self.a_bits, "centroids of A"),
+        )
 
+    def _b(self) -> tuple[Port, ...]:
+        """A column of B; behind a norm without outliers, its centroids divided for the sparse path (D-kllm-37)."""
+        plain = self.norm == "none"
+        meaning = "centroids of B" if plain else "centroids of B over the norm's divisor, for the sparse path"
+        return (*self._columns(plain), _scale("b_scale"), self._centroids(meaning))
 
-def _a(config: Mapping[str, Any]) -> tuple[Port, ...]:
-    """A row of A; behind a norm its scale is divided, which may leave 0 or infinity of it."""
-    k, a_bits = config["k"], config["a_bits"]
-    divided = Port("a_scale", 16, encoding="f16", meaning="scale of A over the norm's divisor", most=0x7C00)
-    return (
-        Port("a_index", a_bits, k, meaning="indices of A"),
-        Port("a_mask", 1, k, meaning="1 = an outlier of A"),
-        _words("a_outlier", k, "values of A's outliers"),
-        divided if is_normed(config) else _scale("a_scale"),
-        _words("a_codebook", 1 << a_bits, "centroids of A"),
-    )
+    def _columns(self, outliers: bool) -> Iterator[Port]:
+        yield Port("b_index", self.b_bits, self.k, meaning="indices of B")
+        if outliers:
+            yield Port("b_mask", 1, self.k, meaning="1 = an outlier of B")
+            yield _words("b_outlier", self.k, "values of B's outliers")
 
+    def _products(self) -> Port:
+        width = 32 if self.arith.table == "fp32" else 16
+        return Port("products", width, 1 << self.a_bits + self.b_bits, encoding=f"f{width}", meaning="product codebook")
 
-def _b(config: Mapping[str, Any]) -> tuple[Port, ...]:
-    """A column of B; behind a norm without outliers, its centroids divided for the sparse path (D-kllm-37)."""
-    normed = is_normed(config)
-    meaning = "centroids of B over the norm's divisor, for the sparse path" if normed else "centroids of B"
-    return (*_columns(config, not normed), _scale("b_scale"), _centroids(config, meaning))
+    def _centroids(self, meaning: str) -> Port:
+        return _words("b_codebook", 1 << self.b_bits, meaning)
 
-
-def _columns(config: Mapping[str, Any], outliers: bool) -> Iterator[Port]:
-    yield Port("b_index", config["b_bits"], config["k"], meaning="indices of B")
-    if outliers:
-        yield Port("b_mask", 1, config["k"], meaning="1 = an outlier of B")
-        yield _words("b_outlier", config["k"], "values of B's outliers")
-
-
-def _products(config: Mapping[str, Any]) -> Port:
-    width = 32 if KllmArith.preset(config["preset"]).table == "fp32" else 16
-    entries = 1 << config["a_bits"] + config["b_bits"]
-    return Port("products", width, entries, encoding=f"f{width}", meaning="product codebook")
-
-
-def _merge(config: Mapping[str, Any]) -> Iterator[Port]:
-    """Addends of the merge, in the order in which they are added."""
-    if config.get("norm") == "layer":
-        yield _words("shift", 1, "LayerNorm's mean over deviation, h")
-        yield _words("row_sum", 1, "sum of the column's weights, R_n")
-    if config.get("biased", False):
-        yield _words("bias", 1, "added last")
-
-
-def is_normed(config: Mapping[str, Any]) -> bool:
-    """Whether operands that a norm divided come in."""
-    return bool(config.get("norm", "none") != "none")
+    def _addends(self) -> Iterator[Port]:
+        """Of the merge, in the order in which they are added."""
+        if self.norm == "layer":
+            yield _words("shift", 1, "LayerNorm's mean over deviation, h")
+            yield _words("row_sum", 1, "sum of the column's weights, R_n")
+        if self.biased:
+            yield _words("bias", 1, "added last")
 
 
 def _words(name: str, lanes: int, meaning: str) -> Port:
@@ -96,7 +94,3 @@ def _words(name: str, lanes: int, meaning: str) -> Port:
 
 def _scale(name: str) -> Port:
     return Port(name, 16, encoding="f16", meaning=f"scale of {name[0].upper()}", least=1, most=0x7BFF)
-
-
-def _centroids(config: Mapping[str, Any], meaning: str) -> Port:
-    return _words("b_codebook", 1 << config["b_bits"], meaning)

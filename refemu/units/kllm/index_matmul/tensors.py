@@ -11,7 +11,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm.index_matmul.operands import Norm, Scores
 from refemu.units.kllm.index_matmul.problem import column, require_problem
-from refemu.units.kllm.index_matmul.unit import COUNTERS, IndexMatmul, Result
+from refemu.units.kllm.index_matmul.unit import UNIT, IndexMatmul, Result
 
 
 def matmul(
@@ -69,5 +69,5 @@ def matmul(
         for n in range(columns if task.integer else int(task.seen[m])):
             y[m, n] = device.outputs(column(task, m, n)).y
     words = y.reshape(task.shape)
-    counters = {name: getattr(device.state, name) for name in COUNTERS}
-    return Result(words.view(np.float16), words & 0x7C00 == 0x7C00, **counters)
+    counters = {name: getattr(device.state, name) for name in UNIT.counters}
+    return Result(y=words.view(np.float16), overflow=words & 0x7C00 == 0x7C00, **counters)

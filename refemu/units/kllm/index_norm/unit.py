@@ -8,63 +8,28 @@ exact), D-kllm-37 (only the sparse path sees divided centroids), D-kllm-39 (vari
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, plain, require_choice, require_int
+from refemu.arith.checks import Refused, require_int
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
 from refemu.units import stepped
-from refemu.units.kllm.cases import index_norm as index_norm_cases
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.cases import index_norm as cases
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
-from refemu.units.stepped import Stepped
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value
 
 Number = float | Fraction
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no vector yet; "count": sixteen positions are counted by index, outliers left out; "mean",
-    #: "mean_sparse", in LayerNorm alone: centroids by their counts, then outliers, are added up to the mean; "square",
-    #: "square_sparse": squares of the centroids by their counts, then of the outliers, up to the mean square; "root":
-    #: the divisor is made, the root mean square or the standard deviation; "fold": the scale and the centroids of the
-    #: weights are divided by it
-    event: str
-    index: int  #: number of the event in its operation, which is one vector, from 0; -1 at reset
-    q: Lanes  #: indices
-    mask: Lanes  #: 1 at outliers
-    x: Lanes  #: words; read where `mask` is 1
-    scale: int  #: word
-    centroids: tuple[int, ...]  #: normalized centroids of the input, fp16 words, of which LayerNorm takes the mean
-    squares: tuple[int, ...]  #: words of the centroids' squares
-    #: centroids of the weights of the MatMul behind the norm, fp16 words, which "fold" divides
-    weights: tuple[int, ...]
-    rms: int  #: word of the divisor: root mean square, or standard deviation
-    mean: int  #: mean of the vector in LayerNorm, as a float word
-    folded: int  #: the input's scale over the divisor, an fp16 word: the delayed division of the dense path
-    #: centroids of the weights over the divisor, fp16 words: the delayed division of the sparse path
-    divided: tuple[int, ...]
-    shift: int  #: mean over the divisor in LayerNorm, an fp16 word
-    overflow: int  #: 1 if a result of "fold" is infinite
-    count: tuple[int, ...]  #: counts of the indices
-    dense: int  #: word of the last sum over centroids
-    total: Number  #: sum over centroids as a number, until the outliers are added to it; exact where sums are
-    moments: Lanes  #: words of mean and mean square, or of the mean square; 0 until known
-    indices: int  #: positions counted, outliers left out
-    macs: int  #: multiply-adds for the mean and the mean square: one for each centroid, one for each outlier
-    divides: int  #: divisions of "fold"; those by the number of elements, and the roots, belong to the Functional Unit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,232 +50,204 @@ class Result(stepped.Result):
     divides: int
 
 
-class IndexNorm(Stepped[State]):
+class IndexNorm(Combinational):
     """RMSNorm and LayerNorm from counts: an operation is one vector of n indices, which an Index Distribution Counter
     takes sixteen a cycle; the Functional Unit's roots and the sums have the rounding of `stat`.
-
-    References
-    ----------
-    [kllm §III-C2, Eq. (3), Fig. 4]
     """
 
     name = "index_norm"
+    events: ClassVar[tuple[str, ...]] = ("count", "mean", "mean_sparse", "square", "square_sparse", "root", "fold")
+    counters: ClassVar[dict[str, str]] = {
+        "indices": "positions counted, outliers left out",
+        "macs": "multiply-adds for the mean and the mean square: one for each centroid, one for each outlier",
+        "divides": 'divisions of "fold"; those by the number of elements, and the roots, belong to the Functional Unit',
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "cycle": "number of the last cycle of the counter in its operation, from 0",
+        "total": "sum over centroids as a number, until the outliers are added to it; exact where sums are",
+        "centroids": "normalized centroids of the input, fp16 words, of which LayerNorm takes the mean",
+        "mean": "mean of the vector in LayerNorm, as a float word",
+    }
+    n: int  #: values of a vector, 1 to 2**24
+    bits: int = 4  #: width of an index, 1 to 8
+    weight_bits: int = 4  #: width of an index of the weights, 1 to 4
+    norm: NormKind = "rms"  #: kind of norm
+    eps: float = 0.0  #: added to the mean square, finite and not negative (D-kllm-19)
+    preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `stat`, `table` and `acc`
 
-    def __init__(
-        self,
-        n: int,
-        bits: int = 4,
-        weight_bits: int = 4,
-        norm: NormKind = "rms",
-        eps: float = 0.0,
-        preset: Preset | KllmArith = "paper",
-    ) -> None:
-        """Configure the unit.
+    def check(self) -> None:
+        require_int(self.n, 1, 1 << 24, self.name, "n")
+        require_int(self.bits, 1, 8, self.name, "bits")
+        require_int(self.weight_bits, 1, 4, self.name, "weight_bits")
+        if not 0 <= float(self.eps) < float("inf"):
+            raise Refused(f"{self.name}: eps must be finite and not negative, got {self.eps!r}")
 
-        Parameters
-        ----------
-        n : int
-            Values of a vector, 1 to 2**24.
-        bits : int
-            Width of an index, 1 to 8.
-        weight_bits : int
-            Width of an index of the weights, 1 to 4.
-        norm : {"rms", "layer"}
-            Kind of norm.
-        eps : float
-            Added to the mean square, finite and not negative (D-kllm-19).
-        preset : str or KllmArith
-            Arithmetic; `stat` and `table` matter.
+    @constant
+    def arith(self) -> KllmArith:
+        return KllmArith.preset(self.preset)
 
-        Raises
-        ------
-        Refused
-            A parameter is out of range or an option unknown.
-        """
-        self.n: int = require_int(n, 1, 1 << 24, self.name, "n")
-        self.bits: int = require_int(bits, 1, 8, self.name, "bits")
-        self.weight_bits: int = require_int(weight_bits, 1, 4, self.name, "weight_bits")
-        self.norm = require_choice(norm, get_args(NormKind), self.name, "norm")
-        self.eps: float = require_eps(eps)
-        self.preset: Preset | KllmArith = plain(preset)
-        self.arith: KllmArith = KllmArith.preset(self.preset)
-        self.counter: IndexCounter = IndexCounter(self.bits, 0, self.n.bit_length())  #: fed with A's index alone
-        config = {"n": self.n, "bits": self.bits, "weight_bits": self.weight_bits}
-        self.ports: Ports = ports({**config, "norm": self.norm, "preset": self.preset})
-        self._round = rounder(self.arith.stat)
-        sums = [*(["mean", "mean_sparse"] if norm == "layer" else []), "square", "square_sparse"]
-        self.events: list[str] = ["count"] * -(-self.n // INPUTS) + sums + ["root"] + ["fold"] * folds(self.arith)
-        cleared = self._cleared()
-        tables = {"centroids": cleared["count"], "squares": cleared["count"], "weights": cleared["divided"]}
-        self.state: State = self.reset(State, scale=1, **tables, **cleared)
+    @constant
+    def counter(self) -> IndexCounter:
+        """Fed with A's index alone."""
+        return IndexCounter(self.bits, 0, self.n.bit_length())
 
-    def _cleared(self) -> dict[str, Any]:
+    @constant
+    def _round(self) -> Any:
+        return rounder(self.arith.stat)
+
+    @constant
+    def ports(self) -> Ports:
+        n, bits, arith = self.n, self.bits, self.arith
+        layer, fold, wide, entry = self.norm == "layer", folds(arith), width(arith), 16 if arith.table == "fp16" else 32
+        most = LARGEST if entry == 16 else 0x7F7F_FFFF
+        encoding = "f32" if wide == 32 else ""
+        inputs = [
+            Port("q", bits, n, meaning="indices"),
+            Port("mask", 1, n, meaning="1 = outlier"),
+            Port("x", 16, n, encoding="f16", meaning="the outliers, read where mask is 1"),
+            Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
+            *([Port("centroids", 16, 1 << bits, encoding="f16", meaning="normalized")] if layer else []),
+            Port("squares", entry, 1 << bits, encoding=f"f{entry}", meaning="of the centroids", most=most),
+        ]
+        outputs = [Port("rms", wide, encoding=encoding, meaning=f"divisor, float{wide}")]
+        if layer:
+            outputs.append(Port("mean", wide, encoding=encoding, meaning=f"float{wide}"))
+        if fold:
+            entries = 1 << self.weight_bits
+            inputs.append(Port("weights", 16, entries, encoding="f16", meaning="centroids of a weight matrix"))
+            outputs += [
+                Port("folded", 16, encoding="f16", meaning="divided scale of the dense path"),
+                Port("divided", 16, entries, encoding="f16", meaning="divided centroids of the sparse path"),
+                *([Port("shift", 16, encoding="f16", meaning="mean over deviation")] if layer else []),
+                Port("overflow", 1, meaning="a divided word is infinite"),
+            ]
+        says = "mean and mean square" if layer else "mean square"
+        state = (
+            Port("count", n.bit_length(), 1 << bits, meaning="counts of the indices of inliers"),
+            Port("dense", wide, encoding=encoding, meaning=f"counts by squares, added: before the scale, float{wide}"),
+            Port("moments", wide, 1 + layer, encoding=encoding, meaning=says),
+        )
+        return Ports(inputs=tuple(inputs), outputs=tuple(outputs), state=state)
+
+    @constant
+    def _cleared(self) -> Changes:
         """Registers of one vector before its first event."""
-        single = dict.fromkeys(("rms", "mean", "folded", "shift", "overflow"), 0)
+        single = dict.fromkeys(("rms", "mean", "folded", "shift", "overflow", "dense", "cycle"), 0)
         tables = {"divided": (0,) * (1 << self.weight_bits), "count": (0,) * (1 << self.bits)}
-        moments = lanes((0,) * (1 + (self.norm == "layer")))
-        return {**single, **tables, "dense": 0, "total": 0.0, "moments": moments}
+        return {**single, **tables, "total": 0.0, "moments": lanes((0,) * (1 + (self.norm == "layer")))}
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        none = self._cleared
+        return {**none, "scale": 1, "centroids": none["count"], "squares": none["count"], "weights": none["divided"]}
+
+    @constant
+    def plan(self) -> tuple[str, ...]:
+        """Events of an operation, in order; the first one as often as the counter has cycles."""
+        mean = ["mean", "mean_sparse"] if self.norm == "layer" else []
+        return ("count", *mean, "square", "square_sparse", "root", *["fold"] * folds(self.arith))
 
     @property
     def busy(self) -> bool:
         """Whether events of the vector are left."""
-        return 0 <= self.state.index < len(self.events) - 1
+        return self.state.event not in ("reset", self.plan[-1])
 
-    def step(
-        self,
-        q: Sequence[int] | int | None = None,
-        mask: Sequence[int] | int | None = None,
-        x: Sequence[int] | int | None = None,
-        scale: int | None = None,
-        centroids: Sequence[int] | None = None,
-        squares: Sequence[int] | None = None,
-        weights: Sequence[int] | None = None,
-    ) -> State:
-        """Execute the first event of a vector; without inputs, the next one.
+    def follows(self) -> str:
+        if self.state.event == "count" and (self.state.cycle + 1) * INPUTS < self.n:
+            return "count"
+        return self.plan[self.plan.index(self.state.event) + 1]
 
-        Inputs are those of the configuration's ports, in their order. A divisor of 0 is refused, and nothing changes.
-        """
-        return self._stepped(q=q, mask=mask, x=x, scale=scale, centroids=centroids, squares=squares, weights=weights)
-
-    def _open(self, *inputs: Any) -> State:
-        return self._next(replace(self.latched(*inputs), index=-1, **self._cleared()))
-
-    def _continue(self) -> State:
-        return self._next(self.state)
-
-    def _next(self, before: State) -> State:
-        index = before.index + 1
-        event = self.events[index]
-        work = {"count": self._count, "root": self._root, "fold": self._fold}
+    def _continue(self) -> DeclaredState:
         with np.errstate(all="ignore"):  # sums in fp16 may overflow
-            after = work.get(event, self._moment)(before)
-        self.state = replace(after, event=event, index=index)
-        return self.state
+            return super()._continue()
 
-    def _count(self, before: State) -> State:
-        """A cycle of the counter; masked positions are invalid, they are not index 0, and so are lanes past the end."""
-        low = (before.index + 1) * INPUTS
-        q, mask = (fields(lane)[low : low + INPUTS] for lane in (before.q, before.mask))
-        past = (0,) * (INPUTS - len(q))
-        valid = tuple(1 - outlier for outlier in mask) + past
-        self.counter.state = replace(self.counter.state, count=before.count)
-        after = self.counter.cycle(int(low == 0), q + past, valid)
-        return replace(before, count=after.count, indices=before.indices + valid.count(1))
+    def count(self, *inputs: Lanes) -> Changes:
+        """Sixteen positions are counted by index, outliers left out."""
+        before = self.state
+        q, mask = inputs[:2] or (before.q, before.mask)
+        cycle = 0 if inputs else before.cycle + 1
+        here = slice(cycle * INPUTS, (cycle + 1) * INPUTS)
+        indices, outliers = fields(q)[here], fields(mask)[here]
+        past = (0,) * (INPUTS - len(indices))
+        valid = tuple(1 - outlier for outlier in outliers) + past  # what is left out is invalid, it is not index 0
+        self.counter.state = self.counter.changed(count=before.count)
+        count = self.counter.cycle(int(cycle == 0), indices + past, valid).count
+        return {**(self._cleared if inputs else {}), "cycle": cycle, "count": count, "indices": valid.count(1)}
 
-    def _moment(self, before: State) -> State:
-        """One half of a moment: counts by centroids, or the outliers, each multiplied and added in order."""
-        name = self.events[before.index + 1]
-        power = 1 if name.startswith("mean") else 2
-        if name.endswith("_sparse"):
-            return self._closed(before, power)
-        table = _entries(before.centroids, "fp16") if power == 1 else _entries(before.squares, self.arith.table)
-        total: Number = self._zero
-        for n, c in zip(before.count, table, strict=True):
+    def mean(self) -> Changes:
+        """In LayerNorm alone, centroids by their counts are added up to the mean."""
+        return self._dense(_entries(self.state.centroids, "fp16"))
+
+    def mean_sparse(self) -> Changes:
+        """In LayerNorm alone, outliers are added to the mean."""
+        return self._sparse(1)
+
+    def square(self) -> Changes:
+        """Squares of the centroids by their counts are added up to the mean square."""
+        return self._dense(_entries(self.state.squares, self.arith.table))
+
+    def square_sparse(self) -> Changes:
+        """Squares of the outliers are added to the mean square."""
+        return self._sparse(2)
+
+    def _dense(self, table: Sequence[float]) -> Changes:
+        """Counts by a table, multiplied and added in order."""
+        total = self._number(0)
+        for n, c in zip(self.state.count, table, strict=True):
             total = self._round(total + self._round(self._round(self._number(n)) * self._number(c)))
-        dense = _word(float(total), self.arith)
-        return replace(before, dense=dense, total=total, macs=before.macs + len(table))
+        return {"dense": _word(float(total), self.arith), "total": total, "macs": len(table)}
 
-    def _closed(self, before: State, power: int) -> State:
-        apart, macs = self._zero, 0
+    def _sparse(self, power: int) -> Changes:
+        """Powers of the outliers, added in order, then to those of the centroids: a moment."""
+        before, apart, macs = self.state, self._number(0), 0
         for word, outlier in zip(fields(before.x), fields(before.mask), strict=True):
             if outlier:
                 value = self._number(float(fp16.values(word)))
                 apart, macs = self._round(apart + self._round(value if power == 1 else value * value)), macs + 1
         scale = self._number(float(fp16.values(before.scale)))
         whole = self._round((scale if power == 1 else scale * scale) * before.total)  # the square itself is exact
-        moment = float(self._round(self._round(whole + apart) / self.n))
-        values = [moment, *self.moments(before)[1:]] if power == 1 else [*self.moments(before)[:-1], moment]
-        return replace(self.with_moments(before, *values), total=0.0, macs=before.macs + macs)
-
-    def moments(self, state: State) -> tuple[float, ...]:
-        """Values of the moments.
-
-        Parameters
-        ----------
-        state : State
-            State that holds them.
-
-        Returns
-        -------
-        tuple of float
-            Mean and mean square, or the mean square; 0 until known.
-        """
-        return tuple(_value(word, self.arith) for word in fields(state.moments))
-
-    def with_moments(self, state: State, *moments: float) -> State:
-        """Replace the moments.
-
-        Parameters
-        ----------
-        state : State
-            State to change.
-        *moments : float
-            Mean and mean square, or the mean square.
-
-        Returns
-        -------
-        State
-            The State; it is not committed.
-        """
-        return replace(state, moments=lanes(tuple(_word(moment, self.arith) for moment in moments)))
-
-    @property
-    def _zero(self) -> Number:
-        return self._number(0)
+        moments = list(fields(before.moments))
+        moments[0 if power == 1 else -1] = _word(float(self._round(self._round(whole + apart) / self.n)), self.arith)
+        return {"moments": lanes(moments), "total": 0.0, "macs": macs}
 
     def _number(self, x: float) -> Number:
         return Fraction(x) if self.arith.stat == "exact" else float(x)
 
-    def _root(self, before: State) -> State:
-        """sqrt(mean square + eps), or of the variance; each operation rounded."""
-        rnd, mean = self._round, 0.0
-        *first, square = self.moments(before)
-        if self.norm == "layer":
-            mean = first[0]
-            square = max(0.0, float(rnd(square - rnd(mean * mean))))
-        divisor = float(rnd(float(np.sqrt(np.float64(rnd(square + rnd(self.eps)))))))
+    def root(self) -> Changes:
+        """The divisor is made, the root mean square or the standard deviation."""
+        *means, square = (_value(word, self.arith) for word in fields(self.state.moments))
+        mean = means[0] if means else 0.0
+        divisor = self._divisor(self._variance(mean, square) if means else square)
         if not divisor > 0:  # a NaN neither
             raise NoDivisor(divisor)
-        return replace(before, rms=_word(divisor, self.arith), mean=_word(mean, self.arith))
+        return {"rms": _word(divisor, self.arith), "mean": _word(mean, self.arith)}
 
-    def _fold(self, before: State) -> State:
-        """The delayed division: two roundings each, to float32 and to fp16."""
+    def _variance(self, mean: float, square: float) -> float:
+        """From two moments, never below 0 (D-kllm-39)."""
+        return max(0.0, float(self._round(square - self._round(mean * mean))))
+
+    def _divisor(self, square: float) -> float:
+        """sqrt(square + eps) (D-kllm-19); each operation rounded."""
+        rnd = self._round
+        return float(rnd(float(np.sqrt(np.float64(rnd(square + rnd(self.eps)))))))
+
+    def fold(self) -> Changes:
+        """The scale and the centroids of the weights are divided by it, with two roundings, to float32 and to fp16."""
+        before, layer = self.state, self.norm == "layer"
         divisor = np.array(_value(before.rms, self.arith))
-        taken = [before.scale, *before.weights]
-        values = fp16.values(np.array(taken)).astype(np.float64)
+        values = fp16.values(np.array([before.scale, *before.weights])).astype(np.float64)
         words = fp16.bits(quotient16(values, divisor)).tolist()
-        shift = 0
-        if self.norm == "layer":
-            mean = np.array(_value(before.mean, self.arith))
-            shift = int(fp16.bits(quotient16(mean, divisor)))
-        overflow = int(any(word & 0x7FFF == 0x7C00 for word in (*words, shift)))
-        return replace(
-            before,
-            folded=words[0],
-            divided=tuple(words[1:]),
-            shift=shift,
-            overflow=overflow,
-            divides=before.divides + len(words) + (self.norm == "layer"),
-        )
+        shift = int(fp16.bits(quotient16(np.array(_value(before.mean, self.arith)), divisor))) if layer else 0
+        return {
+            "folded": words[0],
+            "divided": tuple(words[1:]),
+            "shift": shift,
+            "overflow": int(any(word & 0x7FFF == 0x7C00 for word in (*words, shift))),
+            "divides": len(words) + layer,
+        }
 
-    def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[State]:
-        """Yield the State after every event; a divisor of 0 is refused with the index of its vector.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray
-            One per input port, as `admitted` returns them.
-
-        Returns
-        -------
-        iterator of State
-            States in C order of the vectors.
-
-        Raises
-        ------
-        Refused
-            A divisor is 0.
-        """
+    def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[DeclaredState]:
+        """The State after every event; a divisor of 0 is refused with the index of its vector."""
         scale = next(array for array, port in zip(arrays, self.ports.inputs, strict=True) if port.name == "scale")
         vectors = 0
         try:
@@ -319,14 +256,6 @@ class IndexNorm(Stepped[State]):
                 yield state
         except NoDivisor as refusal:
             raise NoDivisor(refusal.value, tuple(map(int, np.unravel_index(vectors, scale.shape)))) from None
-
-
-def require_eps(eps: Any) -> float:
-    """`eps` as a float, finite and not negative."""
-    value = float(eps)
-    if not 0 <= value < float("inf"):
-        raise Refused(f"index_norm: eps must be finite and not negative, got {eps!r}")
-    return value
 
 
 def _entries(words: tuple[int, ...], table: Precision) -> list[float]:
@@ -344,58 +273,14 @@ def _value(word: int, arith: KllmArith) -> float:
     return float(bits.view(np.float64 if width(arith) == 64 else np.float32))
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    n, bits, arith = config["n"], config["bits"], KllmArith.preset(config["preset"])
-    layer, fold, wide = config["norm"] == "layer", folds(arith), width(arith)
-    inputs = [
-        Port("q", bits, n, meaning="indices"),
-        Port("mask", 1, n, meaning="1 = outlier"),
-        Port("x", 16, n, encoding="f16", meaning="the outliers, read where mask is 1"),
-        Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
-    ]
-    if layer:
-        inputs.append(Port("centroids", 16, 1 << bits, encoding="f16", meaning="normalized"))
-    entry = 16 if arith.table == "fp16" else 32
-    inputs.append(
-        Port(
-            "squares",
-            entry,
-            1 << bits,
-            encoding=f"f{entry}",
-            meaning="of the centroids",
-            most=LARGEST if entry == 16 else 0x7F7F_FFFF,
-        )
-    )
-    encoding = "f32" if wide == 32 else ""
-    outputs = [Port("rms", wide, encoding=encoding, meaning=f"divisor, float{wide}")]
-    if layer:
-        outputs.append(Port("mean", wide, encoding=encoding, meaning=f"float{wide}"))
-    if fold:
-        entries = 1 << config["weight_bits"]
-        inputs.append(Port("weights", 16, entries, encoding="f16", meaning="centroids of a weight matrix"))
-        outputs += [
-            Port("folded", 16, encoding="f16", meaning="divided scale of the dense path"),
-            Port("divided", 16, entries, encoding="f16", meaning="divided centroids of the sparse path"),
-        ]
-        outputs += [Port("shift", 16, encoding="f16", meaning="mean over deviation")] if layer else []
-        outputs.append(Port("overflow", 1, meaning="a divided word is infinite"))
-    state = (
-        Port("count", n.bit_length(), 1 << bits, meaning="counts of the indices of inliers"),
-        Port("dense", wide, encoding=encoding, meaning=f"counts by squares, added: before the scale, float{wide}"),
-        Port("moments", wide, 1 + layer, encoding=encoding, meaning="mean and mean square" if layer else "mean square"),
-    )
-    return Ports(inputs=tuple(inputs), outputs=tuple(outputs), state=state)
-
-
 SIZE: dict[str, int | float] = {
     "n": 40,
     "bits": 4,
     "eps": 1e-5,
 }  #: of the ready configurations: two cycles of the counter and a half
 
-UNIT: Unit[State, Result] = Unit(
-    name="index_norm",
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=IndexNorm,
     paper="kllm §III-C2, Eq. (3), Fig. 4",
     meaning="RMSNorm and LayerNorm from counts of indices",
     configs={
@@ -403,12 +288,10 @@ UNIT: Unit[State, Result] = Unit(
         "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
         "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact"),
     },
-    ports=ports,
-    unit_class=IndexNorm,
-    cases=index_norm_cases.cases,
-    counters=("indices", "macs", "divides"),
+    cases=cases.cases,
     result=Result,
-    mark=index_norm_cases.mark,
+    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")},
 )
+State: type[DeclaredState] = IndexNorm.State
 run: RunFunction[Result] = UNIT.run

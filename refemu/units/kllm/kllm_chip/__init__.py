@@ -2,15 +2,13 @@
 
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass, laid_out, operands, passes
-from refemu.units.kllm.kllm_chip.product import Product, matmul, on_lanes
+from refemu.units.kllm.kllm_chip.product import Function, Product, matmul, on_lanes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
-from refemu.units.kllm.kllm_chip.state import COUNTERS, Function, State
 from refemu.units.kllm.kllm_chip.timeline import edges
-from refemu.units.kllm.kllm_chip.unit import UNIT, KllmChip, run
+from refemu.units.kllm.kllm_chip.unit import UNIT, KllmChip, State, run
 
 __all__ = [
     "CLUSTERING",
-    "COUNTERS",
     "UNIT",
     "ChipSizes",
     "Function",

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
-from refemu.units.kllm.pe_lane import PHASES, Feeder, PeLane, Slab, State, Tile, slabs
+from refemu.units.kllm.pe_lane import PHASES, Feeder, PeLane, Slab, Tile, slabs
 
 IDLE, REDUCE, _, _, MERGE, SHIFT, BIAS = range(len(PHASES))
 
@@ -93,7 +94,7 @@ class LaneArray:
             for at, (lane, mine) in enumerate(zip(self.lanes, self._mine, strict=True))
         ]
 
-    def resume(self, states: Sequence[State], taken: Sequence[int], begun: Sequence[int], waiting: int) -> None:
+    def resume(self, states: Sequence[DeclaredState], taken: Sequence[int], begun: Sequence[int], waiting: int) -> None:
         """Go on in the middle of the product that was begun last.
 
         Parameters
@@ -115,7 +116,7 @@ class LaneArray:
         """Whether edges of the product are left."""
         return self.waiting < len(self.plan) or any(lane.state.phase != IDLE for lane in self.lanes)
 
-    def edge(self) -> list[State]:
+    def edge(self) -> list[DeclaredState]:
         """Execute one edge of every lane.
 
         Returns
@@ -166,7 +167,7 @@ class LaneArray:
         return all(bool(lane.state.full) or not self._columns(at) for at, lane in enumerate(self.lanes))
 
 
-def _frees(state: State, entries: int) -> bool:
+def _frees(state: DeclaredState, entries: int) -> bool:
     """Whether the next edge is the last one of the tile under reduction, or there is none."""
     last = {IDLE: 1, MERGE: not (state.work_shifts or state.work_biases), SHIFT: not state.work_biases, BIAS: 1}
     last[REDUCE] = state.address == entries - 1 and not state.work_closes

@@ -6,7 +6,7 @@ D-kllm-63 (outputs that it does not take).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +22,11 @@ from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
-from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
-from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.pe_lane import UNIT as LANE
 
+Function = Literal["none", "exp", "sqrt", "recip", "softmax"]  #: of the outputs: none, or that of the Functional Unit
+#: counter of the chip -> that of the Functional Unit
+APPLIED = {"function_cycles": "cycles", "exps": "exps", "roots": "roots", "divides": "divides"}
 Apply = Callable[..., functional.Result]  #: `functional.apply`, or its twin
 
 
@@ -149,14 +151,13 @@ def applied(product: Product, words: Operands, function: Function, softmax: Soft
     widths, y = words.limits[:, 1], product.y.reshape(len(words.a), len(words.b))
     unseen = np.arange(len(words.b)) >= widths[:, None]
     functional.require_values(np.where(unseen & (widths > 0)[:, None], np.float16(-np.inf), y), function)
-    z, counts = np.zeros_like(y), dict.fromkeys(("cycles", "exps", "roots", "divides"), 0)
+    z, counts = np.zeros_like(y), dict[str, Any](dict.fromkeys(APPLIED, 0))
     for row in np.flatnonzero(widths).tolist():
         here = row, slice(widths[row])
         done = apply(y[here], op=function, **({"softmax": softmax} if function == "softmax" else {}))
         z[here] = done.y
-        counts = {name: count + getattr(done, name) for name, count in counts.items()}
-    counters: dict[str, Any] = dict(zip(FUNCTION_COUNTERS, counts.values(), strict=True))
-    return replace(product, z=z.reshape(product.y.shape), **counters)
+        counts = {name: count + getattr(done, APPLIED[name]) for name, count in counts.items()}
+    return replace(product, z=z.reshape(product.y.shape), **counts)
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
@@ -193,7 +194,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
         array.edge()
         edges += 1
     states = [lane.state for lane in array.lanes]
-    counts = dict.fromkeys(COUNTERS, 0)
+    counts = dict.fromkeys(LANE.counters, 0)
     for state in states:
         counts = {name: count + getattr(state, name) for name, count in counts.items()}
     return result(array.y, shape, {**counts, "cycles": edges}, batches)

@@ -5,72 +5,69 @@ lowest stage share their leaves between the trees, the others have separate inpu
 that of `Orizuru`; registers, roots and comparisons are read off the units.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
+from refemu.units.declared import Changes, DeclaredState
 from refemu.units.kllm.orizuru.trees import (
     INPUTS,
-    MAX,
     MIN,
     PART_LEVELS,
-    TREES,
     Place,
+    Tree,
     depth,
     levels,
+    put,
     stages,
+    trees_of,
     unit_of_node,
 )
-from refemu.units.kllm.orizuru.unit import Orizuru, State
+from refemu.units.kllm.orizuru.unit import Orizuru
 from refemu.units.kllm.orizuru.unit16 import NOTHING, Unit16, Value
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes, fields
 
 
 class OrizuruArray(Orizuru):
     """Orizuru as an array of 16-input units in stages; constructor, events and States are those of `Orizuru`.
+
+    The root's unit is the first of `stages`; units over padding alone are there, and never have a value.
 
     References
     ----------
     [kllm §IV-C, Table I]
     """
 
-    stages: list[list[Unit16]]  #: the root's unit first; units over padding alone are there, and never have a value
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._enter()
 
-    def _enter(self, state: State) -> None:
-        """Commit `state`: its words and masks to the leaves, its bits to the units, and outputs to the units above."""
-        super()._enter(state)
+    def _enter(self) -> None:
+        """Words and masks go to the leaves, bits to the units, and outputs to the units above."""
+        super()._enter()
         top = levels(self.n) - PART_LEVELS * (stages(self.n) - 1)
         widths = [1 << top, *[INPUTS] * (stages(self.n) - 1)]
-        self.stages = [[Unit16(width) for _ in range(1 << depth(self.n, t))] for t, width in enumerate(widths)]
-        self._before = state  # what was counted before the units were
-        for tree in (MAX, MIN):
-            self._latch(tree, state)
-            self._set_bits(tree, state.trees[tree].bits[1:])
-            for stage in reversed(range(len(self.stages))):
-                self._connect(tree, stage)
+        self.stages: list[list[Unit16]] = [
+            [Unit16(width) for _ in range(1 << depth(self.n, t))] for t, width in enumerate(widths)
+        ]
+        self._before: DeclaredState = self.state  # what was counted before the units were
+        for tree, registers in enumerate(trees_of(self.state)):
+            self._latch(tree, self._keys[: self.n], fields(self.state.x), registers)
 
-    def _latch(self, tree: int, state: State) -> None:
-        """Leaves of one tree."""
-        words, alive = self._words_of(tree, state), state.trees[tree].alive
-        values = [Value(alive[i], key, word) for i, (key, word) in enumerate(words)]
+    def _latch(self, tree: int, keys: Sequence[int], words: Sequence[int], registers: Tree) -> None:
+        """Leaves and registers of one tree; both trees have the same leaves."""
+        values = [Value(*leaf) for leaf in zip(registers.alive, keys, words, strict=False)]
         values += [NOTHING] * (self.size - self.n)
         for number, unit in enumerate(self.stages[-1]):
             unit.inputs[tree] = values[number * unit.width : (number + 1) * unit.width]
-
-    def _words_of(self, tree: int, state: State) -> list[tuple[int, int]]:
-        """Key and word of every leaf; both trees have the same."""
-        return list(zip(self._keys, fields(state.x), strict=False))
-
-    def _set_bits(self, tree: int, bits: bytes) -> None:
-        """Registers of a tree from the bits of nodes 1, 2, ...: the inverse of `_bits`."""
-        left = iter(bits)
+        bits = iter(registers.bits)
         for stage, first in self._levels():
             for unit in stage:
-                unit.bits[tree][first : 2 * first] = islice(left, first)
+                unit.bits[tree][first : 2 * first] = islice(bits, first)
+        for at in reversed(range(len(self.stages))):
+            self._connect(tree, at)
 
     def _levels(self) -> Iterator[tuple[list[Unit16], int]]:
         """Stage of every level of the tree, and the first register of the level in each of its units."""
@@ -98,7 +95,7 @@ class OrizuruArray(Orizuru):
             self._drive(tree, stage, number, self.stages[stage][number].output(tree))
             number //= self.stages[stage - 1][0].width
 
-    def _initialised(self, before: State, tree: int, level: int) -> State:
+    def _initialised(self, tree: int, level: int) -> Changes:
         """Every unit of a stage sets one level of its registers; the outputs ripple up."""
         first = 1 << (level - 1)
         reuse = tree == MIN and level == self.levels and self.min_leaf == "not_max"
@@ -111,9 +108,9 @@ class OrizuruArray(Orizuru):
                     unit.compare(tree, node)
         for stage in reversed(range(place.stage + 1)):
             self._connect(tree, stage)
-        return self._gathered(before, f"init_{TREES[tree]}", first)
+        return self._gathered(tree, first)
 
-    def _popped(self, before: State, tree: int, slot: int) -> State:
+    def _popped(self, tree: int, slot: int) -> Changes:
         """The units from the root to a leaf name it; the lowest one clears its mask bit."""
         number = at = 0
         for stage in self.stages:
@@ -122,53 +119,32 @@ class OrizuruArray(Orizuru):
             number = number * unit.width + at
         unit.pop(tree, at)
         self._settle(tree, Place(len(self.stages) - 1, owner, 1))
-        after = self._gathered(before, f"pop_{TREES[tree]}", self.size + number)
-        return self._listed(after, tree, slot, number)
+        popped = put(trees_of(self.state)[tree].popped, slot, number)
+        return {**self._gathered(tree, self.size + number, popped), **self._masked(number)}
 
-    def _maintained(self, before: State, tree: int) -> State:
+    def _maintained(self, tree: int) -> Changes:
         """The unit that holds the parent of what changed last repairs it."""
-        node = before.node >> 1
+        node = self.state.node >> 1
         place = unit_of_node(self.n, node)
         self.stages[place.stage][place.unit].compare(tree, place.node)
         self._settle(tree, place)
-        return self._gathered(before, f"maintain_{TREES[tree]}", node)
+        return self._gathered(tree, node)
 
-    def _gathered(self, before: State, event: str, node: int) -> State:
-        """Registers and counts of all units as those of the tree."""
-        whole, used, live = self._before, 0, 0
+    def _gathered(self, tree: int, node: int, popped: tuple[int, ...] | None = None) -> Changes:
+        """Registers of a tree, level by level and unit by unit, and what its units counted in the event."""
+        levels = ((unit.bits[tree], first) for stage, first in self._levels() for unit in stage)
+        bits = tuple(bit for registers, first in levels for bit in registers[first : 2 * first])
+        alive = tuple(value.available for unit in self.stages[-1] for value in unit.inputs[tree])
+        popped = trees_of(self.state)[tree].popped if popped is None else popped
+        used = self._before.comparisons - self.state.comparisons
+        live = self._before.comparisons_live - self.state.comparisons_live
         for unit in chain(*self.stages):
             used, live = used + unit.comparisons, live + unit.comparisons_live
-        registers: dict[str, Any] = {}
-        for tree, name in enumerate("pq"):
-            registers[name] = lanes(self._bits(tree))
-            registers[f"{name}_mask"] = lanes(self._mask(tree))
-        return replace(
-            before,
-            event=event,
-            node=node,
-            comparisons=whole.comparisons + used,
-            comparisons_live=whole.comparisons_live + live,
-            **registers,
-        )
+        return self._changed(tree, node, Tree(bits, alive, popped), used, live)
 
-    def _bits(self, tree: int) -> tuple[int, ...]:
-        """Bits of nodes 1, 2, ...: level by level, unit by unit."""
-        units = ((unit.bits[tree], first) for stage, first in self._levels() for unit in stage)
-        return tuple(bit for bits, first in units for bit in bits[first : 2 * first])
-
-    def _mask(self, tree: int) -> tuple[int, ...]:
-        """Availability of every element."""
-        return tuple(value.available for unit in self.stages[-1] for value in unit.inputs[tree])[: self.n]
-
-    def _with_roots(self, state: State) -> State:
-        top, low = (self.stages[0][0].output(tree) for tree in (MAX, MIN))
-        return replace(
-            state,
-            root_max=top.word,
-            root_min=low.word,
-            root_max_valid=top.available,
-            root_min_valid=low.available,
-        )
+    def _root(self, tree: int, registers: Tree) -> tuple[int, int]:
+        value = self.stages[0][0].output(tree)
+        return value.word, value.available
 
     def leaf(self, tree: int) -> int:
         """Element at the root of a tree.
@@ -197,10 +173,8 @@ class CandidateArray(OrizuruArray):
     [kllm §IV-C, Table I]
     """
 
-    _low: tuple[tuple[int, int], ...] = ()  #: key and word of the min tree's leaves, once they are loaded
-
-    def load_apart(self, top: Lanes, low: Lanes) -> State:
-        """Latch the leaves of both trees.
+    def load_apart(self, top: Lanes, low: Lanes) -> DeclaredState:
+        """Load the leaves of both trees.
 
         Parameters
         ----------
@@ -222,9 +196,7 @@ class CandidateArray(OrizuruArray):
             Another number of words.
         """
         words = fields(self.accept(low)[0])
-        keys = fp16.order_key(np.array(words, np.uint16), self.total_order)
-        self._low = tuple(zip(keys.tolist(), words, strict=True))
-        return self.load(top)
-
-    def _words_of(self, tree: int, state: State) -> list[tuple[int, int]]:
-        return list(self._low) if tree == MIN and self._low else super()._words_of(tree, state)
+        state = self.load(top)
+        keys = fp16.order_key(np.array(words, np.uint16), self.total_order).tolist()
+        self._latch(MIN, keys, words, trees_of(state)[MIN])
+        return state

@@ -4,17 +4,50 @@ Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 ho
 logical tree whatever the number of values).
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.units.ports import fields
+from refemu.units.ports import Lanes, fields
 
 MAX, MIN = 0, 1  #: the two trees
 TREES = ("max", "min")
 INPUTS = 16  #: of a unit [kllm Table I]
 PART_LEVELS = 4
+
+
+class Tree(NamedTuple):
+    """Registers of one tree."""
+
+    bits: tuple[int, ...]  #: of node h at [h - 1]: 1 = its right child is the better one
+    alive: tuple[int, ...]  #: of leaf i at [i]: 1 = available, 0 = popped or padding
+    popped: tuple[int, ...]  #: elements in the order of the pops, 0 where one is still to come
+
+
+#: fields of a State that show a tree, its root after its registers: of the max tree, of the min tree
+FIELDS = (
+    ("p", "p_mask", "max_index", "root_max", "root_max_valid"),
+    ("q", "q_mask", "min_index", "root_min", "root_min_valid"),
+)
+
+
+def trees_of(state: Any) -> tuple[Tree, Tree]:
+    """The max tree and the min tree, padding included."""
+    return _tree(state.p, state.p_mask, state.max_index), _tree(state.q, state.q_mask, state.min_index)
+
+
+def _tree(bits: Lanes, mask: Lanes, popped: Lanes) -> Tree:
+    nodes, available = fields(bits), fields(mask)
+    return Tree(nodes, available + (0,) * (len(nodes) + 1 - len(available)), fields(popped))
+
+
+def put(values: Sequence[int], place: int, value: int) -> tuple[int, ...]:
+    """Lanes of which one has another value."""
+    changed = list(values)
+    changed[place] = value
+    return tuple(changed)
 
 
 def better(tree: int, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
@@ -129,17 +162,17 @@ def _row(size: int, state: Any, tree: int, level: int, texts: list[str]) -> str:
 
 
 def _cell(size: int, state: Any, tree: int, node: int, texts: list[str]) -> str:
-    bits, alive = state.trees[tree]
+    bits, alive, _ = trees_of(state)[tree]
     leaf = node
     while leaf < size:
-        leaf = 2 * leaf + bits[leaf]
+        leaf = 2 * leaf + bits[leaf - 1]
     leaf -= size
     mark = "*" if _meant(state, tree, node) else ""
     if node >= size:
         return mark + (texts[leaf] if alive[leaf] or texts[leaf] == "--" else f"[{texts[leaf]}]")
     if not alive[leaf]:
         return mark + "--"
-    return mark + (f"{texts[leaf]}>" if bits[node] else f"<{texts[leaf]}")
+    return mark + (f"{texts[leaf]}>" if bits[node - 1] else f"<{texts[leaf]}")
 
 
 def _meant(state: Any, tree: int, node: int) -> bool:
@@ -154,9 +187,9 @@ def _meant(state: Any, tree: int, node: int) -> bool:
 def _listed(size: int, state: Any) -> str:
     """The bits of every level in a line."""
     lines = []
-    for name, (bits, alive) in zip(("P", "Q"), state.trees, strict=True):
+    for name, (bits, alive, _) in zip(("P", "Q"), trees_of(state), strict=True):
         for level in range(1, size.bit_length()):
             first = 1 << (level - 1)
-            lines.append(f"{name}[{first}..{2 * first - 1}] " + "".join(map(str, bits[first : 2 * first])))
+            lines.append(f"{name}[{first}..{2 * first - 1}] " + "".join(map(str, bits[first - 1 : 2 * first - 1])))
         lines.append(f"{name} available " + "".join(map(str, alive)))
     return "\n".join(lines)

@@ -4,29 +4,15 @@ Paper: [kllm §IV-A, Fig. 6]. The same whether a lane of the chip is fed edge by
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.units.kllm.pe_lane.registers import SPARSE, LaneMapping, State
-from refemu.units.ports import Ports
+from refemu.units.declared import DeclaredState
+from refemu.units.kllm.pe_lane.macs import Macs
+from refemu.units.kllm.pe_lane.registers import SPARSE
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
-
-
-class Lane(Protocol):
-    """Sizes, ports and registers of a `PeLane`, whose module imports the golden cases, which are laid out here."""
-
-    counters: int
-    inputs: int
-    positions: int
-    entries: int
-    lane_mapping: LaneMapping
-    ports: Ports
-    state: State
-
-    def step(self, *args: Any, **inputs: Any) -> State:
-        """Execute one edge."""
 
 
 class Slab(NamedTuple):
@@ -69,12 +55,12 @@ class Pick(NamedTuple):
     work: int  #: the tile under reduction
 
 
-def slabs(lane: Lane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
+def slabs(lane: Macs, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
     """Slabs of the columns of one tile.
 
     Parameters
     ----------
-    lane : Lane
+    lane : PeLane
         Its sizes.
     a : ndarray of integers (K,)
         Row of A.
@@ -109,12 +95,12 @@ def slabs(lane: Lane, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: 
 class Feeder:
     """Inputs of a lane, edge by edge, from its registers."""
 
-    def __init__(self, lane: Lane, stream: Sequence[Slab], tiles: Sequence[Tile], table: np.ndarray) -> None:
+    def __init__(self, lane: Macs, stream: Sequence[Slab], tiles: Sequence[Tile], table: np.ndarray) -> None:
         """Take a product.
 
         Parameters
         ----------
-        lane : Lane
+        lane : PeLane
             The lane, between products.
         stream : sequence of Slab
             All slabs.
@@ -132,7 +118,7 @@ class Feeder:
     def __repr__(self) -> str:
         return f"<Feeder of {len(self._stream)} slabs, {len(self._tiles)} tiles>"
 
-    def done(self, state: State) -> bool:
+    def done(self, state: DeclaredState) -> bool:
         """Whether the MACs have finished the last tile.
 
         Parameters
@@ -147,7 +133,7 @@ class Feeder:
         """
         return state.tiles - self.first == len(self._tiles) and state.phase == 0
 
-    def pick(self, state: State) -> Pick:
+    def pick(self, state: DeclaredState) -> Pick:
         """Numbers of what the next edge is given.
 
         Parameters
@@ -195,12 +181,12 @@ class Feeder:
         return {name: value if name in self._wide else int(np.ravel(value)[0]) for name, value in words.items()}
 
 
-def picks(lane: Lane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
+def picks(lane: Macs, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
     """What every edge of a product is given, which depends on sizes alone.
 
     Parameters
     ----------
-    lane : Lane
+    lane : PeLane
         A fresh lane; it is stepped.
     stream, tiles : sequence
         The product.
@@ -221,7 +207,7 @@ def picks(lane: Lane, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequ
 
 
 def edges(
-    lane: Lane,
+    lane: Macs,
     chosen: Sequence[Pick],
     stream: Sequence[Slab],
     tiles: Sequence[Tile],
@@ -232,7 +218,7 @@ def edges(
 
     Parameters
     ----------
-    lane : Lane
+    lane : PeLane
         Its ports.
     chosen : sequence of Pick
         What every edge is given.

@@ -15,12 +15,10 @@ from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kernels.kllm_chip import product
 from refemu.units.kllm.kernels.pe_lane import TOTALS
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
-from refemu.units.kllm.kllm_chip.product import Product, applied, parts, result
+from refemu.units.kllm.kllm_chip.product import APPLIED, Function, Product, applied, parts, result
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
-from refemu.units.kllm.kllm_chip.state import COUNTERS as CHIP_COUNTERS
-from refemu.units.kllm.kllm_chip.state import FUNCTION_COUNTERS, Function
 from refemu.units.kllm.kllm_chip.unit import ONE, UNIT, KllmChip
-from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.twins import clustering as clustering_jit
 from refemu.units.kllm.twins import functional as functional_jit
 from refemu.units.kllm.twins import orizuru_passes as orizuru_passes_jit
@@ -77,7 +75,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
         totals,
     )
     assert largest >> bits == 0
-    counts = dict(zip(COUNTERS, totals.tolist(), strict=True))
+    counts = dict(zip(LANE.counters, totals.tolist(), strict=True))
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)
 
 
@@ -88,7 +86,7 @@ def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
     ports = device.ports.outputs + device.ports.state
     shown = {port.name: array for port, array in zip(ports, outputs, strict=True)}
     outliers = orizuru_passes_jit.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
-    totals = dict.fromkeys(CHIP_COUNTERS, 0)
+    totals = dict.fromkeys(UNIT.counters, 0)
     totals["comparisons"] = outliers.comparisons
     mask = outliers.outlier_mask.reshape(-1, device.k)
     roots = np.maximum(outliers.root_max & 0x7FFF, outliers.root_min & 0x7FFF)
@@ -103,7 +101,7 @@ def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
         values, counts = _function(device, done.y.view(np.uint16))
         taken |= counts
         taken["cycles"] = search + cluster + done.cycles + counts["function_cycles"]
-        for name in CHIP_COUNTERS:
+        for name in UNIT.counters:
             totals[name] += taken[name] if name in taken else getattr(done, name, 0)
         values |= {"y": done.y.view(np.uint16), "overflow": done.overflow, "a_index": index, "a_mask": mask[row]}
         values |= {"a_scale": scale[row], "cycles_taken": taken["cycles"]}
@@ -115,12 +113,11 @@ def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
 def _function(device: KllmChip, y: np.ndarray) -> tuple[dict[str, Any], dict[str, int]]:
     """Results and registers of the Functional Unit, and its counters."""
     if device.function == "none":
-        return {}, dict.fromkeys(FUNCTION_COUNTERS, 0)
+        return {}, dict.fromkeys(APPLIED, 0)
     words = y if device.n > 1 else y[0]
     done = functional_jit.run(words, op=device.function, t=device.n, softmax=device.softmax)
-    counts = (done.cycles, done.exps, done.roots, done.divides)
     values = {"z": done.y, "top": done.top, "terms": done.terms, "total": done.total}
-    return values, dict(zip(FUNCTION_COUNTERS, counts, strict=True))
+    return values, {name: getattr(done, counter) for name, counter in APPLIED.items()}
 
 
 def _indices(

@@ -173,10 +173,8 @@ def _case(
 
 def _tokens(config: Mapping[str, Any]) -> list[int]:
     """Tokens that the high and the low pages hold."""
-    from refemu.units.leankv.kv_compressor.tokens import layouts
-
-    pages = layouts(config)
-    return [config.get(f"{name}_pages", 1) * page.tokens for name, page in zip(("high", "low"), pages, strict=True)]
+    device: Any = find("kv_compressor").unit_class(**config)
+    return [count * page.tokens for count, page in zip(device.counts, device.pages, strict=True)]
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

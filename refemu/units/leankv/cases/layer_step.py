@@ -129,6 +129,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     elif kind == "edge":
         why = "prompts of as many high tokens as there is room for: scores and probabilities of the last slots"
         yield Cases(kind, why, _many(config), "D-leankv-34")
+        if two:
+            why = "requests that give back pages of both precisions, which later steps take in the order of the heads"
+            yield Cases(kind, why, _both(config), "D-leankv-38")
     if kind == "random":
         stream, events = ("layer_step", 32) if several else ("head_step", 24)
         drawn = random_inputs(stream, find("layer_step").ports(config).inputs, (1, events), seed)
@@ -205,6 +208,17 @@ def _requests(config: Config) -> dict[str, np.ndarray]:
         if pair == NOTHING:
             history.step(NOTHING)
             history.step(NOTHING)
+        history.event(FINISH)
+    return history.inputs()
+
+
+def _both(config: Config) -> dict[str, np.ndarray]:
+    """Requests with a high and a low page; the third takes those of the first."""
+    history = History(config, 5, 2)
+    for _ in range(3):
+        history.prompt(Prompt(4, (0,), (1,)))
+        history.step(NOTHING)
+        history.step(NOTHING)
         history.event(FINISH)
     return history.inputs()
 

@@ -4,7 +4,7 @@ Paper: [leankv §4, §6.1, Fig. 8]. Decisions: D-leankv-30 (a low token is made 
 (position and score segments as the published code fills them).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
 from refemu.formats import UnifiedPage
-from refemu.formats.leankv import hetero_kv
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
 
 #: Defects of the published code that the pages show (D-leankv-47, D-leankv-48)
 QUIRKS = ("score_by_rank", "position_epoch")
-CONSTANTS = ("k_vec", "k_group", "v_vec", "v_group", "align")  # of the pages
 EPOCH = 64  #: queries after a token that the published code looks at
 
 
@@ -227,11 +225,3 @@ def write_prompt(
                 plan.score[tokens],
                 plan.position[tokens],
             )
-
-
-def layouts(config: Mapping[str, Any]) -> tuple[UnifiedPage, UnifiedPage]:
-    """Layouts of a high and of a low page; config: parameters of the unit."""
-    constants = {name: config[name] for name in CONSTANTS if name in config}
-    size, bytes_of = config.get("head_size", 64), config["page_bytes"]
-    high, low = (UnifiedPage(size, hetero_kv.find(config[name]), bytes_of, **constants) for name in ("high", "low"))
-    return high, low

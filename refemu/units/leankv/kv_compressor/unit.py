@@ -5,63 +5,37 @@ goes where is decided by prompt_compressor and generation_compressor. Decisions:
 stored codes), D-leankv-31 (the freed slot), D-leankv-61 (a section of several pages).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, plain, require_choice, require_int
+from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats import UnifiedPage
+from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import PRESETS, WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.leankv.cases import kv_compressor as kv_compressor_cases
-from refemu.units.leankv.kv_compressor.tokens import CONSTANTS, layouts
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.leankv.cases import kv_compressor as cases
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
 
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op`
-PARAMETERS = ("head_size", "high", "low", "page_bytes", "preset", "high_pages", "low_pages", *CONSTANTS)
 
 
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset."""
-
-    #: "reset": no token yet; "requantize": a high token is decoded, and encoded anew in the low section; "write": the
-    #: new token is quantized into its slot
-    event: str
-    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
-    op: int
-    victim: int
-    low_slot: int
-    key: tuple[int, ...]
-    value: tuple[int, ...]
-    score: int
-    position: int
-    written: tuple[int, ...]  #: the record of the new token
-    moved: tuple[int, ...]  #: the record of the requantized token
-    n_high: int
-    n_low: int
-    high: tuple[int, ...]  #: words of the high pages
-    low: tuple[int, ...]  #: of the low ones
-    tokens_written: int  #: new tokens quantized and written
-    requantized: int  #: tokens moved from the high to the low section
-    pruned: int  #: tokens whose slot was taken and that are stored nowhere now
-
-
-class KvCompressor(Clocked[State]):
+class KvCompressor(Sequential):
     """KV compressor of one head: `requantize` where a token moves, then `write`.
 
-    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61).
+    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A slot that does
+    not exist, an append to a full page, NaN and infinity are refused.
 
     References
     ----------
@@ -69,101 +43,86 @@ class KvCompressor(Clocked[State]):
     """
 
     name = "kv_compressor"
+    events: ClassVar[tuple[str, ...]] = ("requantize", "write")
+    counters: ClassVar[dict[str, str]] = {
+        "tokens_written": "new tokens quantized and written",
+        "requantized": "tokens moved from the high to the low section",
+        "pruned": "tokens whose slot was taken and that are stored nowhere now",
+    }
+    head_size: int = 64  #: features of a key and of a value
+    high: PairName = "K8V4"  #: ready pair of precisions, "K8V4" say
+    low: PairName = "K4V2"  #: the low pair
+    page_bytes: int = 384  #: bytes of a page
+    preset: Preset = "paper"  #: preset of the codes
+    high_pages: int = 1  #: pages of the high section, 1 to 65536
+    low_pages: int = 1  #: pages of the low section, 1 to 65536
+    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`, like the following
+    k_group: int = UnifiedPage.k_group
+    v_vec: int = UnifiedPage.v_vec
+    v_group: int = UnifiedPage.v_group
+    align: tuple[int, int] = ALIGN  #: bytes
 
-    def __init__(
-        self,
-        head_size: int = 64,
-        high: PairName = "K8V4",
-        low: PairName = "K4V2",
-        page_bytes: int = 384,
-        preset: Preset = "paper",
-        high_pages: int = 1,
-        low_pages: int = 1,
-        k_vec: int = UnifiedPage.k_vec,
-        k_group: int = UnifiedPage.k_group,
-        v_vec: int = UnifiedPage.v_vec,
-        v_group: int = UnifiedPage.v_group,
-        align: tuple[int, int] = ALIGN,
-    ) -> None:
-        """Configure the pages.
+    def check(self) -> None:
+        for name in ("high_pages", "low_pages"):
+            require_int(getattr(self, name), 1, 1 << 16, self.name, name)
 
-        Parameters
-        ----------
-        head_size : int
-            Features of a key and of a value.
-        high, low : str
-            Ready pairs of precisions, "K8V4" say.
-        page_bytes : int
-            Bytes of a page.
-        preset : {"paper", "diffkv"}
-            Preset of the codes.
-        high_pages, low_pages : int
-            Pages of a section, 1 to 65536.
-        k_vec, k_group, v_vec, v_group : int
-            Constants of the pages, as for `UnifiedPage`, like the following.
-        align : tuple of 2 int
-            Bytes.
+    @constant
+    def pages(self) -> tuple[UnifiedPage, UnifiedPage]:
+        """Layouts of a high and of a low page."""
+        constants = {name: getattr(self, name) for name in ("k_vec", "k_group", "v_vec", "v_group", "align")}
+        high, low = (
+            UnifiedPage(self.head_size, hetero_kv.find(pair), self.page_bytes, **constants)
+            for pair in (self.high, self.low)
+        )
+        return high, low
 
-        Raises
-        ------
-        Refused
-            An option is unknown, or the pages cannot be laid out.
-        """
-        self.preset: Preset = require_choice(preset, get_args(Preset), self.name, "preset")
-        self.head_size: int = plain(head_size)
-        self.page_bytes: int = plain(page_bytes)
-        self.high: PairName = plain(high)
-        self.low: PairName = plain(low)
-        self.high_pages: int = require_int(high_pages, 1, 1 << 16, self.name, "high_pages")
-        self.low_pages: int = require_int(low_pages, 1, 1 << 16, self.name, "low_pages")
-        self.k_vec: int
-        self.k_group: int
-        self.v_vec: int
-        self.v_group: int
-        self.align: tuple[int, int]
-        self.k_vec, self.k_group, self.v_vec, self.v_group, self.align = plain((k_vec, k_group, v_vec, v_group, align))
-        config = {name: getattr(self, name) for name in PARAMETERS}
-        self.pages: tuple[UnifiedPage, UnifiedPage] = layouts(config)
-        self.counts: tuple[int, int] = (self.high_pages, self.low_pages)
-        self._quantizers: dict[int, KvQuantizer] = {}
-        self.ports: Ports = ports(config)
-        self.state: State = self.reset(State)
+    @constant
+    def counts(self) -> tuple[int, int]:
+        """Pages of a high and of a low section."""
+        return self.high_pages, self.low_pages
+
+    @constant
+    def ports(self) -> Ports:
+        size, (page, low_page) = self.head_size, self.pages
+        high, low = (count * (each.size // 2) for count, each in zip(self.counts, self.pages, strict=True))
+        return Ports(
+            inputs=(
+                Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),
+                Port("victim", 16, meaning="high slot that the new token takes, of 2 and 3"),
+                Port("low_slot", 16, meaning="low slot that the victim moves to, of 2"),
+                Port("key", 16, size, encoding="f16", meaning="key of the new token"),
+                Port("value", 16, size, encoding="f16", meaning="its value"),
+                Port("score", 32, encoding="f32", meaning="what its score segment starts with"),
+                Port("position", 32, signed=True, meaning="its position"),
+            ),
+            outputs=(
+                Port("written", 16, page.record_words, meaning="record of the new token"),
+                Port("moved", 16, low_page.record_words, meaning="record of the requantized token"),
+                Port("n_high", 16, meaning="tokens of the high section"),
+                Port("n_low", 16, meaning="tokens of the low section"),
+            ),
+            state=(Port("high", 16, high, meaning="the high pages"), Port("low", 16, low, meaning="the low pages")),
+        )
+
+    @constant
+    def _quantizers(self) -> dict[int, KvQuantizer]:
+        """By size of their groups, as they are needed."""
+        return {}
 
     @property
     def busy(self) -> bool:
         """Whether the new token is still to be written."""
         return self.state.event == "requantize"
 
-    def step(
-        self,
-        op: int | None = None,
-        victim: int | None = None,
-        low_slot: int | None = None,
-        key: Sequence[int] | None = None,
-        value: Sequence[int] | None = None,
-        score: int | None = None,
-        position: int | None = None,
-    ) -> State:
-        """Begin an operation with its first event; without inputs, execute the write that is due.
-
-        Operations are 0 append to the high section, 1 to the low one, 2 move the victim to `low_slot` and take its
-        slot, 3 take its slot. A slot that does not exist, an append to a full page, NaN and infinity are refused.
-        """
-        return self._stepped(
-            op=op, victim=victim, low_slot=low_slot, key=key, value=value, score=score, position=position
-        )
-
-    def _open(self, op: int, victim: int, low_slot: int, *token: Any) -> State:
-        """token: key, value, score, position."""
-        self._require_slots(op, victim, low_slot)
+    def _open(self, *inputs: Any) -> DeclaredState:
+        """Every event, the first one too, reads the operation in the State."""
+        self._require_slots(*inputs[:3])
         written, moved = ((0,) * page.record_words for page in self.pages)
-        self.state = self.latched(op, victim, low_slot, *token, written=written, moved=moved)
-        (self._requantize if op == REPLACE else self._write)()
-        return self.state
+        self._commit("write", inputs, {"written": written, "moved": moved})
+        return self._continue()
 
-    def _continue(self) -> State:
-        self._write()
-        return self.state
+    def follows(self) -> str:
+        return "requantize" if self.state.op == REPLACE and self.state.event != "requantize" else "write"
 
     def _require_slots(self, op: int, victim: int, low_slot: int) -> None:
         """Refuse what the lengths and the pages do not allow."""
@@ -179,19 +138,18 @@ class KvCompressor(Clocked[State]):
                 what = "page holds" if pages == 1 else f"{pages} pages hold"
                 raise Refused(f"{self.name}: slot {length}, {what} {pages * page.tokens} {page.config.name} tokens")
 
-    def _requantize(self) -> None:
-        """Move the victim to the low section; a token that stood there is pruned."""
+    def requantize(self) -> Changes:
+        """A high token is decoded, and encoded anew in the low section; a token that stood there is pruned."""
         before, images = self.state, self._images()
         self.put(images, APPEND_LOW, before.low_slot, self._lowered())
         grows = before.low_slot == before.n_low
-        self.state = self.changed(
-            event="requantize",
-            low=tuple(images[1].ravel().tolist()),
-            n_low=before.n_low + grows,
-            moved=tuple(self.get(images, APPEND_LOW, before.low_slot).tolist()),
-            requantized=before.requantized + 1,
-            pruned=before.pruned + (not grows),
-        )
+        return {
+            "low": tuple(images[1].ravel().tolist()),
+            "n_low": before.n_low + grows,
+            "moved": tuple(self.get(images, APPEND_LOW, before.low_slot).tolist()),
+            "requantized": 1,
+            "pruned": int(not grows),
+        }
 
     def _images(self) -> tuple[np.ndarray, np.ndarray]:
         """Pages of both sections, (pages, words) each."""
@@ -199,56 +157,16 @@ class KvCompressor(Clocked[State]):
         return high.reshape(self.counts[0], -1), low.reshape(self.counts[1], -1)
 
     def place(self, section: int, slot: int) -> tuple[int, int]:
-        """Find a slot of a section in its pages (D-leankv-61).
-
-        Parameters
-        ----------
-        section : int
-            0 high, 1 low.
-        slot : int
-            Slot of the section.
-
-        Returns
-        -------
-        page, slot : int
-            Number of the page within the section, and slot of that page.
-        """
+        """Number of a slot's page within its section, and the slot of that page (D-leankv-61)."""
         return divmod(slot, self.pages[section].tokens)
 
     def put(self, images: Sequence[np.ndarray], section: int, slot: int, record: np.ndarray) -> None:
-        """Write a record.
-
-        Parameters
-        ----------
-        images : sequence of 2 ndarray of uint16 (pages, words)
-            Pages of both sections, written in place.
-        section : int
-            0 high, 1 low.
-        slot : int
-            Slot of the section.
-        record : ndarray of uint16 (record_words,)
-            Record of a token.
-        """
+        """Write a record into the pages (pages, words) of both sections."""
         page, place = self.place(section, slot)
         self.pages[section].write(images[section][page], place, record)
 
     def get(self, images: Sequence[np.ndarray], section: int, slot: int) -> np.ndarray:
-        """Read a record.
-
-        Parameters
-        ----------
-        images : sequence of 2 ndarray of uint16 (pages, words)
-            Pages of both sections.
-        section : int
-            0 high, 1 low.
-        slot : int
-            Slot of the section.
-
-        Returns
-        -------
-        ndarray of uint16 (record_words,)
-            Record of a token.
-        """
+        """Record of a slot."""
         page, place = self.place(section, slot)
         return self.pages[section].read(images[section][page], place)
 
@@ -291,24 +209,23 @@ class KvCompressor(Clocked[State]):
             return state.n_low if state.op == APPEND_LOW else state.n_high
         return state.victim
 
-    def _write(self) -> None:
-        """Quantize the new token into its slot."""
+    def write(self) -> Changes:
+        """The new token is quantized into its slot."""
         before, low, images = self.state, int(self.state.op == APPEND_LOW), self._images()
         slot = self._slot(images)
         key, value = (fp16.values(np.array(pattern, np.uint16)) for pattern in (before.key, before.value))
         score = np.array(before.score, np.uint32).view(np.float32)
         self.put(images, low, slot, self._record(self.pages[low], key, value, score, np.int32(before.position)))
         record = self.get(images, low, slot).tolist()
-        self.state = self.changed(
-            event="write",
-            written=(*record, *(0,) * (len(before.written) - len(record))),
-            high=tuple(images[0].ravel().tolist()),
-            low=tuple(images[1].ravel().tolist()),
-            n_high=before.n_high + (before.op == APPEND_HIGH),
-            n_low=before.n_low + low,
-            tokens_written=before.tokens_written + 1,
-            pruned=before.pruned + (before.op == DROP),
-        )
+        return {
+            "written": (*record, *(0,) * (len(before.written) - len(record))),
+            "high": tuple(images[0].ravel().tolist()),
+            "low": tuple(images[1].ravel().tolist()),
+            "n_high": before.n_high + (before.op == APPEND_HIGH),
+            "n_low": before.n_low + low,
+            "tokens_written": 1,
+            "pruned": int(before.op == DROP),
+        }
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse vectors that are not finite."""
@@ -323,46 +240,18 @@ def require_finite(patterns: np.ndarray) -> None:
         raise Refused(f"kv_compressor: key and value must be finite fp16, got {int(patterns[index]):#06x}{at(index)}")
 
 
-def ports(config: Mapping[str, Any]) -> Ports:
-    """Widths in one configuration."""
-    size, pages = config.get("head_size", 64), layouts(config)
-    high, low = (
-        config.get(name, 1) * (page.size // 2) for name, page in zip(("high_pages", "low_pages"), pages, strict=True)
-    )
-    return Ports(
-        inputs=(
-            Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),
-            Port("victim", 16, meaning="high slot that the new token takes, of 2 and 3"),
-            Port("low_slot", 16, meaning="low slot that the victim moves to, of 2"),
-            Port("key", 16, size, encoding="f16", meaning="key of the new token"),
-            Port("value", 16, size, encoding="f16", meaning="its value"),
-            Port("score", 32, encoding="f32", meaning="what its score segment starts with"),
-            Port("position", 32, signed=True, meaning="its position"),
-        ),
-        outputs=(
-            Port("written", 16, pages[0].record_words, meaning="record of the new token"),
-            Port("moved", 16, pages[1].record_words, meaning="record of the requantized token"),
-            Port("n_high", 16, meaning="tokens of the high section"),
-            Port("n_low", 16, meaning="tokens of the low section"),
-        ),
-        state=(Port("high", 16, high, meaning="the high pages"), Port("low", 16, low, meaning="the low pages")),
-    )
-
-
 SMALL: dict[str, Any] = {"head_size": 64, "high": "K8V4", "low": "K4V2", "page_bytes": 384}
 
-UNIT: Unit[State, Result] = Unit(
-    name="kv_compressor",
+UNIT: AnyUnit = Unit(
+    unit_class=KvCompressor,
     paper="leankv §4, §6.1",
     meaning="tokens into pages, and from the high to the low precision",
     configs={
         **{name: Config(**SMALL, preset=name) for name in PRESETS},
         "pages": Config(**SMALL, preset="paper", high_pages=2, low_pages=2),
     },
-    ports=ports,
-    unit_class=KvCompressor,
-    cases=kv_compressor_cases.cases,
-    counters=("tokens_written", "requantized", "pruned"),
-    legal=kv_compressor_cases.legal,
+    cases=cases.cases,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = KvCompressor.State
 run: RunFunction[Result] = UNIT.run

@@ -5,61 +5,54 @@ Paper: [leankv §5.2]. Decision: D-leankv-36 (length of an entry).
 
 import copy
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import cached_property
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.declared import DeclaredState, InPlace, constant
 from refemu.units.leankv.free_page_list import FreePageList
-from refemu.units.leankv.page_manager.registers import State, ports
-from refemu.units.leankv.page_manager.requests import (
-    COUNTERS,
-    Counters,
-    Memory,
-    Moved,
-    Request,
-    Requests,
-    Shape,
-    memory,
-)
+from refemu.units.leankv.page_manager.registers import COUNTERS, REGISTERS, ports_of
+from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Requests, Shape, memory
 from refemu.units.leankv.page_table import PageTable, drawn
 from refemu.units.ports import Ports, fields, lanes
-from refemu.units.stepped import Clocked
 
 FREE = 16  #: pages of the ring that a drawing shows
 
 
-class Pool(Clocked[State]):
+class Pool(InPlace, Shape):
     """The list of free pages, the table, the requests and the counters; `PageManager` adds the events."""
 
-    def __init__(self, shape: Shape) -> None:
-        """Begin with all pages free and no request.
+    counters: ClassVar[dict[str, str]] = COUNTERS
+    registers: ClassVar[dict[str, str]] = REGISTERS
 
-        Parameters
-        ----------
-        shape : Shape
-            Parameters of the manager.
-        """
-        self.shape = shape
-        self.requests: Requests = Requests(self.shape)
-        self.counters: Counters = Counters()
-        self._event: dict[str, Any] = {"event": "reset", "index": -1}
-        self._log: list[State] | None = None  #: of the events inside a call that is stepped
-        self._reset()
+    @constant
+    def shape(self) -> Shape:
+        """Parameters of the manager."""
+        return _shape(*(getattr(self, name) for name in self._names))
+
+    @constant
+    def ports(self) -> Ports:
+        return ports_of(self)
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        return {"ids": lanes((-1,) * self.pages), "following": None}
 
     def _reset(self) -> None:
-        """All pages free, all entries empty."""
-        shape = self.shape
-        self.list: FreePageList = FreePageList(shape.pages)
-        self.table: PageTable = PageTable(shape.slots, shape.layers, shape.heads, shape.length, shape.scrub)
+        super()._reset()
+        self.requests: Requests = Requests(self.shape)
+        self._moves = Moved(), Moved()  # by the last event; what a prompt lacked
+        self._log: list[DeclaredState] | None = None  # of the events inside a call that is stepped
+        self.totals: dict[str, int] = dict.fromkeys(tuple(COUNTERS)[2:], 0)  #: counters beside those of the list
+        self._empty()
 
-    @cached_property
-    def ports(self) -> Ports:  # type: ignore[override]  # made on demand: pools of a model have thousands of pages
-        """Ports of a manager of this size."""
-        return ports(asdict(self.shape))
+    def _empty(self) -> None:
+        """All pages free, all entries empty."""
+        self.list: FreePageList = FreePageList(self.pages)
+        self.table: PageTable = PageTable(self.slots, self.layers, self.heads, self.length, self.scrub)
 
     # What a scheme asks.
 
@@ -81,7 +74,7 @@ class Pool(Clocked[State]):
     @property
     def held(self) -> int:
         """Number of pages that heads own."""
-        return self.shape.pages - self.free
+        return self.pages - self.free
 
     def free_ids(self) -> list[int]:
         """Free pages in the order in which they will leave.
@@ -208,7 +201,7 @@ class Pool(Clocked[State]):
 
     # States.
 
-    def draw(self, state: State) -> str:
+    def draw(self, state: DeclaredState) -> str:
         """Draw the table under the pages that are free, the next first, as text.
 
         Parameters
@@ -230,55 +223,47 @@ class Pool(Clocked[State]):
         shown = " ".join(map(str, free[:FREE])) + (f" ... {len(free)} pages" if len(free) > FREE else "")
         return f"free     {shown or 'none'}\n{drawn(fields(state.cells), state.used, state.tokens)}"
 
-    @property
-    def state(self) -> State:
-        """All registers and the last event: made on demand."""
-        last = self._event
-        moved, came = last.get("moved", Moved()), last.get("came", Moved())
-        shown = {"counts": moved.counts, "prefix": moved.prefix, "ids": (*moved.ids, *came.ids), "lacking": came.counts}
-        shown |= {name: last.get(name, ()) for name in ("sequences", "prompts", "high", "low")}
-        values = {name: np.array(value, np.int64).ravel().tolist() for name, value in shown.items()}
-        wide = {port.name: port.lanes for port in self.ports.all}
-        padded: dict[str, Any] = {
-            name: lanes((*value, *(-1 if name == "ids" else 0,) * (wide[name] - len(value))))
-            for name, value in values.items()
-        }
-        requests = tuple((s, *request.fields()) for s, request in self.requests.table.items())
-        return State(
-            event=last["event"],
-            index=last["index"],
-            op=last.get("op", 0),
-            members=last.get("members", len(values["sequences"])),
-            **padded,
-            requests=requests,
-            slots=tuple(self.requests.free_slots),
-            following=last.get("following"),
-            **self._registers(),
-            **vars(self.counters),
-        )
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._load(state)
-        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests}, deque(state.slots))
-        self.counters = Counters(**{name: getattr(state, name) for name in COUNTERS})
-        names = ("event", "index", "op", "members", "sequences", "prompts", "high", "low", "following")
-        self._event = {name: getattr(state, name) for name in names}
-        self._event["moved"] = Moved(fields(state.counts), fields(state.prefix), fields(state.ids))
-        self._event["came"] = Moved(fields(state.lacking))
-
     def _registers(self) -> dict[str, Any]:
-        """Registers of the list and the table, by the names of a State."""
-        listed, tabled = self.list.snapshot(), self.table.snapshot()
+        moved, came = self._moves
         return {
-            name: getattr(listed, name)
-            for name in ("list_start", "list_end", "free", "ring", "head", "tail", "allocated", "recycled")
-        } | {name: getattr(tabled, name) for name in ("used", "tokens", "cells")}
+            "counts": _listed(moved.counts),
+            "prefix": _listed(moved.prefix),
+            "ids": _listed(moved.ids) + _listed(came.ids),
+            "lacking": _listed(came.counts),
+            "requests": tuple((s, *request.fields()) for s, request in self.requests.table.items()),
+            "slots": tuple(self.requests.free_slots),
+            **self.totals,
+            **self._memories(),
+        }
 
-    def _load(self, state: State) -> None:
-        """The inverse of `_registers`."""
-        self.list.load(fields(state.ring), state.head, state.tail, state.allocated, state.recycled)
-        self.table.load(fields(state.cells), state.used, state.tokens)
+    def load(self, state: DeclaredState) -> None:
+        self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests}, deque(state.slots))
+        self._moves = (
+            Moved(fields(state.counts), fields(state.prefix), fields(state.ids)),
+            Moved(fields(state.lacking)),
+        )
+        self.totals = {name: getattr(state, name) for name in self.totals}
+        self._load(state)
+
+    def _memories(self) -> dict[str, Any]:
+        """Registers and counters of the list and the table, by the fields of a State."""
+        both = self.list._registers() | self.table._registers()
+        return {name: held for name, held in both.items() if name not in ("wraps", "written", "given_back")}
+
+    def _load(self, state: DeclaredState) -> None:
+        """The inverse of `_memories`."""
+        self.list.load(state)
+        self.table.load(state)
+
+
+@lru_cache(maxsize=64, typed=True)  # each call of a twin makes a manager
+def _shape(*sizes: Any) -> Shape:
+    return Shape(*sizes)
+
+
+def _listed(values: Sequence[int] | np.ndarray) -> list[int]:
+    """Python ints of the pages of a call, which its twin has as an array."""
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
 def total(values: Sequence[int]) -> int:

@@ -48,20 +48,33 @@ def up(tokens: Number, per_page: int) -> Number:
 class Shape:
     """Parameters of a manager."""
 
-    pages: int = 32  #: of the pool
+    pages: int = 32  #: pages of the pool
     layers: int = 1  #: layers of the model
     heads: int = 2  #: KV heads of a layer
-    high_tokens: int = 2  #: TH, of a high page
-    low_tokens: int | None = 4  #: TL, of a low one; None: one precision
+    high_tokens: int = 2  #: TH, tokens of a high page
+    low_tokens: int | None = 4  #: TL, tokens of a low page; None for one precision
     max_len: int = 12  #: most tokens of a prompt, and what an entry has cells for
     slots: int = 2  #: requests at a time
-    reserve_low: int = 0  #: pages more for the prompt of every head, if there are two precisions (D-leankv-35)
+    #: pages more for the prompt of every head, 0 or 1, if there are two precisions (D-leankv-35)
+    reserve_low: int = 0
     table_extra: int = 1  #: cells more than max_len / table_tokens (D-leankv-36)
-    table_tokens: int | None = None  #: None = high_tokens
+    table_tokens: int | None = None  #: tokens by which an entry has cells; None = high_tokens
     lazy_pages: bool = True  #: a page when a token needs it; else one wherever a section is full (D-leankv-34)
-    scrub: bool = False  #: -1 into cells that are no longer used (D-leankv-40)
+    scrub: bool = False  #: write -1 into cells that are no longer used (D-leankv-40)
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Check sizes, and pages that must fit each other.
+
+        Raises
+        ------
+        Refused
+            One is out of range.
+        RefusedType
+            One has another type.
+        """
         for name in ("pages", "layers", "heads", "high_tokens", "max_len", "slots"):
             require_int(getattr(self, name), 1, 1 << 24, NAME, name)
         for name in ("low_tokens", "table_tokens"):
@@ -120,20 +133,6 @@ class Request:
             Slot, prompt, seen and running.
         """
         return self.slot, self.prompt, self.seen, self.running
-
-
-@dataclass
-class Counters:
-    """Counters of a manager."""
-
-    levels: int = 0  #: of prefix sums
-    adds: int = 0
-    shortfall: int = 0  #: pages that prompts lacked at their release
-    step_pages: int = 0  #: most pages that one head took in one step
-    pruned: int = 0  #: tokens that no page holds
-
-
-COUNTERS = tuple(Counters.__dataclass_fields__)
 
 
 @dataclass

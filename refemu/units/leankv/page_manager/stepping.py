@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from refemu.arith.checks import Refused
+from refemu.units.declared import DeclaredState
 from refemu.units.leankv.page_manager.pool import Pool
-from refemu.units.leankv.page_manager.registers import State
 from refemu.units.leankv.page_manager.requests import Moved
 from refemu.units.leankv.prefix_sum import PrefixSum
 from refemu.units.ports import fields, lanes
@@ -22,29 +22,30 @@ class Stepping(Pool):
     @property
     def busy(self) -> bool:
         """Whether events of a call are left."""
-        return self._event.get("following") is not None
+        return self._last.get("following") is not None
 
-    def _open(self, op: int, members: int, *values: Any) -> State:
-        """values: sequences, prompts, high, low. The call is made, and its events are shown one by one."""
-        before = self._event
-        latched = dict(zip(("sequences", "prompts", "high", "low"), map(fields, values), strict=True))
-        inputs = {"op": op, "members": members, **latched}
-        self._event, self._log = {"event": "plan", "index": before["index"] + 1, **inputs}, []
+    def _open(self, *inputs: Any) -> DeclaredState:
+        """The call is made, and its events are shown one by one."""
+        op, members, *lanes_of = inputs
+        before = self._last, self._moves
+        latched = dict(zip(("sequences", "prompts", "high", "low"), map(list, map(fields, lanes_of)), strict=True))
+        self._note("plan", op=op, members=members, **latched)
+        index, self._moves, self._log = self._last["index"], (Moved(), Moved()), []
         try:
             self._called(op, members, **latched)
         except Refused:
-            self._event, self._log = before, None
+            (self._last, self._moves), self._log = before, None
             raise
         log, self._log = self._log, None
-        self._event |= {**inputs, "index": before["index"] + 1}
+        self._last |= {"op": op, "members": members, **latched, "index": index}
         first = self.state
         for state in reversed(log):
             first = replace(state, following=first)
         self.state = first
         return first
 
-    def _continue(self) -> State:
-        following: State = self._event["following"]
+    def _continue(self) -> DeclaredState:
+        following: DeclaredState = self._last["following"]
         self.state = following
         return following
 
@@ -67,7 +68,9 @@ class Stepping(Pool):
     def _inner(self, event: str, moved: Moved | None = None) -> None:
         """Keep the State of an event inside a call that is stepped."""
         if self._log is not None:
-            self._event = self._event | {"event": event} | ({"moved": moved} if moved else {})
+            self._last["event"] = event
+            if moved:
+                self._moves = moved, Moved()
             self._log.append(self.state)
 
     def _append(self, entry: int, section: int, ids: Sequence[int]) -> None:

@@ -6,25 +6,25 @@ D-leankv-40 (cells that are no longer used), D-leankv-53 (too few pages).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, plain
-from refemu.units.leankv.cases import page_manager as page_manager_cases
+from refemu.arith.checks import Refused
+from refemu.units.declared import DeclaredState
+from refemu.units.leankv.cases import page_manager as cases
 from refemu.units.leankv.free_page_list import OutOfPages
 from refemu.units.leankv.page_manager.pool import total
-from refemu.units.leankv.page_manager.registers import EVENTS, FINISH, PROMPT, RELEASE, STEP, TOTALS, State, ports
+from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
 from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
 from refemu.units.stepped import Result
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
-__all__ = ["Memory", "Moved", "OutOfPages", "PageManager", "Shape", "TableOverflow"]
+__all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]
 
 
 class PageManager(Stepping):
@@ -33,7 +33,8 @@ class PageManager(Stepping):
     Order of every prefix sum: sequence (as the call names them), layer, head, high before low (D-leankv-38). A call
     that is refused, for want of pages too (D-leankv-53), has changed nothing. Stepped, a call is `plan`, then a `level`
     for each of its prefix sum, `take` or `give` for the pointers of the list, and the writes to the table one by one:
-    `append`, `split`, `clear`, `tokens` (D-leankv-66).
+    `append`, `split`, `clear`, `tokens` (D-leankv-66). A call by `step` is of the first `members` lanes of `sequences`;
+    `high` and `low` are of all their heads.
 
     References
     ----------
@@ -42,56 +43,8 @@ class PageManager(Stepping):
 
     name = "page_manager"
 
-    def __init__(
-        self,
-        pages: int = 32,
-        layers: int = 1,
-        heads: int = 2,
-        high_tokens: int = 2,
-        low_tokens: int | None = 4,
-        max_len: int = 12,
-        slots: int = 2,
-        reserve_low: int = 0,
-        table_extra: int = 1,
-        table_tokens: int | None = None,
-        lazy_pages: bool = True,
-        scrub: bool = False,
-    ) -> None:
-        """Configure the manager, as for `Shape`.
-
-        Parameters
-        ----------
-        pages : int
-            Pages of the pool.
-        layers, heads : int
-            Layers, and KV heads of a layer.
-        high_tokens : int
-            Tokens of a high page.
-        low_tokens : int or None
-            Tokens of a low page; None for one precision.
-        max_len : int
-            Most tokens of a prompt, and what an entry has cells for.
-        slots : int
-            Requests at a time.
-        reserve_low : int
-            Extra pages for the prompt of every head, 0 or 1, if there are two precisions (D-leankv-35).
-        table_extra : int
-            Cells more than max_len / table_tokens (D-leankv-36).
-        table_tokens : int, optional
-            By default `high_tokens`.
-        lazy_pages : bool
-            A page when a token needs it; else one wherever a section is full (D-leankv-34).
-        scrub : bool
-            Write -1 into cells that are no longer used (D-leankv-40).
-
-        Raises
-        ------
-        Refused
-            A parameter is out of range.
-        """
-        table = reserve_low, table_extra, table_tokens, lazy_pages, scrub
-        sizes = pages, layers, heads, high_tokens, low_tokens, max_len, slots, *table
-        super().__init__(Shape(*plain(sizes)))
+    does: ClassVar[Mapping[str, str]] = DOES
+    events: ClassVar[tuple[str, ...]] = tuple(DOES)
 
     # The four events.
 
@@ -170,14 +123,14 @@ class PageManager(Stepping):
         came = self._allocated(lacking.ravel().tolist()) if lacking.any() else Moved()
         for (_, entry), count, page in _regions(heads, came):
             self._append(entry, HIGH, came.ids[page : page + count])
-        self.counters.shortfall += len(came.ids)
+        self.totals["shortfall"] += len(came.ids)
         went = self._recycled(
             [self._split(entry, *kept) for (_, entry), kept in zip(heads, pages.reshape(-1, 2).tolist(), strict=True)]
         )
         tokens = np.stack([n_high, n_low], axis=-1).reshape(-1, 2).tolist()
         for (sequence, entry), (stays_high, stays_low) in zip(heads, tokens, strict=True):
             self._set_tokens(entry, stays_high, stays_low)
-            self.counters.pruned += self.requests.table[sequence].prompt - stays_high - stays_low
+            self.totals["pruned"] += self.requests.table[sequence].prompt - stays_high - stays_low
         for sequence in known:
             self.requests.table[sequence].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
@@ -227,8 +180,8 @@ class PageManager(Stepping):
         for entry, (more_high, more_low) in zip(entries, delta.reshape(-1, 2).tolist(), strict=True):
             stored = self.table.tokens(entry)
             self._set_tokens(entry, stored[HIGH] + more_high, stored[LOW] + more_low)
-            self.counters.pruned += 1 - more_high - more_low
-        self.counters.step_pages = max(self.counters.step_pages, int(need.max(initial=0)))
+            self.totals["pruned"] += 1 - more_high - more_low
+        self.totals["step_pages"] = max(self.totals["step_pages"], int(need.max(initial=0)))
         for sequence in known:
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=grow[0], low=grow[1])
@@ -293,38 +246,16 @@ class PageManager(Stepping):
         if self._log is not None:
             self._levels(counts, base)
         sums = scan(counts, base)
-        self.counters.levels += sums.levels
-        self.counters.adds += sums.adds
+        self.totals["levels"] += sums.levels
+        self.totals["adds"] += sums.adds
         return sums.inclusive
 
     def _done(self, op: int, moved: Moved, came: Moved, **inputs: Any) -> Moved:
-        self._event = {
-            "event": EVENTS[op],
-            "index": self._event["index"] + 1,
-            "op": op,
-            "moved": moved,
-            "came": came,
-            **inputs,
-        }
+        self._note(CALLS[op], op=op, members=len(inputs["sequences"]), **inputs)
+        self._moves = moved, came
         return moved
 
     # The same by ports.
-
-    def step(
-        self,
-        op: int | None = None,
-        members: int | None = None,
-        sequences: Sequence[int] | int | None = None,
-        prompts: Sequence[int] | int | None = None,
-        high: Sequence[int] | int | None = None,
-        low: Sequence[int] | int | None = None,
-    ) -> State:
-        """Begin a call with its first event; without inputs, execute the next one.
-
-        Calls are 0 prompt_allocate, 1 prompt_release, 2 step_allocate, 3 finish, of the first `members` lanes of
-        `sequences`; `high` and `low` are of all their heads.
-        """
-        return self._stepped(op=op, members=members, sequences=sequences, prompts=prompts, high=high, low=low)
 
     def _called(
         self, op: int, members: int, sequences: Sequence[int], prompts: Sequence[int], high: Any, low: Any
@@ -345,9 +276,6 @@ class PageManager(Stepping):
             self.step_allocate(names, *kept)
         else:
             self.finish(names)
-
-    def __repr__(self) -> str:
-        return "PageManager(" + ", ".join(f"{name}={value!r}" for name, value in asdict(self.shape).items()) + ")"
 
 
 def _regions(places: Sequence[tuple[int, int]], moved: Moved) -> Iterator[tuple[tuple[int, int], int, int]]:
@@ -373,19 +301,17 @@ FIG5: dict[str, int] = {
     "scrub": False,
 }  #: sizes of [leankv Fig. 5]
 
-UNIT: Unit[State, Result] = Unit(
-    name="page_manager",
+UNIT: AnyUnit = Unit(
+    unit_class=PageManager,
     paper="leankv §5.3, Fig. 5",
     meaning="pages for all heads of all requests, call by call",
     configs={
         "paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
         "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False),
     },
-    ports=ports,
-    unit_class=PageManager,
-    cases=page_manager_cases.cases,
-    counters=TOTALS,
+    cases=cases.cases,
     peaks=("step_pages",),
-    legal=page_manager_cases.legal,
+    legal=cases.legal,
 )
+State: type[DeclaredState] = PageManager.State
 run: RunFunction[Result] = UNIT.run

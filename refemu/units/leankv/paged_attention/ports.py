@@ -1,6 +1,4 @@
-"""Ports and states of paged_attention: the attention of a KV head of [leankv §6.2]."""
-
-from dataclasses import dataclass
+"""Ports, registers and counters of paged_attention: the attention of a KV head of [leankv §6.2]."""
 
 import numpy as np
 
@@ -10,54 +8,37 @@ from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
 SECTORS = tuple(name.replace("words", "sectors") for name in SEGMENTS)
+REGISTERS = {
+    "logits": "scaled products of queries and keys so far, by query head and token: float32 patterns",
+    "tops": "maxima that the softmax subtracts, by partition and query head: float32 patterns",
+    "totals": "sums of exponentials, by partition and query head: float32 patterns",
+    "chances": (
+        "probabilities within each partition, before partitions are joined, by query head and token: float32 patterns"
+    ),
+    "acc": "accumulators of the partition under way, by query head, accumulator and feature: float32 patterns",
+    "sums": ("joined accumulators, not rounded to fp16, by partition, query head and feature: float32 patterns"),
+    "chunk": "number of the partition under way",
+    "page": "pages of the partition that this phase, keys or values, has done",
+}  #: those of the float32 stages may be ports
 #: Counters of a State, in a Result
-COUNTERS = ("pages", *SEGMENTS, *SECTORS, "macs", "exps", "divisions")
-
-
-@dataclass(frozen=True)
-class State:
-    """Ports and registers after one event, and what happened since reset. Registers of float32 stages as patterns."""
-
-    #: "reset": no operation yet; "key_page": the logits of the tokens of one page; "softmax": the probabilities of a
-    #: partition; "value_page": the values of one page, times the probabilities, are added to accumulators; "tree": the
-    #: accumulators are joined; "combine": partitions are joined, where there are several; "score": the scores of the
-    #: stored tokens grow by what was paid to them
-    event: str
-    index: int  #: number of the operation since reset, from 0; all its events have it; -1 at reset
-    q: tuple[int, ...]
-    images: tuple[int, ...]
-    entry: Lanes  #: of the table
-    n_high: int
-    n_low: int
-    newest: int
-    out: tuple[int, ...]
-    p: tuple[int, ...]
-    score: tuple[int, ...]
-    logits: Lanes  #: scaled products of queries and keys so far, by query head and token: float32 patterns
-    tops: Lanes  #: maxima that the softmax subtracts, by partition and query head: float32 patterns
-    totals: Lanes  #: sums of exponentials, by partition and query head: float32 patterns
-    #: probabilities within each partition, before partitions are joined, by query head and token: float32 patterns
-    chances: Lanes
-    acc: Lanes  #: accumulators of the partition under way, by query head, accumulator and feature: float32 patterns
-    sums: Lanes  #: joined accumulators, not rounded to fp16, by partition, query head and feature: float32 patterns
-    chunk: int  #: number of the partition under way
-    page: int  #: pages of the partition that this phase, keys or values, has done
-    pages: int  #: pages read, once each, though keys and values are read in two events
-    key_words: int  #: 16-bit words of key codes read
-    key_meta_words: int  #: 16-bit words of the scales and zero points of keys read
-    val_words: int  #: 16-bit words of value codes read
-    val_meta_words: int  #: 16-bit words of the scales and zero points of values read
-    score_words: int  #: 16-bit words of scores read, to add to them
-    pos_words: int  #: 16-bit words of positions read, where the newest token keeps its own score
-    key_sectors: int  #: 32-byte sectors touched by the loads of key codes (D-leankv-58)
-    key_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of keys
-    val_sectors: int  #: 32-byte sectors touched by the loads of value codes
-    val_meta_sectors: int  #: 32-byte sectors touched by the loads of the scales and zero points of values
-    score_sectors: int  #: 32-byte sectors touched by the loads of scores
-    pos_sectors: int  #: 32-byte sectors touched by the loads of positions
-    macs: int  #: multiply-adds, two for each token, query head and feature
-    exps: int  #: exponentials of the softmax, and to join partitions
-    divisions: int  #: divisions of the softmax, and to join partitions
+COUNTERS = {
+    "pages": "pages read, once each, though keys and values are read in two events",
+    "key_words": "16-bit words of key codes read",
+    "key_meta_words": "16-bit words of the scales and zero points of keys read",
+    "val_words": "16-bit words of value codes read",
+    "val_meta_words": "16-bit words of the scales and zero points of values read",
+    "score_words": "16-bit words of scores read, to add to them",
+    "pos_words": "16-bit words of positions read, where the newest token keeps its own score",
+    "key_sectors": "32-byte sectors touched by the loads of key codes (D-leankv-58)",
+    "key_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of keys",
+    "val_sectors": "32-byte sectors touched by the loads of value codes",
+    "val_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of values",
+    "score_sectors": "32-byte sectors touched by the loads of scores",
+    "pos_sectors": "32-byte sectors touched by the loads of positions",
+    "macs": "multiply-adds, two for each token, query head and feature",
+    "exps": "exponentials of the softmax, and to join partitions",
+    "divisions": "divisions of the softmax, and to join partitions",
+}
 
 
 def values(register: Lanes, *shape: int) -> np.ndarray:

@@ -4,7 +4,7 @@ Paper: [leankv §4]. Sums run over queries in ascending order, one vector additi
 model's prompt is summed where its attention is computed, so that no probability is stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,12 +17,12 @@ from refemu.units.leankv.significance import (
     UNIT,
     Gqa,
     GqaOrder,
-    Result,
     Significance,
     counts,
     join_heads,
     require_prompt,
 )
+from refemu.units.stepped import Result
 
 
 @twin(UNIT)
@@ -32,7 +32,7 @@ def run(device: Significance, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     result = _measured(device, p)
     for port, output in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         output[...] = getattr(result, port.name).reshape(output.shape)
-    return result.adds, result.comparisons, result.divisions
+    return [getattr(result, name) for name in device.counters]
 
 
 def of_prompts(
@@ -111,7 +111,8 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
     adds, comparisons, divisions = _counters(device, prompts, int(np.count_nonzero(total)))
     patterns = [value.view(np.uint32) for value in values]
     all_done = np.full(total.shape[:-1], device.tokens, device.ports.state[-1].result_dtype)
-    return Result(
+    result: Callable[..., Result] = UNIT.result
+    return result(
         sum=patterns[0],
         mean=patterns[1],
         share=patterns[2],

@@ -1,15 +1,15 @@
 """Other answers to the decisions of olive_systolic_clocked, and of the decoders and elements inside it."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, DeclaredState
 from refemu.units.olive.alternatives import ovp_decoder
 from refemu.units.olive.alternatives.pairs import DECODERS
 from refemu.units.olive.olive_edp import OPERANDS
-from refemu.units.olive.olive_systolic_clocked.registers import NOTHING, Line, Narrow, State
-from refemu.units.olive.olive_systolic_clocked.unit import OliveSystolicClocked
+from refemu.units.olive.olive_systolic import NOTHING, Operand
+from refemu.units.olive.olive_systolic_clocked.unit import Line, Narrow, OliveSystolicClocked, Values
 from refemu.units.olive.ovp_decoder import OvpDecoder
 
 
@@ -24,49 +24,46 @@ class RightFirst(OliveSystolicClocked):
 class RegisteredDecoder(OliveSystolicClocked):
     """A decoder's output goes through a register: elements enter one edge later, one edge apart."""
 
-    def _border(self, before: State, side: str, count: int) -> list[Line]:
-        held, lines = before.operands(f"{side}_held"), []
-        for at, line in enumerate(super()._border(before, side, count)):
-            lines.append(line._replace(enters=NOTHING if line.decodes else held[at], holds=line.enters))
-        return lines
+    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+        lines = super()._border(side, words, valid, bias, held)
+        return [
+            line._replace(enters=NOTHING if line.decodes else before, holds=line.enters)
+            for line, before in zip(lines, held, strict=True)
+        ]
 
 
 class Overrun(OliveSystolicClocked):
     """A pair that comes while its line holds an element is decoded, and the held element is lost."""
 
-    def _border(self, before: State, side: str, count: int) -> list[Line]:
-        lines = len(getattr(before, side))
-        gone: dict[str, Any] = {f"{side}_held_valid": (0,) * lines}
-        valid = getattr(before, f"{side}_valid")
-        every, fresh = super()._border(before, side, count), super()._border(replace(before, **gone), side, count)
-        return [new if valid[at] else old for at, (old, new) in enumerate(zip(every, fresh, strict=True))]
+    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+        gone = [before._replace(valid=0) if there else before for before, there in zip(held, valid, strict=True)]
+        return super()._border(side, words, valid, bias, gone)
 
 
 class KeepsOperands(OliveSystolicClocked):
     """A drain leaves operands and held elements where they are."""
 
-    def _dropped(self, before: State) -> dict[str, Any]:
+    def _dropped(self) -> Changes:
         return {}
 
 
 class KeepsAccumulators(OliveSystolicClocked):
     """A change of width drops operands; accumulators go on."""
 
-    def _changed(self, before: State) -> State:
-        after = super()._changed(before)
-        at = set(self._places(1))
-        acc = tuple(value if lane in at else 0 for lane, value in enumerate(before.acc))
-        flags = tuple(value if lane in at else 0 for lane, value in enumerate(before.acc_overflow))
-        after = replace(after, acc=acc, acc_overflow=flags)
-        self._enter(after)
-        return after
+    def _emptied(self, mode: int) -> DeclaredState:
+        before, places = self.state, set(self._places(1))
+        acc, flags = (
+            tuple(value if lane in places else 0 for lane, value in enumerate(values))
+            for values in (before.acc, before.acc_overflow)
+        )
+        return replace(super()._emptied(mode), acc=acc, acc_overflow=flags)
 
 
 class ShowsBottom(OliveSystolicClocked):
     """The south border shows the bottom row in every edge."""
 
-    def _shown(self, now: Mapping[str, Any]) -> dict[str, Any]:
-        return self._bottom(now)
+    def _shown(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
+        return self._bottom(acc, flags)
 
 
 def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:

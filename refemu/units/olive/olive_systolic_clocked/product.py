@@ -12,9 +12,8 @@ from refemu.arith.checks import Refused
 from refemu.units import stepped
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
-from refemu.units.olive.olive_systolic_clocked.registers import COUNTERS, Narrow, State, Wide
 from refemu.units.olive.olive_systolic_clocked.schedule import tile
-from refemu.units.olive.olive_systolic_clocked.unit import OliveSystolicClocked
+from refemu.units.olive.olive_systolic_clocked.unit import Narrow, OliveSystolicClocked, Wide
 from refemu.units.ports import Port
 
 
@@ -104,7 +103,7 @@ def _stepped(
     down, across = array.grid(mode)
     d = np.zeros((len(left), len(right)), np.int32)
     overflow = np.zeros(d.shape, np.bool_)
-    state: State = array.state
+    state = array.state
     for top in range(0, len(left), down):
         for first in range(0, len(right), across):
             rows, columns = left[top : top + down], right[first : first + across]
@@ -114,7 +113,7 @@ def _stepped(
                 if row < len(rows):
                     d[top + row, first : first + len(columns)] = state.south[: len(columns)]
                     overflow[top + row, first : first + len(columns)] = state.south_overflow[: len(columns)]
-    return Product(d, overflow, bool(state.illegal), **{name: getattr(state, name) for name in COUNTERS})
+    return Product(d, overflow, bool(state.illegal), **{name: getattr(state, name) for name in array.counters})
 
 
 def _compiled(

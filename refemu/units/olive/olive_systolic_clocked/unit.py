@@ -10,126 +10,129 @@ register), D-olive-48 (a pair that comes while a line holds an element), D-olive
 (operands at a drain), D-olive-51 (what leaves at the south between drains).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.units.olive.cases import olive_systolic_clocked as olive_systolic_clocked_cases
+from refemu.arith.checks import Refused, require_int
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.olive.cases import olive_systolic_clocked as cases
 from refemu.units.olive.olive_edp import OPERANDS
-from refemu.units.olive.olive_mac import OliveMac, OverflowMode, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, require_overflow
 from refemu.units.olive.olive_pe8 import PES, OlivePe8, Split
-from refemu.units.olive.olive_systolic_clocked.registers import (
-    COUNTERS,
-    MOST,
-    NARROW,
-    NOTHING,
-    WIDE,
-    Line,
-    Narrow,
-    Operand,
-    State,
-    Wide,
-    ports,
-    registers,
-)
+from refemu.units.olive.olive_systolic import NOTHING, Operand
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.ports import Ports
-from refemu.units.stepped import Clocked, Result
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.ports import Lanes, Port, Ports
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+
+MOST = 64  #: rows or columns of 4-bit elements [olive §4.3]
+Narrow = Literal["int4", "flint4"]  #: Type of a 4-bit operand
+Wide = Literal["int8", "int8_repo"]  #: Type of 8-bit operands; "repo": with the outliers of the published code
+Values = tuple[int, ...]  #: a value for each line, or each element row by row
 
 
-class OliveSystolicClocked(Clocked[State]):
-    """Output-stationary array, an edge a step.
+class Line(NamedTuple):
+    """A border line in one edge."""
 
-    References
-    ----------
-    [olive §4.3, Fig. 8]
-    """
+    enters: Operand  #: into the array
+    holds: Operand  #: for the next edge
+    decodes: int
+    illegal: int
+
+
+class OliveSystolicClocked(Sequential):
+    """Output-stationary array, an edge a step. Registers of an 8-bit element are those of its top left 4-bit one."""
 
     name = "olive_systolic_clocked"
+    events: ClassVar[tuple[str, ...]] = ("compute", "drain")
+    counters: ClassVar[dict[str, str]] = {
+        "cycles": "clock edges since reset",
+        "compute_cycles": 'clock edges with event "compute"',
+        "drain_cycles": 'clock edges with event "drain"',
+        "decodes": "pairs decoded at both borders",
+        "decoder_idle": 'edges of "compute" in which a border line decoded no pair, summed over the lines',
+        "macs": "products added to an accumulator",
+        "idle": 'edges of "compute" in which an element had no product to add, summed over the elements',
+        "overflows": "products that made an accumulator leave 32 bits",
+    }
+    rows: int = 8  #: rows of 4-bit elements, even, 2 to 64; 8-bit elements are half as many either way
+    cols: int = 8  #: columns of them
+    a: Narrow = "int4"  #: type of 4-bit operands of A
+    b: Narrow = "int4"  #: type of 4-bit operands of B
+    eight: Wide = "int8"  #: type of 8-bit operands (D-olive-14)
+    overflow: OverflowMode = "wrap"  #: rule for an accumulator that leaves 32 bits (D-olive-33)
+    split: Split = "twos_complement"  #: halves of an 8-bit integer (D-olive-36)
 
-    def __init__(
-        self,
-        rows: int = 8,
-        cols: int = 8,
-        a: Narrow = "int4",
-        b: Narrow = "int4",
-        eight: Wide = "int8",
-        overflow: OverflowMode = "wrap",
-        split: Split = "twos_complement",
-    ) -> None:
-        """Configure the array.
-
-        Parameters
-        ----------
-        rows, cols : int
-            Rows and columns of 4-bit elements, even, 2 to 64; 8-bit elements are half as many either way.
-        a, b : {"int4", "flint4"}
-            Types of 4-bit operands.
-        eight : {"int8", "int8_repo"}
-            Type of 8-bit operands (D-olive-14).
-        overflow : {"wrap", "saturate"}
-            Rule for an accumulator that leaves 32 bits (D-olive-33).
-        split : {"twos_complement", "sign_magnitude"}
-            Halves of an 8-bit integer (D-olive-36).
-
-        Raises
-        ------
-        Refused
-            A size is odd or out of range, or a type or rule is unknown.
-        """
-        self.rows: int = require_int(rows, 2, MOST, self.name, "rows")
-        self.cols: int = require_int(cols, 2, MOST, self.name, "cols")
+    def check(self) -> None:
+        for name in ("rows", "cols"):
+            require_int(getattr(self, name), 2, MOST, self.name, name)
         if self.rows % 2 or self.cols % 2:
             raise Refused(f"{self.name}: rows and cols must be even, got {self.rows}, {self.cols}")
-        self.a: Narrow = require_choice(a, NARROW, self.name, "a")
-        self.b: Narrow = require_choice(b, NARROW, self.name, "b")
-        self.eight: Wide = require_choice(eight, WIDE, self.name, "eight")
-        self.overflow = require_overflow(overflow, self.name)
-        self.split: Split = require_choice(split, get_args(Split), self.name, "split")
-        self.ports: Ports = ports({"rows": self.rows, "cols": self.cols})
-        self.state: State = self.reset(State)
-        self._in_step = self.state  # the State that the accumulators of the elements belong to
+        require_overflow(self.overflow, self.name)
 
-    @cached_property
-    def west(self) -> list[tuple[OvpDecoder, OvpDecoder]]:
-        """The decoders of every array row, for 4-bit and for 8-bit pairs."""
-        return [self._decoders(self.a) for _ in range(self.rows)]
+    @constant
+    def ports(self) -> Ports:
+        rows, cols, elements = self.rows, self.cols, self.rows * self.cols
+        borders = (("west", rows, "array row", "A"), ("north", cols, "array column", "B"))
+        pairs = [
+            port
+            for side, lines, line, matrix in borders
+            for port in (
+                Port(side, 16, lines, meaning=f"a pair of {matrix} for each {line}; of 4-bit codes in the low half"),
+                Port(f"{side}_valid", 1, lines, meaning="the line has a pair"),
+            )
+        ]
+        return Ports(
+            inputs=(
+                Port("wide", 1, meaning="operands have 8 bits"),
+                Port("drain", 1, meaning="accumulators move south; nothing enters, nothing is multiplied"),
+                *pairs,
+                Port("bias_a", 4, meaning="outlier bias of A"),
+                Port("bias_b", 4, meaning="outlier bias of B"),
+            ),
+            outputs=(
+                Port("south", ACC_BITS, cols, signed=True, meaning="at a drain, the accumulators of the bottom row"),
+                Port("south_overflow", 1, cols, meaning="some product of them left 32 signed bits"),
+                Port("illegal", 1, meaning="some pair since reset is illegal; it contributes 0"),
+            ),
+            state=(
+                Port("mode", 1, meaning="operands under way have 8 bits"),
+                *(port for side, lines, *_ in borders for port in _ports(f"{side}_held", lines, "held by the line")),
+                *_ports("a", elements, "that the east neighbour reads"),
+                *_ports("b", elements, "that the south neighbour reads"),
+                Port("partial", 10, elements, signed=True, meaning="products of halves, four for each 8-bit element"),
+                Port("acc", ACC_BITS, elements, signed=True, meaning="accumulators"),
+                Port("acc_overflow", 1, elements, meaning="some product of the accumulator left 32 signed bits"),
+            ),
+        )
 
-    @cached_property
-    def north(self) -> list[tuple[OvpDecoder, OvpDecoder]]:
-        """The same of every array column."""
-        return [self._decoders(self.b) for _ in range(self.cols)]
+    @constant
+    def decoders(self) -> tuple[list[tuple[OvpDecoder, OvpDecoder]], ...]:
+        """Of the lines at the west and at the north border, for 4-bit and for 8-bit pairs."""
+        sides: tuple[tuple[Narrow, int], ...] = ((self.a, self.rows), (self.b, self.cols))
+        return tuple([self._decoders(narrow) for _ in range(lines)] for narrow, lines in sides)
 
-    @cached_property
+    def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
+        """Of one line."""
+        return OvpDecoder(*OPERANDS[narrow]), OvpDecoder(*OPERANDS[self.eight])
+
+    @constant
     def elements(self) -> list[OliveMac]:
         """The 4-bit elements, row by row."""
         return [OliveMac(overflow=self.overflow) for _ in range(self.rows * self.cols)]
 
-    @cached_property
+    @constant
     def quads(self) -> dict[int, OlivePe8]:
         """The 8-bit elements, by the lane of their top left 4-bit one."""
         return {at: OlivePe8(self.split, self.overflow) for at in self._places(1)}
 
-    def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
-        """The decoder of a border line, for 4-bit and for 8-bit pairs."""
-        return OvpDecoder(*OPERANDS[narrow]), OvpDecoder(*OPERANDS[self.eight])
+    @constant
+    def _in_step(self) -> DeclaredState | None:
+        """The State that the accumulators of the elements belong to."""
+        return None
 
     def grid(self, mode: int) -> tuple[int, int]:
-        """Size of the array in elements as wide as the operands.
-
-        Parameters
-        ----------
-        mode : int
-            0 for 4-bit operands, 1 for 8-bit ones.
-
-        Returns
-        -------
-        rows, columns : int
-            Elements.
-        """
+        """Rows and columns of elements as wide as operands of 4 bits (mode 0) or 8 (mode 1)."""
         return self.rows >> mode, self.cols >> mode
 
     def _places(self, mode: int) -> list[int]:
@@ -137,94 +140,92 @@ class OliveSystolicClocked(Clocked[State]):
         rows, cols = self.grid(mode)
         return [(i * self.cols + j) << mode for i in range(rows) for j in range(cols)]
 
-    def step(
+    def _open(self, *inputs: Any) -> DeclaredState:
+        if self.state is not self._in_step:
+            self._enter()
+        if inputs[0] != self.state.mode:
+            self.state: DeclaredState = self._emptied(inputs[0])
+            self._enter()
+        self._in_step = super()._open(*inputs)
+        return self._in_step
+
+    def _enter(self) -> None:
+        """Give the elements the accumulators of the State."""
+        acc, mode = self.state.acc, self.state.mode
+        for at, element in enumerate(self.elements):
+            element.state = element.changed(acc=0 if mode else acc[at])
+        for at, quad in self.quads.items():
+            quad.state = quad.changed(acc=acc[at] if mode else 0)
+
+    def _emptied(self, mode: int) -> DeclaredState:
+        """Operands of another width: everything under way is dropped, accumulators are 0 (D-olive-49)."""
+        return self.changed(**{port.name: (0,) * port.lanes for port in self.ports.state} | {"mode": mode})
+
+    def opens(self, wide: int, drain: int, *others: Lanes) -> str:
+        return "drain" if drain else "compute"
+
+    def compute(
         self,
         wide: int,
         drain: int,
-        west: Sequence[int],
-        west_valid: Sequence[int],
-        north: Sequence[int],
-        north_valid: Sequence[int],
+        west: Values,
+        west_valid: Values,
+        north: Values,
+        north_valid: Values,
         bias_a: int,
         bias_b: int,
-    ) -> State:
-        """Execute one edge: pairs enter at the borders and elements multiply, or with `drain` accumulators move south.
+    ) -> Changes:
+        """Operands move one element east and south, pairs enter at the west and north borders, products are added.
 
-        A pair is read where its line is valid and holds no element; with `wide`, the first half of the lines has pairs.
+        Every element reads its neighbours' registers of the last edge, or its border line.
         """
-        return self._open(*self.accept(wide, drain, west, west_valid, north, north_valid, bias_a, bias_b))
-
-    def _open(self, *inputs: Any) -> State:
-        if self.state is not self._in_step:
-            self._enter(self.state)
-        before = self.latched(*inputs, event="drain" if inputs[1] else "compute")
-        if before.wide != before.mode:
-            before = self._changed(before)
-        before = replace(before, cycles=before.cycles + 1, partial=(0,) * len(before.partial))
-        self.state = self._in_step = self._drained(before) if before.drain else self._computed(before)
-        return self.state
-
-    def _enter(self, state: State) -> None:
-        """Give the elements the accumulators of a State."""
-        for at, element in enumerate(self.elements):
-            element.state = replace(element.state, acc=0 if state.mode else state.acc[at])
-        for at, quad in self.quads.items():
-            quad.state = replace(quad.state, acc=state.acc[at] if state.mode else 0)
-
-    def _changed(self, before: State) -> State:
-        """Operands of another width: everything under way is dropped, accumulators are 0 (D-olive-49)."""
-        fresh = self.reset(State)
-        cleared: dict[str, Any] = {port.name: getattr(fresh, port.name) for port in self.ports.state}
-        empty = replace(before, **{**cleared, "mode": before.wide})
-        self._enter(empty)
-        return empty
-
-    def _computed(self, before: State) -> State:
-        """Every element reads its neighbours' registers of the last edge, or its border line."""
-        (rows, cols), mode = self.grid(before.mode), before.mode
-        lines = {side: self._border(before, side, count) for side, count in (("west", rows), ("north", cols))}
-        old = {name: before.operands(name) for name in "ab"}
-        new = {name: [NOTHING] * len(self.elements) for name in "ab"}
-        acc, flags, partial = list(before.acc), list(before.acc_overflow), list(before.partial)
+        before, (rows, cols) = self.state, self.grid(wide)
+        of_rows = self._border(0, west, west_valid, bias_a, operands(before, "west_held"))
+        of_cols = self._border(1, north, north_valid, bias_b, operands(before, "north_held"))
+        old_a, old_b = operands(before, "a"), operands(before, "b")
+        a, b = [NOTHING] * len(old_a), [NOTHING] * len(old_b)
+        acc, flags, partial = list(before.acc), list(before.acc_overflow), [0] * len(before.partial)
         macs = overflows = 0
-        for place, at in enumerate(self._places(mode)):
+        for place, at in enumerate(self._places(wide)):
             i, j = divmod(place, cols)
-            x = old["a"][at - (1 << mode)] if j else lines["west"][i].enters
-            y = old["b"][at - (self.cols << mode)] if i else lines["north"][j].enters
-            new["a"][at], new["b"][at] = x, y
+            x = a[at] = old_a[at - (1 << wide)] if j else of_rows[i].enters
+            y = b[at] = old_b[at - (self.cols << wide)] if i else of_cols[j].enters
             if x.valid and y.valid:
-                done = self._element(mode, at)._open(0, 0, x.exponent, x.integer, y.exponent, y.integer)
+                done = self._element(wide, at)._open(0, 0, x.exponent, x.integer, y.exponent, y.integer)
                 acc[at], flags[at] = done.acc, flags[at] | done.overflow
                 macs, overflows = macs + 1, overflows + done.overflow
-                if mode:
+                if wide:
                     partial[PES * place : PES * place + PES] = done.partial
-        now: dict[str, Any] = {"acc": tuple(acc), "acc_overflow": tuple(flags)}
-        return replace(
-            before,
-            **self._of_borders(before, lines),
-            **registers("a", new["a"]),
-            **registers("b", new["b"]),
-            **now,
-            **self._shown({"mode": mode, **now}),
-            partial=tuple(partial),
-            compute_cycles=before.compute_cycles + 1,
-            macs=before.macs + macs,
-            idle=before.idle + rows * cols - macs,
-            overflows=before.overflows + overflows,
-        )
+        decodes = len([line for line in (*of_rows, *of_cols) if line.decodes])
+        return {
+            **registers("west_held", [line.holds for line in of_rows]),
+            **registers("north_held", [line.holds for line in of_cols]),
+            **registers("a", a),
+            **registers("b", b),
+            "partial": tuple(partial),
+            "acc": tuple(acc),
+            "acc_overflow": tuple(flags),
+            **self._shown(acc, flags),
+            "illegal": before.illegal | int(any(line.illegal for line in (*of_rows, *of_cols))),
+            "cycles": 1,
+            "compute_cycles": 1,
+            "decodes": decodes,
+            "decoder_idle": rows + cols - decodes,
+            "macs": macs,
+            "idle": rows * cols - macs,
+            "overflows": overflows,
+        }
 
     def _element(self, mode: int, at: int) -> Any:
         """The unit that multiplies at a lane."""
         return self.quads[at] if mode else self.elements[at]
 
-    def _border(self, before: State, side: str, count: int) -> list[Line]:
-        """What the lines of a border do in an edge; those beyond `count` are not in use."""
-        decoders, bias = (self.west, before.bias_a) if side == "west" else (self.north, before.bias_b)
-        words, valid, held = getattr(before, side), getattr(before, f"{side}_valid"), before.operands(f"{side}_held")
-        lines = []
-        for at in range(len(words)):
-            if at < count and valid[at] and not held[at].valid:
-                lines.append(self._decode(decoders[at][before.mode], words[at], bias))
+    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+        """What the lines at the west (0) or north (1) do in an edge; of 8-bit pairs the first half is in use."""
+        mode, lines = self.state.mode, list[Line]()
+        for at, decoders in enumerate(self.decoders[side]):
+            if at < self.grid(mode)[side] and valid[at] and not held[at].valid:
+                lines.append(self._decode(decoders[mode], words[at], bias))
             else:
                 lines.append(Line(held[at], NOTHING, 0, 0))  # D-olive-48
         return lines
@@ -235,55 +236,62 @@ class OliveSystolicClocked(Clocked[State]):
         first, second = (Operand(1, e, i) for e, i in zip(done.exponent, done.base_int, strict=True))
         return Line(first, second, 1, done.illegal)
 
-    def _of_borders(self, before: State, lines: Mapping[str, Sequence[Line]]) -> dict[str, Any]:
-        """What the lines hold now, and what their decoders have done."""
-        every = [line for side in lines.values() for line in side]
-        decodes = len([line for line in every if line.decodes])
-        rows, cols = self.grid(before.mode)
-        return {
-            **registers("west_held", [line.holds for line in lines["west"]]),
-            **registers("north_held", [line.holds for line in lines["north"]]),
-            "decodes": before.decodes + decodes,
-            "decoder_idle": before.decoder_idle + rows + cols - decodes,
-            "illegal": before.illegal | int(any(line.illegal for line in every)),
-        }
-
-    def _shown(self, now: Mapping[str, Any]) -> dict[str, Any]:
-        """What the south border shows without a drain: nothing (D-olive-51). now: `mode` and accumulators."""
+    def _shown(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
+        """What the south border shows without a drain: nothing (D-olive-51)."""
         return {"south": (0,) * self.cols, "south_overflow": (0,) * self.cols}
 
-    def _bottom(self, now: Mapping[str, Any]) -> dict[str, Any]:
+    def _bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
         """Accumulators and flags of the bottom row of elements."""
-        rows, cols = self.grid(now["mode"])
-        last, beyond = self._places(now["mode"])[(rows - 1) * cols :], (0,) * (self.cols - cols)
+        rows, cols = self.grid(self.state.mode)
+        last, beyond = self._places(self.state.mode)[(rows - 1) * cols :], (0,) * (self.cols - cols)
         return {
-            "south": tuple(now["acc"][at] for at in last) + beyond,
-            "south_overflow": tuple(now["acc_overflow"][at] for at in last) + beyond,
+            "south": (*(acc[at] for at in last), *beyond),
+            "south_overflow": (*(flags[at] for at in last), *beyond),
         }
 
-    def _drained(self, before: State) -> State:
-        """The bottom row leaves, every row loads that above, zeros enter at the top; operands are dropped."""
-        acc, flags = [0] * len(before.acc), [0] * len(before.acc)
-        for at in self._places(before.mode):
-            above = at - (self.cols << before.mode)
+    def drain(self, wide: int, *others: Lanes) -> Changes:
+        """Accumulators move one row south, the bottom row leaves, zeros enter at the top."""
+        before, elements = self.state, self.rows * self.cols
+        acc, flags = [0] * elements, [0] * elements
+        for at in self._places(wide):
+            above = at - (self.cols << wide)
             if above >= 0:
                 acc[at], flags[at] = before.acc[above], before.acc_overflow[above]
-            self._element(before.mode, at)._open(1, acc[at], 0, 0, 0, 0)
-        moved: dict[str, Any] = {"acc": tuple(acc), "acc_overflow": tuple(flags), **self._bottom(vars(before))}
-        return replace(before, **self._dropped(before), **moved, drain_cycles=before.drain_cycles + 1)
+            self._element(wide, at)._open(1, acc[at], 0, 0, 0, 0)
+        moved = {"partial": (0,) * elements, "acc": tuple(acc), "acc_overflow": tuple(flags)}
+        leaves = self._bottom(before.acc, before.acc_overflow)
+        return {**self._dropped(), **moved, **leaves, "cycles": 1, "drain_cycles": 1}
 
-    def _dropped(self, before: State) -> dict[str, Any]:
+    def _dropped(self) -> Changes:
         """Operand registers and held elements at a drain: nothing (D-olive-50)."""
+        lines, elements = {"west_held": self.rows, "north_held": self.cols}, self.rows * self.cols
         none: dict[str, Any] = {}
-        for name, count in (("a", len(before.acc)), ("b", len(before.acc))):
-            none |= registers(name, [NOTHING] * count)
-        for name, count in (("west_held", self.rows), ("north_held", self.cols)):
+        for name, count in {**lines, "a": elements, "b": elements}.items():
             none |= registers(name, [NOTHING] * count)
         return none
 
 
-UNIT: Unit[State, Result] = Unit(
-    name="olive_systolic_clocked",
+def operands(state: DeclaredState, name: str) -> list[Operand]:
+    """Registers `name`_valid, `name`_exponent and `name`_integer of a State, lane by lane."""
+    return list(map(Operand, *(getattr(state, f"{name}_{field}") for field in Operand._fields)))
+
+
+def registers(name: str, values: Sequence[Operand]) -> dict[str, Values]:
+    """Operands, lane by lane, as the fields of a State."""
+    return {f"{name}_{field}": each for field, each in zip(Operand._fields, zip(*values, strict=True), strict=True)}
+
+
+def _ports(name: str, lines: int, which: str) -> tuple[Port, ...]:
+    """The registers of operands."""
+    return (
+        Port(f"{name}_valid", 1, lines, meaning=f"there is an element {which}"),
+        Port(f"{name}_exponent", 5, lines, meaning="its exponent"),
+        Port(f"{name}_integer", 8, lines, signed=True, meaning="its integer"),
+    )
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=OliveSystolicClocked,
     paper="olive §4.3, §4.5, Fig. 8",
     meaning="output-stationary array, an edge a step, for 4-bit and 8-bit pairs",
     configs={
@@ -291,15 +299,13 @@ UNIT: Unit[State, Result] = Unit(
             rows=4, cols=2, a="int4", b="flint4", eight="int8", overflow="wrap", split="twos_complement"
         ),
     },
-    ports=ports,
-    unit_class=OliveSystolicClocked,
-    cases=olive_systolic_clocked_cases.cases,
-    counters=COUNTERS,
-    mark=olive_systolic_clocked_cases.mark,
-    closes=olive_systolic_clocked_cases.closes,
+    cases=cases.cases,
+    mark=cases.mark,
+    closes=cases.closes,
     flags={
         "OVERFLOW": Flag(0, "some accumulator at the south left 32 bits: wrapped or saturated (D-olive-33)"),
         "ILLEGAL": Flag(1, "some pair since reset is an identifier beside magnitude 0 (D-olive-18)"),
     },
 )
+State: type[DeclaredState] = OliveSystolicClocked.State
 run: RunFunction[Result] = UNIT.run

@@ -34,7 +34,7 @@ def run(array: OliveSystolic, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     saturate = int(array.overflow == "saturate")
     overflows = _multiply(*elements, saturate, d.reshape(count, m * n), overflow.reshape(count, m * n))
     tiles, macs = count * array.tiles[0] * array.tiles[1], count * m * n * k
-    compute, drain = tiles * array.compute, tiles * array.grid[0]
+    compute, drain = tiles * array.compute_time, tiles * array.grid[0]
     decodes = count * (k // 2) * (m * array.tiles[1] + n * array.tiles[0])
     idle = compute * array.grid[0] * array.grid[1] - macs
     return compute + drain, compute, drain, decodes, macs, idle, overflows

@@ -9,8 +9,7 @@ from refemu.units.derived import Arrays, twin
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.systolic import compute, drain, halves
 from refemu.units.olive.olive_edp import OPERANDS, Operand
-from refemu.units.olive.olive_systolic_clocked.registers import COUNTERS, Narrow, Wide
-from refemu.units.olive.olive_systolic_clocked.unit import UNIT, OliveSystolicClocked
+from refemu.units.olive.olive_systolic_clocked.unit import UNIT, Narrow, OliveSystolicClocked, Wide
 
 
 @twin(UNIT)
@@ -18,7 +17,7 @@ def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
     """Every edge of every device."""
     wide, drains, west, west_valid, north, north_valid, bias_a, bias_b = inputs
     sides = [_decoded(array.a, array.eight, west, bias_a), _decoded(array.b, array.eight, north, bias_b)]
-    counts = np.zeros(len(COUNTERS), np.int64)
+    counts = np.zeros(len(array.counters), np.int64)
     options = np.array([array.overflow == "saturate", array.split == "sign_magnitude"], np.int64)
     (devices, edges), lanes = wide.shape, array.rows * array.cols
     held = [np.empty((edges, 3, lines), np.int64) for lines in (array.rows, array.cols)]

@@ -139,7 +139,8 @@ def products(core: Core, x: np.ndarray, cache: Any) -> Iterator[tuple[str, bool]
                 and same_codes(found, units.encode(parts.harmonia.format(m), shifted))
             ),
         )
-        yield f"offset at {m} bits", found.offset.tolist() == cache.offset.tolist() * online
+        lost = found.offset.tolist() == cache.offset.tolist() if online else found.offset is None
+        yield f"offset at {m} bits", lost
     found = core.linear("v", inside, m=cache.format.mantissa_bits)
     yield "v", same(found, v) and same_codes(found, units.encode(cache.format, units.words(v), 0))
     context = parts.attention(layer, q, cache, Watch())

@@ -101,7 +101,7 @@ def test_at_most_one_page_per_head_and_step() -> None:
         session = models.session(parts(scheme))
         session.append(IDS[:10])
         session.append(IDS[10:])
-        most.append(session._caches.pools.pools[0].manager.counters.step_pages)
+        most.append(session._caches.pools.pools[0].manager.totals["step_pages"])
 
     assert most == [1, 2]
 

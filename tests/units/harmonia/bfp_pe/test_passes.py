@@ -29,7 +29,7 @@ def test_a_pass_and_its_groups_one_by_one(mode: int, groups: int) -> None:
     """D-harmonia-40: equal accumulators, flags, latched sums and counters after every slot but the latched ones."""
     file, work = drawn(mode, groups, 10 * mode + groups)
     together, apart = PassPe(), BfpPe()
-    together.load(*file)
+    together.fill(*file)
     together.begin_pass(work)
     assert together.state.psums == groups * NIBBLES[mode]
     made = together.state.latched
@@ -37,7 +37,7 @@ def test_a_pass_and_its_groups_one_by_one(mode: int, groups: int) -> None:
     for group in range(groups):
         some = slice(32 * group, 32 * group + 32)
         clear, *weights = work.of(group)
-        apart.load(file[0][some], file[1][some], file[2][group])
+        apart.fill(file[0][some], file[1][some], file[2][group])
         apart.begin(mode, clear, *weights)
         for _ in range(NIBBLES[mode]):
             whole, one = together.slot(), apart.slot()
@@ -55,10 +55,10 @@ def test_the_next_pass_comes_while_one_is_under_way() -> None:
     other, _ = drawn(M8M8, 2, 4)
     alone, busy = PassPe(), PassPe()
     for pe in (alone, busy):
-        pe.load(*file)
+        pe.fill(*file)
         pe.begin_pass(work)
         pe.slot()
-    busy.load(*other)
+    busy.fill(*other)
     ends = [[pe.slot() for _ in range(3)][-1] for pe in (alone, busy)]
 
     assert ends[0].acc == ends[1].acc and ends[1].current_mag == file[1] and ends[1].next_mag == other[1]

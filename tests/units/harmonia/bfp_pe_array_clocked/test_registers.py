@@ -1,4 +1,4 @@
-"""Control of the columns comes back from the registers of a State; ports of every configuration."""
+"""Control of the columns comes back from the registers of a State."""
 
 from dataclasses import replace
 
@@ -10,9 +10,8 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     Weights,
     column_registers,
     columns_of,
-    ports,
 )
-from refemu.units.harmonia.bfp_pe_array_clocked.unit import UNIT, BfpPeArrayClocked
+from refemu.units.harmonia.bfp_pe_array_clocked.unit import BfpPeArrayClocked
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -23,14 +22,3 @@ def test_columns_come_back(columns: int) -> None:
     state = replace(BfpPeArrayClocked(2, columns).state, **column_registers(control))
 
     assert columns_of(state, columns) == control
-
-
-@pytest.mark.parametrize("name", UNIT.configs)
-def test_registers_have_ports(name: str) -> None:
-    """Whatever the State holds has a port, but for counters and what an array of single groups lacks."""
-    config = UNIT.configs[name]
-    state = vars(BfpPeArrayClocked(**config).state)
-    named = {port.name for port in ports(config).all}
-    missing = set(state) - named - {"event", "index", *UNIT.counters}
-
-    assert missing == (set() if name == "parallel" else {"groups", "next_groups", "current_groups"})

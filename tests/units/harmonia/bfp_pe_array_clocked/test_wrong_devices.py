@@ -1,15 +1,15 @@
 """Wrong arrays, each convicted by a golden case."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
+from refemu.units.declared import Changes, constant
 from refemu.units.harmonia.bfp_pe import M8M8, NIBBLES, BfpPe
 from refemu.units.harmonia.bfp_pe_array_clocked import BfpPeArrayClocked
-from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, State, Weights
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
 from refemu.units.ports import fields
 from tests.golden import convicting
 
@@ -31,7 +31,10 @@ class DeadElement(BfpPeArrayClocked):
 class LateColumn(BfpPeArrayClocked):
     """The last column gets its activations an edge later than it should."""
 
-    _held_back: Entry | None = None
+    @constant
+    def _held_back(self) -> Entry | None:
+        """Of the edge before."""
+        return None
 
     def _passes(self, c: int) -> Entry | None:
         entry = super()._passes(c)
@@ -43,15 +46,15 @@ class LateColumn(BfpPeArrayClocked):
 class NeighboursWeights(BfpPeArrayClocked):
     """A column reads the weights at the port of its neighbour."""
 
-    def _at_port(self, before: State, c: int) -> Weights:
-        return super()._at_port(before, max(c - 1, 0))
+    def _at_port(self, operands: Any, c: int) -> Weights:
+        return super()._at_port(operands, max(c - 1, 0))
 
 
 class NeighboursExponent(BfpPeArrayClocked):
     """A column reads the exponent of its neighbour's group."""
 
-    def _at_port(self, before: State, c: int) -> Weights:
-        return super()._at_port(before, c)._replace(b_exp=super()._at_port(before, max(c - 1, 0)).b_exp)
+    def _at_port(self, operands: Any, c: int) -> Weights:
+        return super()._at_port(operands, c)._replace(b_exp=super()._at_port(operands, max(c - 1, 0)).b_exp)
 
 
 class OneCycle(BfpPeArrayClocked):
@@ -76,17 +79,17 @@ class HighNibblesOnly(BfpPeArrayClocked):
 class NotSwapped(BfpPe):
     """The sub-PEs read the file that is filled."""
 
-    def _psum(self, before: Any) -> Any:
-        return super()._psum(self._swapped(before))
+    def _file(self, low: bool = False) -> Any:
+        return super()._file()
 
 
 class SingleBuffered(BfpPeArrayClocked):
     """PEs whose files are not swapped."""
 
-    def _enter(self, state: State) -> None:
+    def _enter(self) -> None:
         for pe in self.elements:
             pe.__class__ = NotSwapped
-        super()._enter(state)
+        super()._enter()
 
 
 class NoClear(BfpPeArrayClocked):
@@ -99,43 +102,41 @@ class NoClear(BfpPeArrayClocked):
 class NoMask(BfpPeArrayClocked):
     """Every row is valid."""
 
-    def _enters(self, before: State) -> Entry | None:
-        entry = super()._enters(before)
+    def _enters(self, operands: Any) -> Entry | None:
+        entry = super()._enters(operands)
         return entry._replace(rows=(1 << self.rows) - 1) if entry else None
 
 
 class OverwrittenWeights(BfpPeArrayClocked):
     """Weights that come take the place of those that wait; activations do not."""
 
-    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
+    def _arrive(self, operands: Any, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
         column = self._columns[c]
-        if column.b_waiting and fields(before.b_valid)[c]:
+        if column.b_waiting and fields(operands["b_valid"])[c]:
             self._columns[c] = column._replace(b_waiting=0)
-        super()._arrive(before, c, entry, free, counts)
+        super()._arrive(operands, c, entry, free, counts)
 
 
 class CountsToFour(BfpPeArrayClocked):
     """The number of the column that leaves has two bits."""
 
-    def _open(self, *inputs: Any) -> State:
-        state = super()._open(*inputs)
-        self.state = self._in_step = replace(state, col=state.col & 3)
-        return self.state
+    def idle(self, *inputs: Any) -> Changes:
+        changes = super().idle(*inputs)
+        return {**changes, "col": changes["col"] & 3}
 
 
 class StuckBusy(BfpPeArrayClocked):
     """`busy` is always 1."""
 
-    def _open(self, *inputs: Any) -> State:
-        self.state = self._in_step = replace(super()._open(*inputs), busy=1)
-        return self.state
+    def idle(self, *inputs: Any) -> Changes:
+        return {**super().idle(*inputs), "busy": 1}
 
 
 class HopsOfValidColumns(BfpPeArrayClocked):
     """Activations go from one column of the tile to the next, around those that it lacks."""
 
-    def _arrive(self, before: State, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
-        super()._arrive(before, c, entry, free, counts)
+    def _arrive(self, operands: Any, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
+        super()._arrive(operands, c, entry, free, counts)
         column: Column = self._columns[c]
         if column.arrived and not column.next.columns >> c & 1:
             self._columns[c] = column._replace(arrived=0)

@@ -11,7 +11,7 @@ from refemu.formats.kllm.kmeans_norm import row_sums
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.units.kllm import index_matmul, index_norm
 from refemu.units.kllm.cases.index_matmul import drawn
-from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm, ports
+from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm
 from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 from refemu.units.kllm.twins import index_norm as index_norm_jit
 from refemu.units.unit import Config
@@ -48,7 +48,7 @@ def test_divided_operands_at_ports_equal_the_oracle(name: str, norm: Any, biased
     arith, acc, *_ = ARITHS[name]
     config = Config(**SIZES, preset=arith, biased=biased, norm=norm)
     blocks = [block.inputs for block in UNIT.cases(config, "edge", 0)]
-    blocks += drawn("index_matmul", config, ports(config).inputs, 12, 12, 3)
+    blocks += drawn("index_matmul", config, UNIT.ports(config).inputs, 12, 12, 3)
     for inputs in blocks:
         unit, twin = (run(**inputs, **config) for run in (index_matmul.run, index_matmul_jit.run))
         assert unit.y.tolist() == [oracle(row, acc) for row in rows_of(dict(inputs))]
@@ -61,7 +61,7 @@ def test_a_bias_at_the_ports_is_added_last(name: str, integer: bool) -> None:
     """D-kllm-40: Y of the column without a bias, plus the bias; of the exact accumulator both are rounded once."""
     arith = ARITHS[name][0]
     plain, config = (Config(**{**SIZES, "integer": integer}, preset=arith, biased=biased) for biased in (False, True))
-    for inputs in drawn("index_matmul", config, ports(config).inputs, 12, 12, 3):
+    for inputs in drawn("index_matmul", config, UNIT.ports(config).inputs, 12, 12, 3):
         unit, twin = (run(**inputs, **config) for run in (index_matmul.run, index_matmul_jit.run))
         without = {name: array for name, array in inputs.items() if name != "bias"}
         y = index_matmul.run(**without, **plain).y
@@ -193,8 +193,8 @@ def test_refuses_norms_that_do_not_fit(options: dict[str, Any], message: str) ->
 
 def test_ports_of_the_options() -> None:
     """Addends in their order behind the operands; behind a norm no outliers of B."""
-    plain = [port.name for port in ports(UNIT.configs["w4a4"]).inputs]
-    layer = [port.name for port in ports(UNIT.configs["layer"]).inputs]
+    plain = [port.name for port in UNIT.ports(UNIT.configs["w4a4"]).inputs]
+    layer = [port.name for port in UNIT.ports(UNIT.configs["layer"]).inputs]
 
     without = [name for name in plain if name not in ("b_mask", "b_outlier")]
     assert layer == [*without, "shift", "row_sum", "bias"]

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.declared import DeclaredState
 from refemu.units.kllm import kllm_chip
 from refemu.units.kllm.index_matmul import require_problem
 from refemu.units.kllm.kllm_chip import ChipSizes, Operands, Pass, Product, operands, passes, product
 from refemu.units.kllm.kllm_chip.lanes import LaneArray, columns_of
-from refemu.units.kllm.pe_lane import PeLane, State
+from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.feed import Tile
 from refemu.units.kllm.pe_lane.registers import SPARSE
 from tests.units.kllm.chip_operands import PAIR, equal, expected, sizes
@@ -29,7 +30,7 @@ def multiply(monkeypatch: pytest.MonkeyPatch, array: type[LaneArray], chip: Chip
 
         left = 1000
 
-        def edge(self) -> list[State]:
+        def edge(self) -> list[DeclaredState]:
             self.left -= 1
             assert self.left
             return list(super().edge())
@@ -97,7 +98,7 @@ def test_products_of_outliers_wait_for_the_last_slab() -> None:
 class Late(LaneArray):
     """Lane 1 does nothing in the first edge."""
 
-    def edge(self) -> list[State]:
+    def edge(self) -> list[DeclaredState]:
         lane = self.lanes[1]
         if not any(each.state.cycles for each in self.lanes):
             before = lane.state
@@ -146,7 +147,7 @@ class Apart(LaneArray):
         for feeder in self.feeders:
             feeder._tiles = [with_edges(tile, int(tile.sparse.sum(axis=0).max(initial=0))) for tile in feeder._tiles]
 
-    def edge(self) -> list[State]:
+    def edge(self) -> list[DeclaredState]:
         for at, (lane, feeder) in enumerate(zip(self.lanes, self.feeders, strict=True)):
             pick = feeder.pick(lane.state)
             done = lane.step(**feeder.inputs(pick, 1))
@@ -164,7 +165,7 @@ class Apart(LaneArray):
 class Unmerged(PeLane):
     """The histogram of the last counter is not merged."""
 
-    def _histograms(self, before: State, columns: int) -> Any:
+    def _histograms(self, before: DeclaredState, columns: int) -> Any:
         return super()._histograms(before, columns)[:-1]
 
 

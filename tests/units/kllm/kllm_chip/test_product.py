@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import index_matmul, kllm_chip
 from refemu.units.kllm.kllm_chip import Product, on_lanes, operands
-from refemu.units.kllm.pe_lane import COUNTERS
+from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 from refemu.units.kllm.twins.index_matmul import prepare
 from tests.oracles.kllm import chip as oracle
@@ -24,7 +24,7 @@ RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.ma
 def test_a_product_has_the_counters_of_a_lane() -> None:
     names = [field.name for field in dataclasses.fields(Product)]
 
-    assert names == ["y", "overflow", *COUNTERS, "batches", "z", "function_cycles", "exps", "roots", "divides"]
+    assert names == ["y", "overflow", *LANE.counters, "batches", "z", "function_cycles", "exps", "roots", "divides"]
 
 
 def test_words_and_tensors_are_one_product() -> None:

@@ -11,10 +11,10 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.golden.grade import answers
 from refemu.golden.grade.answers import Answers
+from refemu.units.declared import Changes, DeclaredState
 from refemu.units.kllm.cases import kllm_chip as cases
 from refemu.units.kllm.functional import Functional, Op
-from refemu.units.kllm.functional import State as Applied
-from refemu.units.kllm.kllm_chip import COUNTERS, UNIT, KllmChip, State
+from refemu.units.kllm.kllm_chip import UNIT, KllmChip
 from refemu.units.ports import fields
 from refemu.units.unit import Config, Kind
 from tests.golden import convicting
@@ -23,7 +23,7 @@ from tests.oracles.kllm import chip as oracle
 SOFTMAX = UNIT.configs["softmax"]
 
 
-def stepped(device: KllmChip, words: list[int]) -> list[State]:
+def stepped(device: KllmChip, words: list[int]) -> list[DeclaredState]:
     """All events of a token whose outputs are `words`."""
     inputs = cases._outputs(SOFTMAX, np.array([words]))
     states = [device.step(**{name: tuple(array[0].tolist()) for name, array in inputs.items()})]
@@ -114,7 +114,7 @@ def test_every_function_is_the_oracles(function: str, softmax: str, jit: bool) -
         assert getattr(result, counter) == sum(each.counters.get(counter, 0) for each in answers)
     parts = ("search_cycles", "cluster_cycles", "edges", "function_cycles")
     assert result.cycles == sum(getattr(result, part) for part in parts)
-    assert set(parts) < set(COUNTERS)
+    assert set(parts) < set(UNIT.counters)
 
 
 @pytest.mark.parametrize("function", ["exp", "softmax"])
@@ -168,29 +168,27 @@ def test_unknown_functions_are_refused(name: str, value: Any) -> None:
 class Unapplied(KllmChip):
     """z shows the outputs."""
 
-    def _functions(self, done: Applied) -> dict[str, Any]:
+    def _functions(self, done: DeclaredState) -> dict[str, Any]:
         return super()._functions(done) | {"z": done.x}
 
 
 class Unpaid(KllmChip):
     """Cycles of the token end with the last edge."""
 
-    def _function(self) -> State:
-        return replace(super()._function(), cycles_taken=self.state.cycles_taken)
+    def function_(self) -> Changes:
+        return {**super().function_(), "cycles_taken": self.state.cycles_taken}
 
 
 class Early(KllmChip):
     """The Functional Unit takes the outputs of the token before."""
 
-    _words: Any = None
-
-    def _function(self) -> State:
-        before, words = self.state, self._words
+    def function_(self) -> Changes:
+        before = self.state
         if before.event == "edge":
-            words, self._words = self._words, before.y
+            words, self._words = getattr(self, "_words", None), before.y
             if words is not None:
                 self.state = replace(before, y=words)
-        return replace(super()._function(), y=before.y)
+        return {**super().function_(), "y": before.y}
 
 
 class Quiet(Functional):
@@ -204,37 +202,35 @@ class Quiet(Functional):
 class Undistant(Quiet):
     """The maximum is not subtracted."""
 
-    def _exp(self, before: Applied, here: slice) -> Applied:
-        return replace(super()._exp(replace(before, top=0), here), top=before.top)
+    def exponentials(self, x: np.ndarray, top: np.ndarray) -> np.ndarray:
+        return super().exponentials(x, np.zeros_like(top))
 
 
 class Uncleared(Functional):
     """The sum goes on from row to row."""
 
-    def _open(self, x: Any) -> Applied:
+    def _open(self, *inputs: Any) -> DeclaredState:
         kept = self.state.total
-        super()._open(x)
-        self.state = replace(self.state, total=kept)
+        self.state = replace(super()._open(*inputs), total=kept)
         return self.state
 
 
 class UnclearedTop(Quiet):
     """The maximum goes on from row to row."""
 
-    def _open(self, x: Any) -> Applied:
+    def _open(self, *inputs: Any) -> DeclaredState:
         kept = self.state.top
-        first = super()._open(x)
-        self.state = replace(first, top=kept if self.state.index == 0 and kept < 0x8000 else first.top)
+        first = super()._open(*inputs)
+        self.state = replace(first, top=kept if kept < 0x8000 else first.top)
         return self.state
 
 
 class SevenOfEight(Functional):
     """An exponential unit is not there."""
 
-    def _exp(self, before: Applied, here: slice) -> Applied:
-        after = super()._exp(before, here)
-        terms = [0 if place % 8 == 7 else word for place, word in enumerate(fields(after.terms))]
-        return replace(after, terms=tuple(terms))
+    def exp(self, *inputs: Any) -> Changes:
+        after = super().exp(*inputs)
+        return {**after, "terms": tuple(0 if place % 8 == 7 else word for place, word in enumerate(after["terms"]))}
 
 
 def with_functional(wrong: type[Functional]) -> type[KllmChip]:

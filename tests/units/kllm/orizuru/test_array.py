@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units.kllm.orizuru import Orizuru, OrizuruArray, State
+from refemu.units.declared import Changes
+from refemu.units.kllm.orizuru import Orizuru, OrizuruArray
 from refemu.units.kllm.orizuru.trees import MAX, Place, node_of_unit
 from refemu.units.kllm.orizuru.unit16 import Value
 from tests.oracles.kllm import units
@@ -92,7 +93,7 @@ def test_outputs_are_the_inputs_above() -> None:
 
 
 def test_restored_anywhere_it_goes_on() -> None:
-    states: list[State] = list(OrizuruArray(40, 2).steps(ties(40)))
+    states = list(OrizuruArray(40, 2).steps(ties(40)))
     for at in range(0, len(states), 5):
         device = OrizuruArray(40)
         device.restore(states[at])
@@ -149,10 +150,10 @@ class Crossed(OrizuruArray):
 class Wasteful(OrizuruArray):
     """The min tree compares its lowest level too, and then takes the reversed bits."""
 
-    def _initialised(self, before: State, tree: int, level: int) -> State:
+    def _initialised(self, tree: int, level: int) -> Changes:
         if tree != MAX and level == self.levels:
             self.stages[-1][0].compare(tree, 8)
-        return super()._initialised(before, tree, level)
+        return super()._initialised(tree, level)
 
 
 @pytest.mark.parametrize("broken", [Unplugged, Stale, Late, OneTree, Crossed, Wasteful])

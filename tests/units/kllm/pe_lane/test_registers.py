@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from refemu.units.kllm.pe_lane import PHASES, UNIT, PeLane, State
-from refemu.units.kllm.pe_lane.registers import entries, ports, positions
 
 PAPER: dict[str, Any] = {
     "concat": 4096,
@@ -20,8 +19,7 @@ PAPER: dict[str, Any] = {
 
 def test_sizes_of_the_paper() -> None:
     """[kllm Table I] 4,096 Concat units, 32 counters of 256 registers, 32 MACs; eight counting edges a slab."""
-    config = PAPER | {"integer": False, "lane_mapping": "column"}
-    every = {port.name: port for port in ports(config).all}
+    every = {port.name: port for port in PeLane(**PAPER).ports.all}
 
     assert (every["a"].lanes, every["b"].lanes, every["q"].lanes, every["q"].bits) == (4096, 4096, 4096, 8)
     assert (every["turns"].limits, every["address"].bits) == ((1, 8), 8)
@@ -30,13 +28,13 @@ def test_sizes_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("mapping", "along"), [("column", 24), ("counter", 12)])
-def test_positions_of_a_slab(mapping: str, along: int) -> None:
-    assert positions({"concat": 24, "counters": 2, "lane_mapping": mapping}) == along
+def test_positions_of_a_slab(mapping: Any, along: int) -> None:
+    assert PeLane(concat=24, macs=2, lane_mapping=mapping).positions == along
 
 
 @pytest.mark.parametrize(("integer", "size"), [(False, 32), (True, 4)])
 def test_entries_of_a_counter(integer: bool, size: int) -> None:
-    assert entries({"a_bits": 3, "b_bits": 2, "integer": integer}) == size
+    assert PeLane(a_bits=3, b_bits=2, integer=integer).entries == size
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

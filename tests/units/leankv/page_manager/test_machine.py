@@ -117,7 +117,7 @@ def test_histories_are_those_of_the_oracle(make: type[page_manager.PageManager])
     manager = make(**SIZES)
 
     assert history(manager, 1000, 3, Oracle()) > 400
-    assert manager.counters.step_pages == 1
+    assert manager.totals["step_pages"] == 1
 
 
 def churn(operations: int) -> None:

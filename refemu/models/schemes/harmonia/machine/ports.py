@@ -12,7 +12,7 @@ from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.steps import Units
-from refemu.units.harmonia.harmonia_core import COUNTERS, Codes, HarmoniaCore
+from refemu.units.harmonia.harmonia_core import Codes, HarmoniaCore
 from refemu.units.unit import Config
 
 CORE = "harmonia_core"
@@ -90,7 +90,7 @@ class Ports:
         cases = len(inputs["a_sign"])
         flat = {port: np.asarray(array).reshape(cases, -1) for port, array in inputs.items()}
         answer = self.evaluate(CORE, config, flat)
-        counters = {counter: getattr(answer, counter) for counter in COUNTERS}
+        counters = {counter: getattr(answer, counter) for counter in HarmoniaCore.counters}
         wrong = differences(np.ravel(answer.y), np.ravel(due))
         for port, wanted in zip(("sign", "mantissa", "exponent"), codes or (), strict=False):
             answered = np.ravel(getattr(answer, port))

@@ -22,7 +22,7 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.formats.kllm.twins.kmeans import dequantized as dequantized_fast
-from refemu.units.kllm.index_matmul import COUNTERS, IndexMatmul, Result
+from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, mean_term, zero_terms
 from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
@@ -141,7 +141,8 @@ def multiply(task: Problem, b: Prepared) -> Result:
     limits = _limits(task)
     words = fp16.bits(fp16_jit.to_f16(_values(task, b, limits))).reshape(task.shape)
     overflow = words & 0x7C00 == 0x7C00
-    return Result(words.view(np.float16), overflow, **_counters(task, b, limits, int(np.count_nonzero(overflow))))
+    counters = _counters(task, b, limits, int(np.count_nonzero(overflow)))
+    return Result(y=words.view(np.float16), overflow=overflow, **counters)
 
 
 def _values(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
@@ -207,7 +208,7 @@ def totals(integer: bool, outputs: int, positions: int, left_out: int, entries: 
     """The unit's counters after so many outputs, over so many positions, of which some were left out of the counts."""
     counted = 0 if integer else positions, positions - left_out, entries * outputs, entries * outputs
     values = *counted, left_out, left_out, outputs, outputs, positions, overflows
-    return dict(zip(COUNTERS, values, strict=True))
+    return dict(zip(UNIT.counters, values, strict=True))
 
 
 def _is_plain(task: Problem) -> bool:

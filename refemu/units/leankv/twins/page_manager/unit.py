@@ -11,21 +11,22 @@ from typing import Any, NoReturn
 import numpy as np
 
 from refemu.arith.checks import refuse_as
+from refemu.units.declared import DeclaredState
 from refemu.units.derived import Arrays, twin
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
-from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP, TOTALS, State
+from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Moved, Shape
 from refemu.units.leankv.twins.page_manager import events
 from refemu.units.leankv.twins.page_manager.walk import walk
 from refemu.units.leankv.twins.prefix_sum import network
-from refemu.units.ports import fields, lanes
+from refemu.units.ports import fields
 
 
 class PageManager(page_manager.PageManager):
     """As `page_manager.PageManager`; the fields of what its calls return are arrays."""
 
-    def _reset(self) -> None:
+    def _empty(self) -> None:
         shape = self.shape
         self._ring, self._ends = np.arange(shape.pages), np.array([0, shape.pages])
         self._cells = np.full((shape.entries, shape.length), -1, np.int32)
@@ -36,7 +37,7 @@ class PageManager(page_manager.PageManager):
     def fork(self) -> "PageManager":
         """As `page_manager.PageManager.fork`."""
         other = copy.copy(self)
-        other.requests, other.counters = self.requests.fork(), copy.copy(self.counters)
+        other.requests, other.totals = self.requests.fork(), dict(self.totals)
         for name in ("_ring", "_ends", "_cells", "_used", "_tokens"):
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -92,7 +93,8 @@ class PageManager(page_manager.PageManager):
         came = self._moved(lacking, after, ids[old : old + new]) if new else Moved()
         went = self._moved(counts, prefix, ids[:old])
         self._allocated_pages, self._recycled_pages = self._allocated_pages + new, self._recycled_pages + old
-        self.counters.shortfall, self.counters.pruned = self.counters.shortfall + new, self.counters.pruned + pruned
+        self.totals["shortfall"] += new
+        self.totals["pruned"] += pruned
         for sequence in known:
             self.requests.table[sequence].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
@@ -107,8 +109,9 @@ class PageManager(page_manager.PageManager):
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
         moved = self._moved(counts, prefix, ids[:came])
-        self._allocated_pages, self.counters.pruned = self._allocated_pages + came, self.counters.pruned + pruned
-        self.counters.step_pages = max(self.counters.step_pages, most)
+        self._allocated_pages += came
+        self.totals["pruned"] += pruned
+        self.totals["step_pages"] = max(self.totals["step_pages"], most)
         for sequence in known:
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
@@ -136,7 +139,8 @@ class PageManager(page_manager.PageManager):
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum, which is counted."""
         levels, adds = network(counts.size)
-        self.counters.levels, self.counters.adds = self.counters.levels + levels, self.counters.adds + adds
+        self.totals["levels"] += levels
+        self.totals["adds"] += adds
         return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
 
     def _refuse(self, call: str, *arguments: Any) -> NoReturn:
@@ -145,23 +149,23 @@ class PageManager(page_manager.PageManager):
         readable.restore(self.snapshot())
         refuse_as(getattr(readable, call), *arguments)
 
-    def _registers(self) -> dict[str, Any]:
+    def _memories(self) -> dict[str, Any]:
         pages, (first, last) = self.shape.pages, self._ends.tolist()
         return {
             "list_start": first % pages,
             "list_end": (last - 1) % pages,
             "free": self.free,
-            "ring": lanes(tuple(self._ring.tolist())),
+            "ring": self._ring,
             "head": first,
             "tail": last,
-            "used": tuple(self._used.ravel().tolist()),
-            "tokens": tuple(self._tokens.ravel().tolist()),
-            "cells": lanes(tuple(self._cells.ravel().tolist())),
+            "used": self._used,
+            "tokens": self._tokens,
+            "cells": self._cells,
             "allocated": self._allocated_pages,
             "recycled": self._recycled_pages,
         }
 
-    def _load(self, state: State) -> None:
+    def _load(self, state: DeclaredState) -> None:
         self._ring, self._ends = np.array(fields(state.ring), np.int64), np.array([state.head, state.tail], np.int64)
         self._cells = np.array(fields(state.cells), np.int32).reshape(self._cells.shape)
         self._used, self._tokens = (np.array(x, np.int64).reshape(-1, 2) for x in (state.used, state.tokens))
@@ -181,7 +185,10 @@ def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Se
     calls = [
         array.astype(np.int64).reshape(devices, times, *lanes) for array, lanes in zip(inputs, widths, strict=True)
     ]
-    sums, totals = np.array([network(n) for n in range(2 * shape.entries + 1)]), np.zeros(len(TOTALS), np.int64)
+    sums, totals = (
+        np.array([network(n) for n in range(2 * shape.entries + 1)]),
+        np.zeros(len(device.counters), np.int64),
+    )
     starts = (2 * shape.entries, 0), (2 * shape.entries, 0), (shape.pages, -1), (shape.entries, 0)
     moved = tuple(np.full((devices, times, lanes), start) for lanes, start in starts)
     pools = _pools(shape, devices, 1 + times)

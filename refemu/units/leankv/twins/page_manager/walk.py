@@ -10,7 +10,7 @@ from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, 
 from refemu.units.leankv.twins.page_manager.events import finish, prompt_allocate, prompt_release, step_allocate
 
 H_NAME, H_PROMPT, H_RUNNING = range(3)  # of a row of `held`, one for each slot: name (-1: free), tokens, compressed
-ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # of `totals`, in the order of TOTALS
+ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # of `totals`, in the order of the counters
 
 
 @kernel

@@ -290,7 +290,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
 
 def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np.ndarray]:
     """Patterns of the registers after the last chunk, row by row; of chunks that a row has not they are 0."""
-    rows, lanes = len(done.logits), {port.name: port.lanes for port in device.stages}
+    rows, lanes = len(done.logits), {port.name: port.lanes for port in device.stage_ports}
     chunks = np.bincount(done.unit, minlength=rows)
     last, number = np.cumsum(chunks) - 1, np.arange(len(done.unit)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
     per_chunk = {"tops": _maxima(done.tops), "totals": done.totals, "sums": done.sums}
@@ -343,7 +343,7 @@ def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
     return counted | {
         "score_words": 2 * tokens,
         "pos_words": 2 * tokens * (not arithmetic.include_self),
-        "macs": 2 * tokens * heads * device.features,
+        "macs": 2 * tokens * heads * device.head_size,
         "exps": heads * (tokens + combined[0]),
         "divisions": heads * (divided + combined[1]),
     }

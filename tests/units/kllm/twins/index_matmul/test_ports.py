@@ -9,7 +9,6 @@ from refemu.arith.orders import Exact
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import index_matmul
 from refemu.units.kllm.cases.index_matmul import drawn
-from refemu.units.kllm.index_matmul import ports
 from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
 from refemu.units.kllm.twins.index_matmul import ports as index_matmul_ports_jit
 from refemu.units.unit import Config
@@ -22,7 +21,7 @@ def configured(arith: KllmArith, k: int = 20, a_bits: int = 2, b_bits: int = 3, 
 
 def inputs(config: Config, wild: bool = False, rows: int = 9) -> dict[str, Any]:
     """Random rows; entries of a float32 table are the products of centroids."""
-    made: dict[str, Any] = drawn("index_matmul", config, ports(config).inputs, rows, rows, 5)[wild]
+    made: dict[str, Any] = drawn("index_matmul", config, index_matmul.UNIT.ports(config).inputs, rows, rows, 5)[wild]
     if config["preset"].table == "fp32":
         a, b = (made[f"{side}_codebook"].astype(np.uint16).view(np.float16).astype(np.float32) for side in "ab")
         made["products"] = (a[:, :, None] * b[:, None, :]).reshape(rows, -1).view(np.uint32)

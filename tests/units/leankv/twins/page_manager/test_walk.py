@@ -39,7 +39,7 @@ FIRST = [(PROMPT, [1, 2], [12, 4], [], []), (RELEASE, [1], [], [11, 12], [1, 0])
 def test_histories_are_those_of_the_unit(sizes: dict[str, Any]) -> None:
     """Two devices of three, so that leading axes are kept; every output, register and counter."""
     config = SIZES | sizes
-    drawn = random_inputs("walk", page_manager.ports(config).inputs, (2, 3, 40), 5)
+    drawn = random_inputs("walk", page_manager.UNIT.ports(config).inputs, (2, 3, 40), 5)
     assert page_manager.UNIT.legal is not None
     inputs = page_manager.UNIT.legal(config, drawn)
     found = page_manager_jit.run(**inputs, **config)

@@ -1,0 +1,225 @@
+"""One matrix product for the accelerator: its parameters, and the ports that they give it.
+
+Paper: [harmonia §IV-A, Fig. 12]. Decisions: D-harmonia-29 (biases), D-harmonia-45 (positions of the rows),
+D-harmonia-46 (rows that see codes of other bits), D-harmonia-47 (head sizes that are no multiple of 32).
+"""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith.checks import Refused, require_int
+from refemu.arith.rotary import POSITIONS
+from refemu.units.declared import Combinational, constant
+from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, Precision
+from refemu.units.harmonia.bfp_pe_array import COLUMNS
+from refemu.units.harmonia.harmonia_core.checks import require_kind, require_operands
+from refemu.units.harmonia.harmonia_core.passes import wide_units
+from refemu.units.harmonia.harmonia_core.plan import (
+    LANES,
+    Action,
+    Activation,
+    Bias,
+    Kind,
+    Rotation,
+    Shape,
+    group_shape,
+    plan,
+)
+from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
+from refemu.units.ports import Port, Ports
+
+BType: TypeAlias = Literal["int4", "bfp8", "bfp4", "mixed"]  #: of B; "mixed": mantissas of 4 and of 8 bits
+Codes: TypeAlias = Literal["sets", "rows"]  #: a pass for each set of codes, or codes for each row (D-harmonia-46)
+Positions: TypeAlias = Literal["start", "port"]  #: of the rows: one after the other, or inputs (D-harmonia-45)
+MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8, "mixed": M8M8}
+CODES: tuple[Codes, ...] = get_args(Codes)  #: The choices of `Codes`
+
+#: Ports that some configurations have: what they carry, for a refusal
+OPTIONAL = {
+    "frozen": "the offsets of the prompt",
+    "position": "the position of every row",
+    "wide": "which codes have 8 bits",
+    "bias": "a bias of every column",
+}
+
+
+class Gemm(Combinational):
+    """Base of the accelerator: one product C = A x B."""
+
+    kind: Kind = "linear"  #: kind of C
+    rows: int = 8  #: M
+    inner: int = 32  #: N
+    columns: int = 32  #: K
+    #: type of B. "mixed": 8-bit mantissas, of which `wide` says where a row sees no more than the upper nibbles: for
+    #: kind "score" column by column, else group by group of the reduction
+    b_type: BType = "int4"
+    m: int = 8  #: mantissa bits of the result, 1 to 11
+    tile_m: int = 64  #: rows of a tile, as for `FdgfController`
+    tile_k: int = 64  #: columns of a tile
+    head_dim: int = 32  #: head dimension of q and k
+    start: int = 0  #: position of row 0, or with positions="port" the least that a row may have
+    base: int = 10000  #: base of the rotary angles
+    activation: Activation = "none"  #: activation of kinds "linear" and "final"
+    force: int = 0  #: 0, or the dataflow
+    partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
+    #: pairs of q and k that rotate: (i, i + head_dim / 2), (2i, 2i + 1), or none
+    rotation: Rotation = "half"
+    #: tokens of the prompt that choose the offsets of kind "k", 0 to 32; behind them `frozen` brings those. 0: keys
+    #: have no offsets
+    window: int = WINDOW
+    #: rows stand one after the other from `start` on, or where port `position` says (D-harmonia-45)
+    positions: Positions = "start"
+    #: where port `bias` is added: in FP16 behind FP2Half, or in FP32 before it (D-harmonia-29)
+    bias_add: Bias = "none"
+    #: rows of a "mixed" pass that see other codes: a pass for each set of codes, or codes of its own for each row
+    #: (D-harmonia-46)
+    codes: Codes = "sets"
+
+    def check(self) -> None:
+        require_int(self.m, 1, 11, self.name, "m")
+        require_int(self.start, 0, POSITIONS - self.rows, self.name, "start")
+        require_int(self.window, 0, WINDOW, self.name, "window")
+        require_kind(self)
+        plan(self.shape)
+
+    @constant
+    def shape(self) -> Shape:
+        """Parameters of the plan."""
+        shifted = self.kind == "k" and self.window > 0
+        return Shape(
+            kind=self.kind,
+            rows=self.rows,
+            inner=self.inner,
+            columns=self.columns,
+            tile_m=self.tile_m,
+            tile_k=self.tile_k,
+            head_dim=self.head_dim,
+            force=self.force,
+            activation=self.activation,
+            rotation=self.rotation,
+            bias_add=self.bias_add,
+            shifted=shifted,
+            tracked=min(self.window, self.rows) if shifted and self.start == 0 else 0,
+        )
+
+    @constant
+    def waits(self) -> bool:
+        """Whether keys choose their offsets themselves."""
+        return self.shape.shifted and self.start < self.window
+
+    @constant
+    def groups(self) -> int:
+        """Groups of the reduction."""
+        return -(-self.inner // LANES)
+
+    @constant
+    def mode(self) -> int:
+        """Mode of the PEs, of "mixed" the widest."""
+        return MODES[self.b_type]
+
+    @constant
+    def offsets(self) -> KOffsetGenerator:
+        """The K-offset generator, at reset."""
+        return KOffsetGenerator(self.columns)
+
+    @property
+    def plan(self) -> tuple[Action, ...]:
+        """Events in order. Positions change when keys leave the window, but not how many events there are."""
+        return plan(self.shape)
+
+    @constant
+    def ports(self) -> Ports:
+        """Only keys have offsets, and only behind the window they come from outside."""
+        rows, inner, columns, groups, kind = self.rows, self.inner, self.columns, self.groups, self.kind
+        codes, units = prod(group_shape(kind, rows, columns, self.head_dim)), wide_units(kind, columns, groups)
+        shifted, mixed = self.shape.shifted, self.b_type == "mixed"
+        frozen = Port("frozen", 16, columns, encoding="f16", meaning="offsets of the prompt's window")
+        offset = Port("offset", 16, columns, encoding="f16", meaning="what every key lost")
+        position = Port("position", 22, rows, meaning="of every row, ascending")
+        wide = Port("wide", 1, rows * units, meaning="by row of A, codes of B that have 8 bits")
+        bias = Port("bias", 16, columns, encoding="f16", meaning="added to every row")
+        most = rows * columns * groups * 2  # as many passes as rows
+        cycles = rows * -(-columns // COLUMNS) * (2 * groups + COLUMNS - 1)
+        array_cycles = Port("array_cycles", cycles.bit_length(), meaning="cycles of the array in all passes")
+        array_words = Port("array_words", most.bit_length(), meaning="nibble planes of groups of B that it read")
+        return Ports(
+            inputs=(
+                Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
+                Port("a_mag", 8, rows * inner, meaning="8-bit mantissas of A"),
+                Port("a_exp", 5, rows * groups, meaning="shared exponents of A"),
+                Port("b", 8, columns * inner, meaning="INT4, 4-bit or 8-bit mantissas of B, by columns"),
+                Port("b_sign", 1, columns * inner, meaning="signs of B; 0 for INT4"),
+                Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
+                Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4"),
+                *[frozen] * (shifted and self.start >= self.window),
+                *[position] * (self.positions == "port"),
+                *[wide] * mixed,
+                *[bias] * (self.bias_add != "none"),
+            ),
+            outputs=(
+                Port("sign", 1, rows * columns, meaning="signs of C, by rows"),
+                Port("mantissa", self.m, rows * columns, meaning="mantissas of C"),
+                Port("exponent", 5, codes, meaning="shared exponents of C, by rows"),
+                Port("y", 16, rows * columns, encoding="f16", meaning="C before its conversion"),
+                *[offset] * shifted,
+                *[array_cycles, array_words] * mixed,
+            ),
+        )
+
+    def accept(self, *values: Any, **named: Any) -> list[Any]:
+        """The inputs of one product; refuses also inputs whose port is missing."""
+        return super().accept(*values, **self._due(named), **{n: v for n, v in named.items() if n not in OPTIONAL})
+
+    def admitted(
+        self,
+        a_sign: ArrayLike,
+        a_mag: ArrayLike,
+        a_exp: ArrayLike,
+        b: ArrayLike,
+        b_sign: ArrayLike,
+        b_exp: ArrayLike,
+        w_scale: ArrayLike,
+        frozen: ArrayLike | None = None,
+        position: ArrayLike | None = None,
+        wide: ArrayLike | None = None,
+        bias: ArrayLike | None = None,
+    ) -> list[np.ndarray]:
+        """Check the inputs of products, which broadcast beside their lanes.
+
+        A lies row after row, B column after column, group after group, fields as those of bfp_pe. Further ports are
+        there in some configurations only: `frozen`, `offset` of the Result of the prompt, for kind "k" from position
+        `window` on; `position` for positions="port"; `wide` for b_type="mixed"; `bias`. Else they are None.
+        """
+        due = self._due({"frozen": frozen, "position": position, "wide": wide, "bias": bias})
+        return super().admitted(a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, *due.values())
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what `require_operands` does."""
+        require_operands(self, self._by_port(inputs))
+
+    def _due(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The optional inputs that have a port; refuses one that is missing, and one without a port."""
+        there = {port.name for port in self.ports.inputs}
+        for name, meaning in OPTIONAL.items():
+            if (name in there) != (inputs.get(name) is not None):
+                wanted = f"needs {meaning}, got none" if name in there else "takes none, got some"
+                raise Refused(f"{self.name}: {name}: kind {self.kind!r} {self._reason(name)} {wanted}")
+        return {name: inputs[name] for name in OPTIONAL if name in there}
+
+    def _reason(self, name: str) -> str:
+        """What an optional port depends on."""
+        if name == "frozen":
+            return f"from position {self.start} on"
+        parameter = {"position": "positions", "wide": "b_type", "bias": "bias_add"}[name]
+        return f"with {parameter} {getattr(self, parameter)!r}"
+
+    def _by_port(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Inputs by name, each with an axis of lanes."""
+        return {
+            port.name: array if port.lanes > 1 else array[..., None]
+            for port, array in zip(self.ports.inputs, inputs, strict=True)
+        }
