@@ -22,6 +22,7 @@ myst_enable_extensions = ["colon_fence"]
 default_role = "code"
 autodoc_typehints = "none"  # docstrings have the types
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # a constant of a unit in place of a dict would have the docstring of dict
 napoleon_use_param = False  # types as text: their words are no names to link to
 napoleon_use_keyword = False
 napoleon_use_rtype = False
