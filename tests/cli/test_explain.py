@@ -103,6 +103,7 @@ def test_a_unit_with_ports_and_parameters(capsys: pytest.CaptureFixture[str]) ->
         "comparisons_live",
         "cycles",
         "index",
+        "phase",
     ]
     assert document["timing"] == "combinational"
 

@@ -5,10 +5,10 @@ count the sign), D-harmonia-2 (rounding), D-harmonia-3 (weight of field 0), D-ha
 (infinity and NaN), D-harmonia-6 (sign of a zero).
 """
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
-from refemu.arith.records import parameters
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant
 from refemu.units.harmonia.cases import bfp_aligner as cases
@@ -46,7 +46,7 @@ class Element(NamedTuple):
     illegal: int = 0  #: 1 if the word's exponent is above the shared one, or special and not admitted
 
 
-@parameters
+@dataclass(frozen=True)
 class Alignment:
     """Options of an aligner, as those of `Bfp`."""
 
