@@ -15,8 +15,6 @@ NONE = Counts(0, 0, 0, 0, 0)
 DUE = {
     *(f"harmonia_core-{name}" for name in ("bias", "decode", "k", "keys", "linear", "placed", "score", "v", "values")),
     *(f"harmonia_core_clocked-{name}" for name in ("decode", "k", "keys", "linear", "placed", "v")),
-    *(f"kllm_chip-{name}" for name in ("column", "counter", "softmax", "sums")),
-    *(f"layer_step-{name}" for name in ("one", "three")),
 }
 
 
