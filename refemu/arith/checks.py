@@ -42,9 +42,18 @@ def as_array(values: Any, thing: str = "values") -> np.ndarray:
 def require_integers(values: Any, thing: str) -> np.ndarray:
     """`values` as an array; refuses every dtype that is not an integer one (bool included)."""
     array = as_array(values, thing)
+    if array.dtype.kind == "f" and not hasattr(values, "dtype"):
+        array = _unsigned(values, array)
     if array.dtype.kind not in "iu":
         raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}")
     return array
+
+
+def _unsigned(values: Any, array: np.ndarray) -> np.ndarray:
+    """Ints of which some need all of 64 bits, which NumPy makes float64 of, as uint64; else `array`."""
+    exact = np.asarray(values, object)
+    whole = exact.size > 0 and all(type(each) is int and 0 <= each < 1 << 64 for each in exact.flat)
+    return exact.astype(np.uint64) if whole else array
 
 
 def refuse_as(readable: Callable[..., Any], *arguments: Any, **named: Any) -> NoReturn:

@@ -5,6 +5,7 @@ Canonical names: `embed`, `position`, `embed_norm`; `blk.<l>.attn_norm`, `.q`, `
 row-major. What has a bias has it under its own name: `blk.3.q.bias`.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -85,7 +86,7 @@ class ModelConfig:
 
     @property
     @lru_cache(maxsize=8)  # a load asks with every tensor  # noqa: B019
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order; `head` only where it is not tied."""
         table: dict[str, tuple[int, ...]] = {"embed": (self.vocab, self.width)}
         if self.embed_norm:

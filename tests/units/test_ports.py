@@ -130,6 +130,17 @@ def test_one_event_is_a_python_int_or_a_tuple() -> None:
         NIBBLE.admit_one([1, 2], "thing")
 
 
+def test_small_and_large_words_of_64_bits_mix() -> None:
+    """NumPy makes float64 of a list of both."""
+    words = [0, 1 << 63, (1 << 64) - 1]
+    wide = Port("wide", 64, 3)
+    assert wide.admit_one(words, "thing") == tuple(words)
+    assert wide.admit([words, words[::-1]], "thing").tolist() == [words, words[::-1]]
+    for wrong in ([0, 1 << 63, 0.5], [0, 1 << 63, -1], [0, 1 << 63, 1 << 64]):
+        with pytest.raises((Refused, RefusedType), match=r"thing\.wide"):
+            wide.admit_one(wrong, "thing")
+
+
 def test_a_value_beyond_64_bits_is_refused() -> None:
     with pytest.raises((Refused, RefusedType), match="thing"):
         NIBBLE.admit_one(1 << 70, "thing")

@@ -4,6 +4,7 @@ Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<
 `.up`, `.down`, `.ffn_norm`. Linear layers, (out, in) row-major, and norms have a bias each: `blk.3.q.bias`.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar
 
@@ -48,7 +49,7 @@ class EncoderConfig:
 
     @property
     @lru_cache(maxsize=8)  # a load asks with every tensor  # noqa: B019
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order."""
         table: dict[str, tuple[int, ...]] = {
             "embed": (self.vocab, self.width),
