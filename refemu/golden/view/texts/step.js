@@ -13,7 +13,8 @@ function varint(at) {
   }
 }
 
-// Apply the changes of the event whose bytes begin at `at`; returns where they end. touched(first, end) of every run.
+// Apply the changes of the event whose bytes begin at `at`; returns where they end. touched(byte) of every byte that
+// changes: a run may bridge some that stay.
 function apply(at, target, touched) {
   let count, skip, length, place = 0;
   [name, at] = varint(at);
@@ -23,7 +24,7 @@ function apply(at, target, touched) {
     [skip, at] = varint(at);
     [length, at] = varint(at);
     place += skip;
-    if (touched) touched(place, place + length);
+    if (touched) for (let byte = 0; byte < length; byte += 1) if (bytes[at + byte]) touched(place + byte);
     if (target) for (let byte = 0; byte < length; byte += 1) target[place + byte] ^= bytes[at + byte];
     place += length;
     at += length;
@@ -187,7 +188,7 @@ function decision(each, here, place, open) {
 function nextChange(field) {
   for (let event = now + 1; event < data.events; event += 1) {
     let hit = false;
-    apply(starts[event], null, (first, end) => { if (first < field.first + width(field) && end > field.first) hit = true; });
+    apply(starts[event], null, (byte) => { if (byte >= field.first && byte < field.first + width(field)) hit = true; });
     if (hit) return event;
   }
   return now;
