@@ -1,7 +1,8 @@
 """The house as a graph of imports: its rules, as functions of sources by module name, so that a test can plant any.
 
-`refemu.units.kllm.orizuru.unit` is a module; `refemu.units.kllm.orizuru` is its block, whose files beside it lie in
-`twins/`, `cases/` and `kernels/`. Every rule returns the violations it met, as `importer -> imported`.
+`refemu.units.kllm.orizuru` is a block: a package with the readable module `orizuru`, its `cases`, `variants` and
+`compiled` form. Kernels that blocks share are in `kernels/` of their paper. Every rule returns the
+violations it met, as `importer -> imported`.
 """
 
 import ast
@@ -14,7 +15,8 @@ from tests.syntax_rules import tree
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
 LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "cli")
-BESIDE = ("twins", "cases", "kernels", "alternatives")
+#: modules and folders of a block, by what they hold
+KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
 COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
 #: shared modules that find things of papers by name
@@ -95,13 +97,13 @@ def paper(name: str) -> str:
 
 
 def kind_of(name: str) -> str:
-    """ "twins", "cases" or "kernels" where a module lies beside blocks, else ""."""
-    return next((part for part in name.split(".") if part in BESIDE), "")
+    """ "compiled", "cases", "kernels" or "variants" where a module is one of a block's, else ""."""
+    return next((KINDS[part] for part in name.split(".") if part in KINDS), "")
 
 
 def block(name: str) -> str:
     """The block that a module belongs to: `refemu.units.kllm.orizuru` for its unit, its inner files, twin and cases."""
-    parts = [part for part in name.split(".") if part not in BESIDE]
+    parts = [part for part in name.split(".") if part not in KINDS]
     return ".".join(parts[:4])
 
 
@@ -147,9 +149,8 @@ def compiled(graph: list[Edge]) -> list[str]:
     """Rule 4: who imports the compiler, and who imports compiled code before a function needs it."""
     wrong = []
     for edge in graph:
-        beside = kind_of(edge.source) in ("twins", "kernels") or edge.source == "refemu.units.compiled"
-        may = beside or layer(edge.source) == "arith"
-        compiles = kind_of(edge.target) in ("twins", "kernels") or COMPILED.fullmatch(edge.target)
+        may = kind_of(edge.source) in ("compiled", "kernels") or layer(edge.source) == "arith"
+        compiles = kind_of(edge.target) in ("compiled", "kernels") or COMPILED.fullmatch(edge.target)
         if edge.target == "refemu.arith.jit" and not may and edge.source != "refemu.golden.campaign.server":
             wrong.append(str(edge))
         if compiles and not may and edge.kind == "top":
@@ -169,13 +170,14 @@ def inner(graph: list[Edge], texts: Mapping[str, str]) -> list[str]:
     }
     for edge in graph:
         own = block(edge.source) == block(edge.target)
-        if kind_of(edge.target) == "cases" and not own and edge.target.split(".")[-1] != "cases":
+        if kind_of(edge.target) == "cases" and not own:
             within = kind_of(edge.source) == "cases" and (block(edge.source), block(edge.target)) in contains
             wrong += [] if within else [str(edge)]
         if own and kind_of(edge.source) == "cases" and not kind_of(edge.target) and edge.kind == "top":
             wrong.append(str(edge))
-        inside = layer(edge.target) == "units" and not kind_of(edge.target) and edge.target != block(edge.target)
-        if inside and not own and block(edge.target) in texts and edge.target.count(".") == 4:
+        parts = edge.target.split(".")
+        inside = layer(edge.target) == "units" and not kind_of(edge.target) and parts[4:] not in ([], parts[3:4])
+        if inside and not own and block(edge.target) in texts:
             wrong.append(str(edge))
     return wrong
 
@@ -249,24 +251,23 @@ def _components(needs: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def misnamed(graph: list[Edge]) -> list[str]:
-    """Rule 8: a twin is imported as `<block>_jit`, cases as `<block>_cases` or `cases`; neither hides the block."""
-    suffix = {"twins": "_jit", "cases": "cases"}
+    """Rule 8: compiled forms are imported as `compiled` or `<block>_jit`, cases as `cases` or `<block>_cases`."""
+    endings = {"compiled": ("compiled", "_jit"), "cases": "cases"}
     return [
         f"{edge} as {edge.bound}"
         for edge in graph
         if edge.bound
-        and kind_of(edge.target) in suffix
-        and edge.target.split(".")[-1] not in BESIDE
+        and kind_of(edge.target) in endings
         and kind_of(edge.source) != kind_of(edge.target)
-        and not edge.bound.endswith(suffix[kind_of(edge.target)])
+        and not edge.bound.endswith(endings[kind_of(edge.target)])
     ]
 
 
 def untested(graph: list[Edge], texts: Mapping[str, str], tests: set[str]) -> list[str]:
     """Rule 7: modules without a test module at the mirrored path.
 
-    Packages and `__main__` need none. Twins, cases and inner files share the tests of their block, kernels those of
-    the twins that import them, and a compiled module of arith those of its readable form.
+    Packages and `__main__` need none. Compiled forms, cases and inner files share the tests of their block, kernels
+    those of the compiled forms that import them, and a compiled module of arith those of its readable form.
     """
     users: dict[str, set[str]] = {}
     for edge in graph:
@@ -274,7 +275,7 @@ def untested(graph: list[Edge], texts: Mapping[str, str], tests: set[str]) -> li
     packages = {name.rpartition(".")[0] for name in texts}
     missing = []
     for name in sorted(set(texts) - packages):
-        if kind_of(name) == "alternatives":  # tests/units/test_alternative.py holds every one
+        if kind_of(name) == "variants":  # tests/units/test_alternative.py holds every one
             continue
         shared = {name, readable(name), block(name) if layer(name) == "units" else name}
         if kind_of(name) == "kernels":
@@ -286,7 +287,7 @@ def untested(graph: list[Edge], texts: Mapping[str, str], tests: set[str]) -> li
 
 def readable(name: str) -> str:
     """The module that a twin is the twin of."""
-    return ".".join(part for part in name.split(".") if part not in BESIDE).removesuffix("_jit")
+    return ".".join(part for part in name.split(".") if part not in KINDS).removesuffix("_jit")
 
 
 def _mirrored(name: str) -> str:

@@ -184,7 +184,7 @@ def _shared(node: ast.stmt) -> set[str]:
     """Names taken from the layers whose sources are the key of the cache (`jit.kernel_files`)."""
     layers = tuple(f"refemu.{layer}" for layer in ("arith", "formats", "units"))
     module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-    if not module.startswith(layers) or {"cases", "alternatives"} & set(module.split(".")):
+    if not module.startswith(layers) or {"cases", "variants"} & set(module.split(".")):
         return set()
     assert isinstance(node, ast.ImportFrom)
     return {alias.asname or alias.name for alias in node.names}

@@ -41,7 +41,7 @@ EXCEPTIONS = {
     ("golden/grade/executed.py", "module time"): "how long a mutant may take before it counts as one that does not end",
     ("golden/serve/server.py", "module time"): "how long a request is looked for before the process sleeps",
     ("golden/serve/predictor.py", "module time"): "which of two equal forms answers sooner, never a bit of the answer",
-    ("units/harmonia/cases/bfp_pe_array_clocked.py", "builtin sum"): "a mask of columns, of Python's integers",
+    ("units/harmonia/bfp_pe_array_clocked/cases.py", "builtin sum"): "a mask of columns, of Python's integers",
     ("golden/explain/running.py", "module time"): "how large a sample a slow device leaves time for, never a vector",
     ("golden/explain/search.py", "module time"): "how long slow devices are tried for an explanation, never a vector",
     ("golden/explain/verdict.py", "module time"): "how many rows of a large set a verdict reaches, which it says",
@@ -109,7 +109,7 @@ def test_kernels_take_names_from_layers_with_kernels_only() -> None:
     source = "from refemu.arith.float_jit.scalars import T\n@kernel\ndef f(x):\n    return T[x]"
 
     assert violations(source) == []
-    for unhashed in ("refemu.models", "refemu.units.olive.cases.olive_mac", "refemu.units.olive.alternatives"):
+    for unhashed in ("refemu.models", "refemu.units.olive.olive_mac.cases", "refemu.units.olive.variants"):
         planted = source.replace("refemu.arith.float_jit.scalars", unhashed)
         assert violations(planted) == ["kernel reads T from outside its file at line 4"]
 

@@ -141,11 +141,11 @@ def test_nothing_of_a_paper_imports_anything_of_another() -> None:
     [
         "from refemu.units.kllm import orizuru",
         "from refemu.formats.kllm.kmeans import KMeans",
-        "NAME = 'refemu.units.kllm.twins.orizuru:run'",
+        "NAME = 'refemu.units.kllm.orizuru.compiled:run'",
     ],
 )
 def test_another_paper_is_seen(line: str) -> None:
-    planted, _ = with_module("refemu.units.olive.twins.planted", f"def across():\n    {line}\n")
+    planted, _ = with_module("refemu.units.olive.ovp_decoder.compiled", f"def across():\n    {line}\n")
 
     assert len(house_graph.across(planted)) == 1
 
@@ -167,7 +167,7 @@ def test_compiled_code_is_imported_where_a_function_needs_it() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from refemu.units.kllm.twins import orizuru as orizuru_jit",
+        "from refemu.units.kllm.orizuru import compiled as orizuru_jit",
         "from refemu.arith import jit",
         "from refemu.arith.float_jit import exp_all",
     ],
@@ -187,10 +187,10 @@ def test_cases_and_inner_files_stay_inside_their_blocks() -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("refemu.models.schemes.kllm.planted", "from refemu.units.kllm.cases import orizuru as orizuru_cases"),
-        ("refemu.units.kllm.clustering", "from refemu.units.kllm.orizuru.trees import Tree"),
-        ("refemu.units.kllm.cases.orizuru", "from refemu.units.kllm.orizuru.unit import UNIT"),
-        ("refemu.units.kllm.cases.concat", "from refemu.units.kllm.cases import orizuru as orizuru_cases"),
+        ("refemu.models.schemes.kllm.planted", "from refemu.units.kllm.orizuru import cases as orizuru_cases"),
+        ("refemu.units.kllm.clustering.clustering", "from refemu.units.kllm.orizuru.trees import Tree"),
+        ("refemu.units.kllm.orizuru.cases", "from refemu.units.kllm.orizuru.orizuru import UNIT"),
+        ("refemu.units.kllm.concat.cases", "from refemu.units.kllm.orizuru import cases as orizuru_cases"),
     ],
 )
 def test_a_reach_into_a_block_is_seen(name: str, line: str) -> None:
@@ -227,7 +227,7 @@ def test_every_module_has_a_test_module_at_the_mirrored_path() -> None:
     [
         "refemu.formats.olive.ovp_planted",
         "refemu.units.kllm.orizuru_planted",
-        "refemu.units.kllm.twins.planted",
+        "refemu.formats.kllm.twins.planted",
         "refemu.golden.campaign.planted",
     ],
 )
@@ -243,7 +243,11 @@ def test_twins_and_cases_are_imported_under_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["from refemu.units.kllm.twins import orizuru", "from refemu.units.kllm.cases import orizuru"]
+    "line",
+    [
+        "from refemu.units.kllm.orizuru import compiled as orizuru",
+        "from refemu.units.kllm.orizuru import cases as orizuru",
+    ],
 )
 def test_a_twin_under_the_name_of_its_unit_is_seen(line: str) -> None:
     planted, _ = with_module("refemu.units.kllm.planted", f"def run():\n    {line}\n")
@@ -273,7 +277,9 @@ def test_formats_and_units_cite_their_paper() -> None:
     blocks = [
         path.as_posix()
         for path in MODULES
-        if path.parts[0] in ("formats", "units") and path.name != "__init__.py" and "alternatives" not in path.parts
+        if path.parts[0] in ("formats", "units")
+        and path.name != "__init__.py"
+        and "variants" not in (*path.parts, path.stem)
     ]
 
     assert [path for path in blocks if path not in UNCITED and not CITATION.search((PACKAGE / path).read_text())] == []
@@ -367,7 +373,7 @@ def test_the_table_of_units_names_every_block() -> None:
     }
 
     assert {(paper, name) for name, paper in units.PAPERS.items()} == {
-        (paper, name) for paper, name in blocks if name not in house_graph.BESIDE
+        (paper, name) for paper, name in blocks if name not in house_graph.KINDS
     }
 
 

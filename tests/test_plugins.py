@@ -345,8 +345,7 @@ def whole(tmp_path: Path) -> Iterator[None]:
         "acme/__init__.py": "",
         "acme/decisions.md": DECISIONS,
         "acme/clipper.py": clipper.replace("clipped = min(", "# D-acme-1\n        clipped = min("),
-        "acme/alternatives/__init__.py": "",
-        "acme/alternatives/clipper.py": OTHERS,
+        "acme/variants.py": OTHERS,
     }
     write(tmp_path / "site", "Acme_Clip", {"units clipper": "acme.clipper:UNIT"}, files)
     with installed(tmp_path / "site"):

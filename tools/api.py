@@ -73,6 +73,8 @@ def home(module: ModuleType, name: str) -> ModuleType:
         if isinstance(node, ast.ImportFrom) and node.module:
             place = f"{module.__name__}.{node.module}" if node.level else node.module
             for alias in node.names:
+                if alias.name == "*" and name in vars(importlib.import_module(place)):
+                    return home(importlib.import_module(place), name)
                 if (alias.asname or alias.name) == name:
                     source = importlib.import_module(place)
                     return source if inspect.ismodule(getattr(source, alias.name)) else home(source, alias.name)

@@ -1,4 +1,4 @@
-"""Hardware blocks: a folder per paper, in it one module or package per block. `find(name)` is a block's descriptor.
+"""Hardware blocks: a folder per paper, in it one package per block. `find(name)` is a block's descriptor.
 
 The types of both, and of `from refemu.units import orizuru`, are in `__init__.pyi`, which tools/stubs.py makes.
 """
@@ -52,7 +52,7 @@ __all__ = [
     "working",
 ]
 
-#: The paper of every unit, by which its module is found: `refemu.units.<paper>.<name>`.
+#: The paper of every unit, by which its package is found: `refemu.units.<paper>.<name>`.
 PAPERS = {
     "bfp_accumulator": "harmonia",
     "bfp_aligner": "harmonia",
@@ -361,7 +361,7 @@ def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
         Module.
     """
     if isinstance(name, str) and name in PAPERS:
-        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{'twins.' if compiled else ''}{name}")
+        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{name}{'.compiled' if compiled else ''}")
     unit = find(name)
     if _is_own(unit):
         return module(unit.name, compiled)

@@ -16,7 +16,7 @@ def test_every_name_of_all_is_a_row() -> None:
 
 
 def test_the_comment_of_a_constant_is_its_line() -> None:
-    comments = api.comments(units.module("mmaovp"))
+    comments = api.comments(api.home(units.module("mmaovp"), "CHUNKS"))
 
     assert comments["CHUNKS"] == "Dot product operations that one element of D needs"
     assert comments["ROWS"] == comments["COLUMNS"]
@@ -24,4 +24,4 @@ def test_the_comment_of_a_constant_is_its_line() -> None:
 
 def test_a_name_is_looked_up_where_it_is_defined() -> None:
     assert api.home(units.module("orizuru"), "levels").__name__ == "refemu.units.kllm.orizuru.trees"
-    assert api.home(units.module("concat"), "run").__name__ == "refemu.units.kllm.concat"
+    assert api.home(units.module("concat"), "run").__name__ == "refemu.units.kllm.concat.concat"

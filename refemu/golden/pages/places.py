@@ -11,14 +11,14 @@ import refemu
 
 LEFT_OUT = ("refemu/golden/pages/", "refemu/cli/")  #: talk about decisions and take none
 #: places that matter where no other one names an id: other answers, and stimuli that show it
-LATER = ("/alternatives/", "/cases/")
+LATER = ("/variants", "/cases.py")
 
 
 @dataclass(frozen=True)
 class Place:
     """One place that names a decision."""
 
-    file: str  #: "refemu/units/olive/ovp_decoder.py"
+    file: str  #: "refemu/units/olive/ovp_decoder/ovp_decoder.py"
     line: int
     name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = at the head of the module
 

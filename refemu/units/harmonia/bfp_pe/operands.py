@@ -15,8 +15,8 @@ from refemu.units.harmonia.bfp_accumulator import (
     M8W4,
     MODES,
     number,
-    require_legal,
 )
+from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import require_legal
 
 SLOTS = 4  #: Slots of a pass: cycles of the accumulator, which the wrappers share [harmonia §IV-B]
 WRAPPERS = 2  #: with as many sub-PEs each

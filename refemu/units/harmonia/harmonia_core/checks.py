@@ -11,7 +11,7 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.units.harmonia.bfp_pe import require_fields
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES
-from refemu.units.harmonia.k_offset import require_offsets
+from refemu.units.harmonia.k_offset.k_offset import require_offsets
 
 
 def require_kind(core: Any) -> None:

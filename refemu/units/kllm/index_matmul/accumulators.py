@@ -24,7 +24,8 @@ from refemu.units.kllm.index_matmul.arithmetic import (
     zero_terms,
 )
 from refemu.units.kllm.index_matmul.problem import Column
-from refemu.units.kllm.weighted_sum import exact_sum, sums
+from refemu.units.kllm.weighted_sum import sums
+from refemu.units.kllm.weighted_sum.weighted_sum import exact_sum
 
 SIGN = 0x8000  #: of an fp16 word
 

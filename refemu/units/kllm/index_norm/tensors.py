@@ -14,7 +14,7 @@ from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
 from refemu.formats.kllm.kmeans_tables import squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
-from refemu.units.kllm.index_norm.unit import IndexNorm, NormKind, Result, run
+from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, Result, run
 
 
 @dataclass(frozen=True, eq=False)

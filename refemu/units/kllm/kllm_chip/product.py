@@ -16,8 +16,7 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
-from refemu.units.kllm import functional
-from refemu.units.kllm.functional import Softmax
+from refemu.units.kllm.functional import Softmax, functional
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes

@@ -12,6 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.declared import Changes, DeclaredState
+from refemu.units.kllm.orizuru.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import (
     INPUTS,
     MIN,
@@ -25,7 +26,6 @@ from refemu.units.kllm.orizuru.trees import (
     trees_of,
     unit_of_node,
 )
-from refemu.units.kllm.orizuru.unit import Orizuru
 from refemu.units.kllm.orizuru.unit16 import NOTHING, Unit16, Value
 from refemu.units.ports import Lanes, fields
 

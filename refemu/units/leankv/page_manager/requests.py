@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_bool, require_int
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.leankv.free_page_list import OutOfPages, whole
+from refemu.units.leankv.free_page_list import OutOfPages
+from refemu.units.leankv.free_page_list.free_page_list import whole
 from refemu.units.leankv.page_table import TableOverflow
 
 NAME = "page_manager"
