@@ -4,7 +4,7 @@ Keys: `[configurations: ]ports[lanes] bits`; without configurations all ready on
 the bits, and `[some]` says that others do.
 """
 
-from refemu.units.leankv.variants.constant_steps import PAGES, STEPS
+from tests.golden.constant.leankv_steps import PAGES, STEPS
 
 CONSTANT = {
     "free_page_list": {
