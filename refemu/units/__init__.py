@@ -9,7 +9,7 @@ from types import ModuleType
 from refemu import plugins
 from refemu.arith.checks import Refused
 from refemu.units import consistent, faults, parameters
-from refemu.units.declared import Changes, Combinational, Sequential, constant
+from refemu.units.declared import Changes, Combinational, Sequential, constant, decides
 from refemu.units.derived import twin
 from refemu.units.faults import FaultLibrary
 from refemu.units.ports import Port, Ports
@@ -40,6 +40,7 @@ __all__ = [
     "choose",
     "configurations",
     "constant",
+    "decides",
     "find",
     "module",
     "names",

@@ -1,4 +1,4 @@
-"""Places that take a decision: every function, field or module of the source that names its id."""
+"""Places that take a decision: functions marked with `@decides`; without one, whatever in the source names the id."""
 
 import ast
 import re
@@ -21,6 +21,7 @@ class Place:
     file: str  #: "refemu/units/olive/ovp_decoder/ovp_decoder.py"
     line: int
     name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = at the head of the module
+    marked: bool = False  #: by `@decides`
 
 
 @cache
@@ -37,7 +38,8 @@ def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
     Returns
     -------
     tuple of Place
-        By file and line. Where a file has functions or fields that name the id, its other mentions are left out.
+        By file and line: functions marked with `@decides`, if there are any. Else every mention; where a file has
+        functions or fields that name the id, its other mentions are left out.
     """
     word = re.compile(rf"{re.escape(id)}(?!\d)")
     places = [
@@ -46,17 +48,20 @@ def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
         if word.search(text)
         for place in _of_file(file, text, word)
     ]
+    marked = [place for place in places if place.marked]
     first = [place for place in places if not any(folder in place.file for folder in LATER)]
-    return tuple(first or places)
+    return tuple(marked or first or places)
 
 
 def _of_file(file: str, text: str, word: re.Pattern[str]) -> list[Place]:
-    lines = [number for number, line in enumerate(text.splitlines(), start=1) if word.search(line)]
+    lines = text.splitlines()
     spans = list(_spans(ast.parse(text), ""))
     places: dict[str, Place] = {}
-    for line in lines:
-        name = min((span for span in spans if span[0] <= line <= span[1]), key=_length, default=(0, 0, ""))[2]
-        places.setdefault(name, Place(file, line, name))
+    for number, line in enumerate(lines, start=1):
+        if word.search(line):
+            name = min((span for span in spans if span[0] <= number <= span[1]), key=_length, default=(0, 0, ""))[2]
+            marked = line.lstrip().startswith("@decides(")
+            places.setdefault(name, Place(file, number + marked, name, marked))
     named = [place for name, place in places.items() if name]
     return named or list(places.values())
 
@@ -71,7 +76,8 @@ def _spans(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.FunctionDef | ast.ClassDef):
             name = f"{prefix}{each.name}"
-            yield each.lineno, each.end_lineno or each.lineno, name
+            first = min([each.lineno, *(mark.lineno for mark in each.decorator_list)])
+            yield first, each.end_lineno or each.lineno, name
             yield from _spans(each, f"{name}.")
         elif isinstance(each, ast.AnnAssign | ast.Assign) and isinstance(node, ast.ClassDef | ast.Module):
             target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]

@@ -1,9 +1,6 @@
 """The accumulator that the sub-PEs of a PE share: fuse nibbles, convert to floating point, scale, add in FP32.
 
-Paper: [harmonia §IV-A (3), §IV-B, Fig. 13]. Decisions: D-harmonia-7 (a group's partial sum becomes FP16, or stays
-exact), D-harmonia-8 (precision of the product with the weight factor), D-harmonia-9 (a factor for every group),
-D-harmonia-10 (groups ascending, not fused), D-harmonia-11 (nibbles meet as integers), D-arith-2 (rounding to FP16),
-D-arith-5 (sums start from +0).
+Paper: [harmonia §IV-A (3), §IV-B, Fig. 13].
 """
 
 from typing import Any, ClassVar, overload
@@ -14,7 +11,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_accumulator import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -101,8 +98,9 @@ class Accumulator(Sequential):
         counts = {"fusions": int(mode == M8M8), "fp_converts": 1, "scale_mults": int(mode == M8W4), "fp32_adds": 1}
         return {"p": p, "value": value, "acc": acc, "flags": flags | invalid | sticky, **counts}
 
+    @decides("D-harmonia-7")
     def convert(self, p: int, mode: int, a_exp: int, b_exp: int) -> tuple[int, int]:
-        """The float32 word of a group's exact sum times its power of two, and bits of `flags` (D-harmonia-7)."""
+        """The float32 word of a group's exact sum times its power of two, and bits of `flags`."""
         x = exponent(mode, a_exp, b_exp)
         exact = np.ldexp(float(p), x)
         if self.partial == "fp32":
@@ -111,21 +109,25 @@ class Accumulator(Sequential):
         small = p != 0 and abs(half) < fp16.MIN_NORMAL and half != exact
         return word(half), FP16_OVERFLOW * bool(abs(exact) >= fp16.OVERFLOW) | FP16_UNDERFLOW * small
 
+    @decides("D-arith-2")
     def _half(self, p: int, x: int) -> float:
-        """p * 2**x rounded to FP16 (D-arith-2)."""
+        """p * 2**x rounded to FP16."""
         return float(fp16.from_scaled(p, x))
 
+    @decides("D-harmonia-11")
     def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
-        """Sum of 8 by 8 bits, its float32 word and flags: one conversion of the fused nibbles (D-harmonia-11)."""
+        """Sum of 8 by 8 bits, its float32 word and flags: one conversion of the fused nibbles."""
         p = fuse(high, low)
         return p, *self.convert(p, M8M8, a_exp, b_exp)
 
+    @decides("D-arith-5")
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        """The accumulator after one more group and its flag; first: 1 if this group starts an output (D-arith-5)."""
+        """The accumulator after one more group and its flag; first: 1 if this group starts an output."""
         return add(acc, value)
 
+    @decides("D-harmonia-8")
     def scale(self, value: int, w_scale: int) -> int:
-        """A float32 word times a factor in fp16, rounded once (D-harmonia-8)."""
+        """A float32 word times a factor in fp16, rounded once."""
         with np.errstate(invalid="ignore"):  # infinity times a factor of 0
             exact = np.float64(number(value)) * np.float64(fp16.values(w_scale))  # 24 and 11 bits
         return word(fp16.round16_of_f64(exact) if self.product == "fp16" else exact)
@@ -162,8 +164,9 @@ def exponent(mode: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike) -> np.ndarray 
     return of_a + np.where(np.equal(mode, M8W4), 0, np.maximum(b_exp, 1))
 
 
+@decides("D-harmonia-11")
 def fuse(high: int, low: int) -> int:
-    """Join the sums of the nibbles to that of 8 by 8 bits, as integers (D-harmonia-11).
+    """Join the sums of the nibbles to that of 8 by 8 bits, as integers.
 
     Parameters
     ----------
@@ -182,8 +185,9 @@ def fuse(high: int, low: int) -> int:
     return (high << 4) + low
 
 
+@decides("D-harmonia-10")
 def add(acc: int, value: int) -> tuple[int, int]:
-    """Add two float32 words, rounded once (D-harmonia-10).
+    """Add two float32 words, rounded once.
 
     Parameters
     ----------

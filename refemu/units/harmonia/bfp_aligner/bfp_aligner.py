@@ -1,8 +1,6 @@
 """The shared aligner: eight fp16 words under a given exponent become signs and magnitudes.
 
-Paper: [harmonia §IV-C, Fig. 14c], [harmonia §II-B, Fig. 3] (shift and truncate). Decisions: D-harmonia-1 (m does not
-count the sign), D-harmonia-2 (rounding), D-harmonia-3 (weight of field 0), D-harmonia-4 (subnormals), D-harmonia-5
-(infinity and NaN), D-harmonia-6 (sign of a zero).
+Paper: [harmonia §IV-C, Fig. 14c], [harmonia §II-B, Fig. 3] (shift and truncate).
 """
 
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.harmonia.bfp_aligner import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -105,20 +103,24 @@ class BfpAligner(Combinational, Alignment):
         mantissa = self._fitted(self.shifted(significand, 11 - m + self._distance(emax, field), sign), m)
         return Element(0 if mantissa == 0 and self.zero_sign == "canonical" else sign, mantissa)
 
+    @decides("D-harmonia-3")
     def _distance(self, emax: int, field: int) -> int:
-        """Places between two exponents; a field of 0 weighs as one of 1 (D-harmonia-3) [harmonia §II-B]."""
+        """Places between two exponents; a field of 0 weighs as one of 1 [harmonia §II-B]."""
         return max(emax, 1) - max(field, 1)
 
+    @decides("D-harmonia-2")
     def _fitted(self, magnitude: int, m: int) -> int:
-        """A rounded magnitude in m bits: one that carries out of them stays at the largest (D-harmonia-2)."""
+        """A rounded magnitude in m bits: one that carries out of them stays at the largest."""
         return min(magnitude, (1 << m) - 1)
 
+    @decides("D-harmonia-5")
     def clamped(self, word: int) -> int:
-        """Replace infinity by 65504 of its sign under special="saturate" (D-harmonia-5)."""
+        """Replace infinity by 65504 of its sign under special="saturate"."""
         return word - 1 if self.special == "saturate" and word & 0x7FFF == 0x7C00 else word
 
+    @decides("D-harmonia-2")
     def shifted(self, significand: int, shift: int, sign: int) -> int:
-        """Shift a significand of 11 bits right and round it (D-harmonia-2)."""
+        """Shift a significand of 11 bits right and round it."""
         whole, rest = significand >> shift, significand & ((1 << shift) - 1)
         if self.rounding == "truncate" or rest == 0:
             return whole

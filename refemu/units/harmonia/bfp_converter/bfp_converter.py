@@ -1,9 +1,8 @@
 """The real-time converter: comparators find shared exponents while columns arrive, then one aligner shifts the block.
 
 Paper: [harmonia §IV-C, Fig. 14], [harmonia §IV-A (6)]. Two paths share the aligner: per token, eight rows with a
-comparator each; V, where a tree over eight rows works for four loops. Composed of bfp_aligner. Decisions: D-harmonia-2
-and its neighbours are options of the aligner; D-harmonia-5 (infinity and NaN are refused). The schedule is the model's
-own where the paper gives none: two banks, one clock a column, and a port that says whether a column comes.
+comparator each; V, where a tree over eight rows works for four loops. Composed of bfp_aligner. The schedule is the
+model's own where the paper gives none: two banks, one clock a column, and a port that says whether a column comes.
 """
 
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Alignment, BfpAligner
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
 from refemu.units.harmonia.bfp_converter import cases
@@ -168,6 +167,7 @@ class BfpConverter(Sequential, Alignment):
         """The last column of a block arrives, and its maxima stand."""
         return self.compare(x, valid, kind, m, last, arrives)
 
+    @decides("D-harmonia-3")
     def align(self, *inputs: Lanes) -> Changes:
         """A column of an earlier block is shifted and put out."""
         bank: Bank = self.state.aligning

@@ -1,8 +1,6 @@
 """The reconfigurable PE: two wrappers of two sub-PEs, one accumulator that they share, two activation register files.
 
-Paper: [harmonia §IV-B, Fig. 13]. Composed of sub_pe and bfp_accumulator. Decisions: D-harmonia-12 (b is the operand
-that M8M8 splits), D-harmonia-14 (INT4 codes in two's complement), D-harmonia-21 (a pass has four accumulator slots, one
-a cycle); those of the accumulator hold here.
+Paper: [harmonia §IV-B, Fig. 13]. Composed of sub_pe and bfp_accumulator.
 Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
 """
 
@@ -13,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import cases, operands
@@ -219,6 +217,7 @@ class BfpPe(Sequential):
             return state.current_sign, state.current_mag, state.current_exp
         return state.next_sign, state.next_mag, state.next_exp
 
+    @decides("D-harmonia-14")
     def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
         """What a sub-PE reads of b."""
         return operand(self.state.mode, self.state.b, self.state.b_sign, shift)

@@ -1,10 +1,7 @@
 """The 8 x 16 array of PEs with a clock: a step is an edge, operands stream in by groups, columns leave one an edge.
 
 Paper: [harmonia §IV-A (2), (3)], [harmonia §IV-B, Fig. 13], [harmonia §IV-C, Fig. 14a]. Composed of bfp_pe, one for
-each place. Whoever feeds it delays the weights of column c by c edges. Decisions: D-harmonia-10 (output stationary,
-groups ascending), D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a group of all columns),
-D-harmonia-40 (what runs inside a pass), D-harmonia-41 (operands are double-buffered), D-harmonia-42 (edges of operands
-and results), D-harmonia-43 (tiles that overlap), D-harmonia-44 (activations move to the last column of the tile).
+each place. Whoever feeds it delays the weights of column c by c edges.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe, seat
@@ -145,6 +142,7 @@ class BfpPeArrayClocked(Sequential):
         """Some column works on a slot."""
         return {**self.idle(*inputs), "compute_cycles": 1}
 
+    @decides("D-harmonia-42", "D-harmonia-44")
     def idle(self, *inputs: Lanes) -> Changes:
         """None does, operands may arrive."""
         operands = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
@@ -180,12 +178,14 @@ class BfpPeArrayClocked(Sequential):
         mode, clear, last = (operands[name] for name in ("mode", "clear", "last"))
         return Entry(mode, clear, last, rows, columns, operands.get("groups", 1)) if rows else None
 
+    @decides("D-harmonia-22", "D-harmonia-43")
     def _blocked(self, entry: Entry, held: bool) -> bool:
-        """Whether a tile cannot come in yet (D-harmonia-22, D-harmonia-43). held: some column has a group."""
+        """Whether a tile cannot come in yet. held: some column has a group."""
         return bool(entry.clear) and held and not self.overlap
 
+    @decides("D-harmonia-44")
     def _passes(self, c: int) -> Entry | None:
-        """What comes into column c from its neighbour: no group moves beyond its tile (D-harmonia-44)."""
+        """What comes into column c from its neighbour: no group moves beyond its tile."""
         left = self._columns[c - 1]
         return left.next if left.arrived and left.next.columns >> c else None
 
@@ -216,8 +216,9 @@ class BfpPeArrayClocked(Sequential):
             self._leave(c, places, counts, shown)
         return working
 
+    @decides("D-harmonia-40")
     def _working(self, column: Column, slot: int) -> int:
-        """The sub-PEs that multiply in a slot, a bit each (D-harmonia-40)."""
+        """The sub-PEs that multiply in a slot, a bit each."""
         slots = column.current.groups * NIBBLES[column.current.mode]
         if self.activity == "by_slot":
             return 1 << seat(column.current.mode, slot)
@@ -233,6 +234,7 @@ class BfpPeArrayClocked(Sequential):
         else:
             pe.begin(entry.mode, entry.clear, weights.b, weights.b_sign, weights.b_exp[0], weights.w_scale[0])
 
+    @decides("D-harmonia-42")
     def _read(self, mode: int, weights: Weights) -> Weights:
         """What a mode reads of the weights: no other bits have an effect."""
         b, signs, exponents, factors = weights
@@ -244,8 +246,9 @@ class BfpPeArrayClocked(Sequential):
             factors if mode == M8W4 else nothing,
         )
 
+    @decides("D-harmonia-43")
     def _leave(self, c: int, places: Sequence[int], counts: dict[str, int], shown: dict[str, list[int]]) -> None:
-        """The sums of a column leave; of two columns those of the right one, which began earlier (D-harmonia-43)."""
+        """The sums of a column leave; of two columns those of the right one, which began earlier."""
         if any(shown["valid"]):
             counts["missed"] += 1
             return
@@ -254,10 +257,11 @@ class BfpPeArrayClocked(Sequential):
             row, state = place // self.columns, self.elements[place].state
             shown["acc"][row], shown["flags"][row], shown["valid"][row] = state.acc, state.flags, 1
 
+    @decides("D-harmonia-41")
     def _arrive(
         self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
     ) -> None:
-        """Operands come in where the next file is free; what finds it in use is lost (D-harmonia-41)."""
+        """Operands come in where the next file is free; what finds it in use is lost."""
         column = self._columns[c]._replace(arrived=0)
         if entry and (column.waiting or not free):
             counts["lost"] += 1

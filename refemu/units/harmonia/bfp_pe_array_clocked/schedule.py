@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refemu.arith import integers
+from refemu.units.declared import decides
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import width
 
@@ -33,8 +34,9 @@ class Tile(NamedTuple):
     columns: int
 
 
+@decides("D-harmonia-40")
 def entries(mode: np.ndarray, activity: str) -> list[Slot]:
-    """Groups, or passes of one mode, of a reduction, and the edges in which they enter (D-harmonia-40).
+    """Groups, or passes of one mode, of a reduction, and the edges in which they enter.
 
     Parameters
     ----------
@@ -76,8 +78,9 @@ def slots_of(mode: np.ndarray) -> int:
     return int(integers.total(np.take(NIBBLES, mode)))
 
 
+@decides("D-harmonia-22", "D-harmonia-43")
 def tiles(size: tuple[int, int], slots: int, rows: int, columns: int, overlap: bool) -> Iterator[Tile]:
-    """Tiles of an output, row blocks outside, and when each begins (D-harmonia-22, D-harmonia-43).
+    """Tiles of an output, row blocks outside, and when each begins.
 
     Parameters
     ----------

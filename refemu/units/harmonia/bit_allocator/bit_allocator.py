@@ -1,7 +1,6 @@
 """Initial-local bit allocation: the first and the latest tokens keep `high` bits, all others fall to `low`.
 
-Paper: [harmonia §III-B, Fig. 8]. Decisions: D-harmonia-17 (V falls by whole groups), D-harmonia-18 (the local tokens
-include the residual), D-harmonia-19 (a prompt counts no demotion).
+Paper: [harmonia §III-B, Fig. 8].
 """
 
 from fractions import Fraction
@@ -11,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bit_allocator import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -142,12 +141,14 @@ class BitAllocator(Sequential, Allocation):
             ),
         )
 
+    @decides("D-harmonia-18")
     def opens(self, prefill: int) -> str:
         ordinary = self.high > self.low and self.state.tokens - self.n_local >= self.n_initial
         return "prefill" if prefill else "demote" if ordinary else "append"
 
+    @decides("D-harmonia-17", "D-harmonia-18", "D-harmonia-19")
     def prefill(self, prefill: int) -> Changes:
-        """A prompt is stored, with the bits of its end at once (D-harmonia-19)."""
+        """A prompt is stored, with the bits of its end at once."""
         if self.state.tokens:
             raise Refused(
                 f"{self.name}: prefill of {prefill} tokens needs an empty cache, got one of {self.state.tokens}"
@@ -159,6 +160,7 @@ class BitAllocator(Sequential, Allocation):
         """A token is stored, and none loses bits."""
         return {"tokens": self.state.tokens + 1, "demote_k": 0, "k_token": 0, "demote_v": 0, "v_group": 0}
 
+    @decides("D-harmonia-18")
     def demote(self, prefill: int) -> Changes:
         """A token is stored, and the one that leaves the local tokens falls to the low bits."""
         before = self.state
@@ -177,6 +179,7 @@ class BitAllocator(Sequential, Allocation):
             "demoted_groups": v,
         }
 
+    @decides("D-harmonia-17")
     def _falling(self, token: int) -> int:
         """The group of V that falls with a token, its last one, unless it holds initial tokens; -1: none."""
         group, place = divmod(token, self.group)

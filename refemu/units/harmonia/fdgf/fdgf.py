@@ -1,8 +1,6 @@
 """The controller of the flexible data generation flow: the order of fetches, and the dispatchers' addresses.
 
 Paper: [harmonia §IV-D, Fig. 15]. A is M x N, B is N x K, C is M x K, in tiles of m rows of A and k columns of B.
-Decisions: D-harmonia-30 (part of a tile is fetched whole; the formula's fraction on request), D-harmonia-31 (which
-dataflow wins follows the formula).
 """
 
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.fdgf import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -136,8 +134,9 @@ class FdgfController(Sequential):
         times = times if literal else Fraction(-(-times.numerator // times.denominator))
         return times * a + b if dataflow == COLUMN_MAJOR else times * b + a
 
+    @decides("D-harmonia-30", "D-harmonia-31")
     def choose(self, rows: int, inner: int, columns: int) -> int:
-        """The dataflow with fewer accesses, on a tie dataflow 1 (D-harmonia-31)."""
+        """The dataflow with fewer accesses, on a tie dataflow 1."""
         first, second = (self.ema(rows, inner, columns, dataflow) for dataflow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first <= second else ROW_MAJOR
 
@@ -241,6 +240,7 @@ class FdgfController(Sequential):
         rows, _, columns = self.state.sizes
         return min(self.m, rows - mt * self.m), min(self.k, columns - kt * self.k)
 
+    @decides("D-harmonia-30")
     def _side(self, code: int, mt: int, kt: int) -> int:
         """Rows of A or columns of B that are fetched."""
         return self._extent(mt, kt)[code == FETCH_B]

@@ -1,7 +1,6 @@
 """FP2Half: a column of FP32 results of the PE array becomes FP16.
 
-Paper: [harmonia §IV-A (4), Fig. 12]. Decisions: D-harmonia-13 (what does not fit becomes infinity), D-arith-2 (ties
-to even, subnormals kept).
+Paper: [harmonia §IV-A (4), Fig. 12].
 """
 
 from typing import ClassVar
@@ -10,7 +9,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.harmonia.fp2half import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -58,8 +57,9 @@ class Fp2Half(Combinational):
         y = tuple(fp16.bits(self._half(column)).tolist())
         return {"y": y, "overflow": overflow, "columns": 1, "overflows": overflow.count(1)}
 
+    @decides("D-arith-2")
     def _half(self, column: np.ndarray) -> np.ndarray:
-        """Float32 values as float16 (D-arith-2)."""
+        """Float32 values as float16."""
         return fp16.to_f16(column, self.mode)
 
 

@@ -1,9 +1,7 @@
 """One matrix product through the whole accelerator with a clock: parts work side by side, columns of C leave.
 
 Paper: [harmonia §IV-A, Fig. 12, §IV-C]. Composed of harmonia_core, whose events are executed in the clocks in which its
-Timeline ends them. Decisions: D-harmonia-49 (what overlaps), D-harmonia-50 (widths and rates), D-harmonia-54 (clocks in
-which results leave), D-harmonia-55 (when a product is closed), D-arith-19 (`go` while busy), D-arith-21 (`valid`
-lasts one row).
+Timeline ends them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.units.clocked import HELD, IDLE
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia import harmonia_core
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core import (
@@ -141,14 +139,17 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
             taken.append(np.where(there, array, none if port.lanes > 1 else none[0]).astype(port.dtype))
         self.core._require(*taken)
 
+    @decides("D-arith-19")
     def begins(self, go: int) -> bool:
-        """Whether this row begins a product: never while one is under way (D-arith-19)."""
+        """Whether this row begins a product: never while one is under way."""
         return bool(go) and not self.state.busy
 
+    @decides("D-harmonia-49", "D-harmonia-50")
     def timeline(self) -> Timeline:
-        """A timeline at clock 0, with the paper's rates (D-harmonia-50)."""
+        """A timeline at clock 0, with the paper's rates."""
         return Timeline()
 
+    @decides("D-harmonia-54", "D-harmonia-55")
     def planned(self, operands: Sequence[Lanes]) -> Schedule:
         """Clocks of one product with these inputs of the core.
 
@@ -191,6 +192,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         self._in_step = self._commit(core.event if ending else WAIT, inputs, changes)
         return self._in_step
 
+    @decides("D-arith-21")
     def idle(self) -> Changes:
         """No product is under way."""
         return {"valid": 0}  # D-arith-21: it is 1 only in the row that closes a product

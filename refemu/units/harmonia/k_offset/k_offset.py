@@ -1,8 +1,6 @@
 """Online K offsets: half of the signed peak of the widest channels of the first tokens, subtracted from every key.
 
-Paper: [harmonia §III-C, Fig. 10], [harmonia §IV-A (5)]. Decisions: D-harmonia-23 (half of the signed peak),
-D-harmonia-24 (how many channels, and among which), D-harmonia-25 (after the rotary embedding), D-harmonia-26 (every
-token is shifted, by offsets frozen after the window), D-harmonia-13 (a difference beyond FP16), D-arith-2 (rounding).
+Paper: [harmonia §III-C, Fig. 10], [harmonia §IV-A (5)].
 """
 
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.k_offset import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Result
@@ -180,12 +178,14 @@ class KOffsetGenerator(Sequential, Offsets):
                 peak[channel], negative[channel] = word & 0x7FFF, word >> 15
         return {"peak": lanes(peak), "negative": lanes(negative)}
 
+    @decides("D-harmonia-23")
     def _exceeds(self, word: int, peak: int) -> bool:
         """Whether a word takes the place of a peak: strictly, so that the first token of equal ones stays."""
         return word & 0x7FFF > peak
 
+    @decides("D-harmonia-24")
     def _best(self, left: Sequence[int]) -> int:
-        """The channel with the largest peak, the lower one of equal ones (D-harmonia-24)."""
+        """The channel with the largest peak, the lower one of equal ones."""
         peak = fields(self.state.peak)
         return max(left, key=lambda channel: (peak[channel], -channel))
 
@@ -212,17 +212,20 @@ class KOffsetGenerator(Sequential, Offsets):
         value = fp16.values(np.array([word & 0x7FFF if self.offset_sign == "unsigned" else word]))
         return int(fp16.bits(self._rounded(value.astype(np.float64) / 2))[0])
 
+    @decides("D-arith-2", "D-harmonia-13")
     def _rounded(self, exact: np.ndarray) -> np.ndarray:
-        """Halves and differences, exact in float64, as float16: infinity beyond it (D-harmonia-13, D-arith-2)."""
+        """Halves and differences, exact in float64, as float16: infinity beyond it."""
         return fp16.to_f16(exact)
 
+    @decides("D-harmonia-26")
     def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
-        """A token without its offsets (D-harmonia-26); gated: 1 behind the window."""
+        """A token without its offsets; gated: 1 behind the window."""
         offset = fields(self.state.offset)
         keys, shifts = (fp16.values(np.array(words)).astype(np.float64) for words in (row, offset))
         less = fp16.bits(self._rounded(keys - shifts)).tolist()
         return [new if shift & 0x7FFF else word for word, new, shift in zip(row, less, offset, strict=True)]
 
+    @decides("D-harmonia-26")
     def apply(self, k: Lanes, valid: int, last: int) -> Changes:
         """A token is put out, less the offsets."""
         before, start = self.state, self.state.read * self.channels

@@ -1,7 +1,6 @@
 """V, grouped along tokens while they arrive: full groups are committed, the rest is converted again at every step.
 
-Paper: [harmonia §III-A, Fig. 6b]. Decisions: D-harmonia-20 (reconvert, or shift what is stored), D-harmonia-33 (the
-residual rows stay in FP16), D-harmonia-2 (why truncation makes both equal).
+Paper: [harmonia §III-A, Fig. 6b].
 """
 
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.formats import Bfp, BfpTensor
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Rounding
 from refemu.units.harmonia.v_grouper import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
@@ -63,6 +62,7 @@ class VGrouper(Sequential):
         Bfp(self.high, GROUP, self.rounding)
 
     @constant
+    @decides("D-harmonia-1", "D-harmonia-4", "D-harmonia-6")
     def format(self) -> Bfp:
         """Format of the codes."""
         return Bfp(self.high, GROUP, self.rounding)
@@ -143,8 +143,9 @@ class VGrouper(Sequential):
         return rows, codes, {**self._shown(codes, count, count == GROUP), "tokens": before.tokens + 1, **counts}
 
     @property
+    @decides("D-harmonia-20")
     def _shifts(self) -> bool:
-        """Whether a group grows by what is stored (D-harmonia-20)."""
+        """Whether a group grows by what is stored."""
         return self.growth == "realign"
 
     def _filled(self, rows: np.ndarray) -> tuple[int, ...]:
@@ -155,6 +156,7 @@ class VGrouper(Sequential):
         """A conversion from FP16, along tokens."""
         return _codes(self.format.encode(rows, 0, bits=True))
 
+    @decides("D-harmonia-20")
     def _grow(self, stored: Codes, row: tuple[int, ...]) -> Codes:
         """The stored magnitudes under exponents that the new row may have raised, and the row itself beside them."""
         old, new = self._tensor(stored), self.format.encode(np.array([row], np.uint16), 0, bits=True)
@@ -162,6 +164,7 @@ class VGrouper(Sequential):
         both = [_codes(tensor.realign(top)) for tensor in (old, new)]
         return Codes(both[0].sign + both[1].sign, both[0].mantissa + both[1].mantissa, both[0].exponent)
 
+    @decides("D-harmonia-3", "D-harmonia-20")
     def _shown(self, codes: Codes, count: int, full: bool) -> dict[str, Any]:
         """Output ports for a conversion: the group filled up with zeros."""
         fill = (0,) * (GROUP - count) * self.channels

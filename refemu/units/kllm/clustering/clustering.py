@@ -1,7 +1,6 @@
 """The Clustering Unit: the index of the centroid nearest to a value divided by its scale.
 
-Paper: [kllm §IV-A, Fig. 6, Table I]. Decisions: D-kllm-7 (ties), D-kllm-8 (what is rounded), D-kllm-27 (NaN and
-infinity are refused), D-kllm-31 (elements per cycle).
+Paper: [kllm §IV-A, Fig. 6, Table I].
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_nearest import normalized
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import cases
 from refemu.units.ports import Port, Ports, lanes
 from refemu.units.stepped import Result
@@ -86,8 +85,9 @@ class Clustering(Combinational):
             "cycles": int((self.state.element + 1) % self.lanes == 0),
         }
 
+    @decides("D-kllm-8")
     def normalize(self, x: int, scale: int) -> tuple[int, int]:
-        """x divided by its scale as the preset says (D-kllm-8), or x; 1 if an fp16 result became infinite."""
+        """x divided by its scale as the preset says, or x; 1 if an fp16 result became infinite."""
         if self.arith.normalize == "none":
             return x, 0
         value, divisor = (fp16.to_f32(fp16.values(np.array([word]))) for word in (x, scale))
@@ -112,6 +112,7 @@ class Clustering(Combinational):
         above = twice > borders if self.arith.tie == "low" else twice >= borders
         return tuple(above.astype(np.int64).tolist())
 
+    @decides("D-kllm-7")
     def choose(self, compared: tuple[int, ...]) -> int:
         """Index of the least distance (ties: D-kllm-7), or the number of midpoints passed."""
         if self.arith.distance != "fp16":
@@ -122,8 +123,9 @@ class Clustering(Combinational):
                 best = i
         return best
 
+    @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN, infinity, and centroids that do not ascend (D-kllm-27)."""
+        """Refuse NaN, infinity, and centroids that do not ascend."""
         for port, array in zip(self.ports.inputs, inputs, strict=True):
             bad = array & 0x7FFF > LARGEST
             if bad.any():

@@ -1,7 +1,6 @@
 """The Concat unit: two indices side by side in an 8-bit register, the index of a product codebook.
 
-Paper: [kllm §III-B, §IV-A]. Decision: D-kllm-6 (the first operand is the high part; for narrower indices no bits are
-left unused between the two).
+Paper: [kllm §III-B, §IV-A].
 """
 
 from typing import ClassVar

@@ -1,8 +1,6 @@
 """The FP16 multiply-accumulate unit of a lane: y = acc + a * b, one step of the sequential sum of `arith.dot`.
 
 Paper: [kllm §IV-A, Table I]: 32 of them a lane, for the reduction, the sparse path, the merge and the clustering.
-Decisions: D-kllm-3 (two roundings, not one: the product is rounded, then the sum), D-arith-18 (`overflow` is not IEEE's
-flag: it stays 0 where a product overflows and meets an infinity or a NaN).
 Options of cores made for IEEE 754, in `ieee16`: D-arith-2 (`direction`), D-arith-22 (port `rm`),
 D-arith-23 (`ieee_flags`), D-arith-24 (`tininess`), D-arith-25 (`inf_zero_nan`), D-arith-26 (flags of two roundings).
 """
@@ -13,7 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import odd_sum, pattern16, value16
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.fp16_mac import cases, ieee16
 from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
 from refemu.units.ports import Port, Ports
@@ -188,8 +186,9 @@ class Fp16Mac(Combinational):
         return y
 
 
+@decides("D-arith-18")
 def _overflows(a: int, b: int, acc: int, y: int) -> int:
-    """Whether words are finite and their result is not (D-arith-18)."""
+    """Whether words are finite and their result is not."""
     return int(_is_finite(a) and _is_finite(b) and _is_finite(acc) and not _is_finite(y))
 
 

@@ -2,7 +2,7 @@
 
 Paper: [kllm §IV-A, Fig. 6]: one unit with 8 exponential units per chip; every value is a correctly rounded table entry.
 Softmax takes the fp16 logits that are never quantized [kllm §III-A] and makes three passes over a row: the maximum, the
-exponentials with their sum, the divisions. Decision: D-kllm-20 (the sum is float32).
+exponentials with their sum, the divisions.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.tables import table16
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.functional import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.unit import Config, RunFunction, Unit
@@ -188,12 +188,14 @@ class Functional(Combinational):
             return words.astype(np.uint32).view(np.float32)
         return fp16.values(words).astype(np.float32)
 
+    @decides("D-kllm-20")
     def added(self, total: np.float32, terms: np.ndarray) -> np.float32:
         """The sum so far, float32, and the exponentials of one cycle."""
         for term in terms:
             total = total + term
         return total
 
+    @decides("D-kllm-20")
     def quotients(self, terms: np.ndarray, total: np.float32) -> np.ndarray:
         """Exponentials divided by their sum, one float32 division each."""
         return terms / total

@@ -1,7 +1,7 @@
 """The Index Distribution Counter: occurrences of each index among K positions, sixteen positions a cycle.
 
 Paper: [kllm §IV-B; §III-B2 for "+n"; Table I for the 16 inputs]. An index is decoded to one-hot, bit counters sum the
-columns, registers add up the cycles. Decision: D-kllm-13 (a position that is left out is invalid, not index 0).
+columns, registers add up the cycles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
 from refemu.units import stepped
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.kllm.index_counter import cases
 from refemu.units.ports import Lanes, Port, Ports, fields
 from refemu.units.ports import lanes as value_of
@@ -104,6 +104,7 @@ class IndexCounter(Sequential):
         """One cycle of inputs that are known to fit, as units that contain this one call it."""
         return self._open(clear, q, valid, *amount)
 
+    @decides("D-kllm-13")
     def count(self, clear: int, q: Lanes, valid: Lanes, amount: Lanes = 0) -> Changes:
         """Every valid lane adds 1, or its amount, to the register of its index."""
         before, indices, used = self.state, fields(q), fields(valid)

@@ -1,7 +1,6 @@
 """A function of a K-Means tensor: the indices stay, a table of function values takes the place of the codebook.
 
-Paper: [kllm §III-C1, Eq. (2)]. Decision: D-kllm-17: the paper makes the table offline and leaves scales out; that holds
-only where f(s x) = s f(x); so a token has a table of its own, made from its scale.
+Paper: [kllm §III-C1, Eq. (2)].
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, ports_of
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides, ports_of
 from refemu.units.kllm.index_function import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.unit import Config, RunFunction, Unit
@@ -164,8 +163,9 @@ class IndexFunction(Combinational):
         word = self._finite(self.at_centroid(fp16.values(fields(codebook)[i]), fp16.values(scale)), f"centroid {i}")
         return {"phase": i, "entries": _put(entries, i, word), "value": value, "evaluations": 1}
 
+    @decides("D-kllm-17")
     def at_centroid(self, centroid: np.ndarray, scale: np.ndarray) -> int:
-        """Word of the entry of one centroid; a zero is always +0 (D-kllm-17)."""
+        """Word of the entry of one centroid; a zero is always +0."""
         if self.mode == "literal":
             value = fp16.mul16(scale, fp16.values(self.words[centroid.view(np.uint16)]))
             word = int(fp16.bits(fp16.narrow(value)))

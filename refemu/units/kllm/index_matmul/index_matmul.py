@@ -2,8 +2,6 @@
 
 Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5]. K-Means x K-Means, and integer x K-Means with the integers as amounts.
 A column goes through units of its lane: a `Concat` for every position, an `IndexCounter`, the MACs of `accumulators`.
-Decisions: D-kllm-13 (outlier positions are left out of the counts), D-kllm-12 (outliers of either operand), D-kllm-14
-(scales of V), D-kllm-33 (scales after the sum); more in the parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,7 @@ import numpy as np
 from refemu.arith.checks import Refused, require_int
 from refemu.formats.kllm.kmeans_norm import folds
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul import cases
@@ -176,6 +174,7 @@ class IndexMatmul(MatmulOptions, Combinational):
             self.column = self._column(self.state)
         return self.column
 
+    @decides("D-kllm-12", "D-kllm-32")
     def _column(self, state: DeclaredState) -> Column:
         """The column that the ports show."""
         words = {
@@ -216,8 +215,9 @@ class IndexMatmul(MatmulOptions, Combinational):
             "indices": valid.count(1),
         }
 
+    @decides("D-kllm-13")
     def _counts(self, column: Column) -> np.ndarray:
-        """Positions that are counted (D-kllm-13)."""
+        """Positions that are counted."""
         return ~column.left_out
 
     def reduce(self) -> Changes:
@@ -237,10 +237,12 @@ class IndexMatmul(MatmulOptions, Combinational):
         overflow = int(word & 0x7C00 == 0x7C00)
         return {"y": word, "overflow": overflow, "mults_scale": 1, "adds_merge": 1, "overflows": overflow}
 
+    @decides("D-kllm-4", "D-kllm-33")
     def _dense(self, count: tuple[int, ...], column: Column) -> int:
         """The weighted sum: one lookup and one MAC for every counter, and the terms of zero points."""
         return self.accumulator.dense(count, column)
 
+    @decides("D-kllm-3", "D-kllm-33", "D-kllm-40")
     def _merged(self, inside: int, outside: int, column: Column) -> int:
         """fp16 word of the output."""
         return self.accumulator.merged(inside, outside, column)

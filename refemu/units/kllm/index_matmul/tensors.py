@@ -1,6 +1,6 @@
 """The MatMul of whole tensors: every output by the unit, column after column.
 
-Paper: [kllm §III-B, §III-D]. Decision: D-kllm-14 (scales of V).
+Paper: [kllm §III-B, §III-D].
 """
 
 import numpy as np

@@ -3,8 +3,6 @@
 Paper: [kllm §III-C2, Eq. (3), Fig. 4]. Every index is counted once; a square per centroid, weighted by its count,
 stands for the squares of all inliers. The division is delayed: it reaches the dense path as one divided scale, the
 sparse path as divided centroids of the weights.
-Decisions: D-kllm-18 (the norm's input is quantized before the norm), D-kllm-19 (eps), D-kllm-20 (sums in float32, or
-exact), D-kllm-37 (only the sparse path sees divided centroids), D-kllm-39 (variance from two moments, never below 0).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +18,7 @@ from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_norm import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
@@ -222,12 +220,14 @@ class IndexNorm(Combinational):
             raise NoDivisor(divisor)
         return {"rms": _word(divisor, self.arith), "mean": _word(mean, self.arith)}
 
+    @decides("D-kllm-39")
     def _variance(self, mean: float, square: float) -> float:
-        """From two moments, never below 0 (D-kllm-39)."""
+        """From two moments, never below 0."""
         return max(0.0, float(self._round(square - self._round(mean * mean))))
 
+    @decides("D-kllm-19")
     def _divisor(self, square: float) -> float:
-        """sqrt(square + eps) (D-kllm-19); each operation rounded."""
+        """sqrt(square + eps); each operation rounded."""
         rnd = self._round
         return float(rnd(float(np.sqrt(np.float64(rnd(square + rnd(self.eps)))))))
 

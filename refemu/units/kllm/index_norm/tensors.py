@@ -1,6 +1,6 @@
 """The norm of a whole K-Means tensor: its words to the ports of the unit or of its twin, their answers to floats.
 
-Paper: [kllm §III-C2]. Decision: D-kllm-18 (the norm's input is quantized before the norm).
+Paper: [kllm §III-C2].
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The element-wise index product: concatenate two indices, no counting and no reduction.
 
 Paper: [kllm §III-B1, end]. The result has indices of nA + nB bits into the product codebook; where an operand is an
-outlier, the product of both values in fp16. Decision: D-kllm-16 (the result is read as values, not indexed again).
+outlier, the product of both values in fp16.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,7 @@
 """KLLM's chip on a token: Orizuru finds the outliers, the Clustering Unit gives indices, the lanes multiply.
 
 The Functional Unit then takes the outputs, if it has a function. Paper: [kllm §III-D, §IV-A, Fig. 5, Fig. 6, Table I].
-Composed of orizuru_passes, clustering, pe_lane and functional. Decisions: D-kllm-9 (the scale is the larger magnitude
-of Orizuru's roots), D-kllm-11 (1 where both are 0), D-kllm-20 (sums of softmax), D-kllm-31 (columns go to the lanes in
-turn), D-kllm-47 (what is carried from slab to slab of a long column), D-kllm-48 (all lanes begin a tile in the same
-edge), D-kllm-62 (when the Functional Unit begins), D-kllm-63 (outputs that it does not take). No claim about the
+Composed of orizuru_passes, clustering, pe_lane and functional. No claim about the
 authors' simulator.
 """
 
@@ -14,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax
 from refemu.units.kllm.functional.functional import require_softmax
@@ -244,8 +241,9 @@ class KllmChip(Combinational):
             "comparisons": done.comparisons - before,
         }
 
+    @decides("D-kllm-9", "D-kllm-11")
     def _scale(self, done: DeclaredState) -> int:
-        """The larger magnitude of the roots (D-kllm-9), or 1 where both are 0 (D-kllm-11)."""
+        """The larger magnitude of the roots, or 1 where both are 0."""
         return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or ONE
 
     def _cycle(self) -> dict[str, Any]:
@@ -293,6 +291,7 @@ class KllmChip(Combinational):
             **counts,
         }
 
+    @decides("D-kllm-62", "D-kllm-63")
     def function_(self) -> Changes:
         """A cycle of the Functional Unit on the outputs."""
         before, unit = self.state.functional, self.functional
@@ -355,8 +354,9 @@ class KllmChip(Combinational):
             np.array([[self.k, self.n]]),
         )
 
+    @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse values that no format holds, with their index (D-kllm-27)."""
+        """Refuse values that no format holds, with their index."""
         x, codebook = inputs[0], inputs[1]
         for name, words in (("x", x), ("a_codebook", codebook)):
             bad = words & 0x7C00 == 0x7C00

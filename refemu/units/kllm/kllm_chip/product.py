@@ -1,7 +1,6 @@
 """Whole products on the lanes, every edge of each, by the readable lanes or by their kernel; a function of the outputs.
 
-Paper: [kllm §III-B, §III-D, §IV-A, Fig. 6]. Decisions: D-kllm-62 (when the Functional Unit begins, and what a row is),
-D-kllm-63 (outputs that it does not take).
+Paper: [kllm §III-B, §III-D, §IV-A, Fig. 6].
 """
 
 from collections.abc import Callable

@@ -2,9 +2,6 @@
 
 Paper: [kllm §IV-C, Fig. 7, Eq. (4)]. Nodes are numbered as a heap: the root is 1, the children of h are 2h and 2h + 1,
 leaf i is size + i (node 14 of Fig. 7 is x[6]). Level l holds the registers 2^(l-1) to 2^l - 1.
-Decisions: D-kllm-21 (ties, and the leaf level of the min tree), D-kllm-22 (a mask, not a value, says what is gone),
-D-kllm-23 (the path is repaired after the last pop too), D-kllm-25 (sizes that are no power of two), D-kllm-26 (both
-trees may pop one element), D-kllm-27 (NaN is refused, infinities are not).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +15,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.orizuru import cases, trees
 from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, put, trees_of, units_needed
 from refemu.units.ports import Lanes, Port, Ports, admit, fields, lanes
@@ -148,6 +145,7 @@ class Orizuru(Combinational):
         """Whether events of the operation are left."""
         return self.state.event != "reset" and self.state.phase < self.last
 
+    @decides("D-kllm-23")
     def follows(self) -> str:
         """The max tree's first: the levels of both trees, then their pops, with a repair of each level behind it."""
         phase = self.state.phase
@@ -189,8 +187,9 @@ class Orizuru(Combinational):
     def _open(self, *inputs: Lanes) -> DeclaredState:
         return self._load(inputs[0], self.k)
 
+    @decides("D-kllm-25")
     def _loaded(self, words: Sequence[int], k: int) -> Changes:
-        """Registers behind a load. Padding is never available (D-kllm-25)."""
+        """Registers behind a load. Padding is never available."""
         bits, mask, none = lanes((0,) * (self.size - 1)), lanes((1,) * self.n), lanes((0,) * k) if k else ()
         return {
             "phase": 0,
@@ -251,8 +250,9 @@ class Orizuru(Combinational):
         pop: int = (self.state.phase - 2 * self.levels) // (1 + self.levels)
         return pop % self.state.k
 
+    @decides("D-kllm-21")
     def _initialised(self, tree: int, level: int) -> Changes:
-        """Set every register of one level; the lowest one of the min tree without comparing (D-kllm-21)."""
+        """Set every register of one level; the lowest one of the min tree without comparing."""
         both, first, live = trees_of(self.state), 1 << (level - 1), 0
         bits, alive = list(both[tree].bits), both[tree].alive
         reuse = tree == MIN and level == self.levels and self.min_leaf == "not_max"
@@ -264,8 +264,9 @@ class Orizuru(Combinational):
         after = both[tree]._replace(bits=tuple(bits))
         return self._changed(tree, first, after) if reuse else self._changed(tree, first, after, first, live)
 
+    @decides("D-kllm-22")
     def _popped(self, tree: int, slot: int) -> Changes:
-        """The path of bits from the root names the leaf; its value stays, its mask bit goes (D-kllm-22)."""
+        """The path of bits from the root names the leaf; its value stays, its mask bit goes."""
         before = trees_of(self.state)[tree]
         leaf = self._leaf(before.bits, 1)
         after = Tree(before.bits, put(before.alive, leaf, 0), put(before.popped, slot, leaf))
@@ -304,6 +305,7 @@ class Orizuru(Combinational):
             node = 2 * node + bits[node - 1]
         return node - self.size
 
+    @decides("D-kllm-21", "D-kllm-22")
     def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
         """Bit of `node`, and whether both its sides were available."""
         left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
@@ -335,8 +337,9 @@ class Orizuru(Combinational):
             while self.busy:
                 yield self._continue()
 
+    @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN unless the order is total (D-kllm-27)."""
+        """Refuse NaN unless the order is total."""
         (x,) = inputs
         require_ordered(x if self.n > 1 else x[..., None], self.total_order)
 

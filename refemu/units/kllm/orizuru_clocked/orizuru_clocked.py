@@ -1,7 +1,6 @@
 """Orizuru with a clock: an edge loads, sets a level of a tree, pops or repairs one node, or nothing is under way.
 
-Paper: [kllm §IV-C, Fig. 7, Eq. (4)]. Composed of orizuru: the max tree's events come first, as there. Decisions:
-D-arith-19 (a start while busy), D-arith-20 (outputs of an open operation), D-arith-21 (how long `valid` lasts).
+Paper: [kllm §IV-C, Fig. 7, Eq. (4)]. Composed of orizuru: the max tree's events come first, as there.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Tokens wider than Orizuru, in passes: the ends of every chunk meet in a last pass, as if the tree had n inputs.
 
 Paper: [kllm §IV-C; Table I]: 273 units take 4,096 values, the paper's models have tokens of up to 14,336. Composed of
-the array of 16-input units. Decisions: D-kllm-60 (chunks, candidates, last pass), D-kllm-61 (order of the candidates,
-and what a short pass costs).
+the array of 16-input units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_int
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
 from refemu.units.kllm.orizuru_passes import cases
@@ -137,8 +136,9 @@ class OrizuruPasses(Combinational):
             **total._asdict(),
         }
 
+    @decides("D-kllm-60")
     def _last(self, words: Sequence[int]) -> Ends:
-        """Passes over chunks until the candidates fit the tree, then the last pass (D-kllm-60)."""
+        """Passes over chunks until the candidates fit the tree, then the last pass."""
         top = low = list(range(self.n))
         apart = False
         while len(top) > self.inputs:
@@ -148,10 +148,12 @@ class OrizuruPasses(Combinational):
             apart = True
         return self._pass(words, top, low, apart)
 
+    @decides("D-kllm-60", "D-kllm-61")
     def _presented(self, candidates: list[list[int]]) -> list[int]:
-        """Candidates as the next pass gets them: chunk by chunk, as they were popped (D-kllm-61)."""
+        """Candidates as the next pass gets them: chunk by chunk, as they were popped."""
         return [element for chunk in candidates for element in chunk]
 
+    @decides("D-kllm-60", "D-kllm-61")
     def _pass(self, words: Sequence[int], top: list[int], low: list[int], apart: bool) -> Ends:
         """One pass over the elements `top`; of the min tree over `low`, which is `top` unless they are `apart`."""
         array = self._array(len(top), apart)
@@ -167,8 +169,9 @@ class OrizuruPasses(Combinational):
         )
         return Ends(popped, root)
 
+    @decides("D-kllm-61")
     def _array(self, n: int, apart: bool) -> OrizuruArray:
-        """The units that a pass over n values uses: the levels above them, and no others (D-kllm-61)."""
+        """The units that a pass over n values uses: the levels above them, and no others."""
         pops = min(self.k, n)
         if apart:
             return CandidateArray(n, pops, self.total_order, "compare")

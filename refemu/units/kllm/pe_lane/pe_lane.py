@@ -3,11 +3,6 @@
 Paper: [kllm §III-B, §III-D, §IV-A, §IV-B, Fig. 6, Table I]. Composed of concat, index_counter and fp16_mac. Two stages
 work side by side: the counters count the columns of a tile, while the MACs reduce the tile before, MAC j column j. What
 feeds the lane streams slabs, the codebook's entries and the operands of the sparse path (`kllm_chip` does).
-
-Decisions: D-kllm-31 (which positions a counter takes), D-kllm-42 (partial histograms are added), D-kllm-43 (a second
-bank of histograms), D-kllm-44 (multipliers beside the MACs make the values of the sparse path), D-kllm-45 (a slab that
-comes too early is not taken, a tile with a column for every MAC ends), D-kllm-46 (outputs stand until the next tile's);
-D-kllm-3, D-kllm-4, D-kllm-6, D-kllm-13, D-kllm-32, D-kllm-33, D-kllm-39 and D-kllm-40 as in index_matmul.
 """
 
 from collections.abc import Mapping
@@ -15,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units.declared import DeclaredState, constant
+from refemu.units.declared import DeclaredState, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.pe_lane import cases
@@ -138,10 +133,12 @@ class PeLane(Macs):
         for at, counter in enumerate(self.index_counters):
             counter.state = counter.changed(count=count[at * self.entries : (at + 1) * self.entries])
 
+    @decides("D-kllm-45")
     def _takes(self, before: DeclaredState) -> bool:
-        """Whether a slab is taken (D-kllm-45)."""
+        """Whether a slab is taken."""
         return bool(before.load and before.ready)
 
+    @decides("D-kllm-43")
     def _ready(self, after: DeclaredState) -> int:
         """Whether the next edge leaves the Concat registers free, whatever comes."""
         counts = after.merging == 0 or (after.merging == 1 and not after.full)
@@ -160,10 +157,12 @@ class PeLane(Macs):
             "concats": len(self.concats),
         }
 
+    @decides("D-kllm-6")
     def _concatenated(self, a: Values, b: Values) -> Lanes:
         pairs = enumerate(zip(self.concats, b, strict=True))
         return lanes(tuple(unit.edge(a[at % self.positions], index).q for at, (unit, index) in pairs))
 
+    @decides("D-kllm-13")
     def count(self, before: DeclaredState) -> Changes:
         """Every counter counts `inputs` positions of the slab, one turn of it."""
         turn = before.turns_held - before.left_turns
@@ -184,20 +183,24 @@ class PeLane(Macs):
             now |= {"fresh": 1, "merging": self._merge_edges(), "merge_end": before.end_held}
         return now
 
+    @decides("D-kllm-31")
     def _place(self, turn: int, counter: int) -> int:
-        """First Concat register that a counter reads in a turn (D-kllm-31)."""
+        """First Concat register that a counter reads in a turn."""
         if self.lane_mapping == "counter":
             return counter * self.positions + turn * self.inputs
         return (turn * self.counters + counter) * self.inputs
 
+    @decides("D-kllm-42")
     def _merge_edges(self) -> int:
-        """Edges in which the partial histograms of a column become one (D-kllm-42)."""
+        """Edges in which the partial histograms of a column become one."""
         return self.counters if self.merge == "serial" and self.lane_mapping == "column" else 1
 
+    @decides("D-kllm-43")
     def _merges(self, before: DeclaredState, swaps: bool) -> bool:
-        """Whether a merge works: it needs the bank that the MACs have left (D-kllm-43)."""
+        """Whether a merge works: it needs the bank that the MACs have left."""
         return bool(before.merging and (swaps or not before.full))
 
+    @decides("D-kllm-45", "D-kllm-46")
     def _merged(self, before: DeclaredState, now: Changes) -> Changes:
         """Histograms go to the bank. now: what the edge has changed so far."""
         counted, columns = list(fields(now.get("counted", before.counted))), now.get("columns", before.columns)
@@ -209,10 +212,12 @@ class PeLane(Macs):
         changes: Changes = {"counted": lanes(tuple(counted)), "columns": columns, "merging": left, "merge_cycles": 1}
         return changes | ({"full": 1} if left == 0 and self._ends(before, columns) else {})
 
+    @decides("D-kllm-45")
     def _ends(self, before: DeclaredState, columns: int) -> bool:
-        """Whether the merged column is the last of its tile (D-kllm-45)."""
+        """Whether the merged column is the last of its tile."""
         return bool(before.merge_end) or columns == self.macs
 
+    @decides("D-kllm-45")
     def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
         """Column and histogram of each counter that is merged in this edge."""
         count = fields(before.count)

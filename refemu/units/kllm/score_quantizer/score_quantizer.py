@@ -1,8 +1,6 @@
 """Attention scores to unsigned integers, with the scales of V folded in.
 
 Paper: [kllm §III-A, §III-B]: scores are quantized to integers, so that an index is its own centroid.
-Decisions: D-kllm-14 (V has a scale per token, and tokens are what scores x V adds up: a scale must enter the integer),
-D-kllm-15 (unsigned integers of the activations' width, one scale per row from its maximum).
 """
 
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.score_quantizer import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.unit import Config, RunFunction, Unit
@@ -104,12 +102,14 @@ class ScoreQuantizer(Combinational):
     def follows(self) -> str:
         return EVENTS[EVENTS.index(self.state.event) + 1]
 
+    @decides("D-kllm-14")
     def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
         """In mode "fold" alone, each score is multiplied by the scale of V at its token."""
         return self._begun(self.products(np.array(fields(p)), np.array(fields(v_scale))))
 
+    @decides("D-kllm-14")
     def products(self, p: np.ndarray, v_scale: np.ndarray) -> np.ndarray:
-        """p * sV from fp16 words (D-kllm-14): exact in float64, or rounded to fp16, as the accumulator is."""
+        """p * sV from fp16 words: exact in float64, or rounded to fp16, as the accumulator is."""
         scores, scale = fp16.values(p), fp16.values(v_scale)
         products = scores.astype(np.float64) * scale.astype(np.float64) if self.wide else fp16.mul16(scores, scale)
         require_finite(products)
@@ -127,6 +127,7 @@ class ScoreQuantizer(Combinational):
             return {**begun, "top": int(scale_word(1, self.wide))}
         return {**begun, "top": max(fields(begun.get("folded", self.state.folded)))}  # words have their values' order
 
+    @decides("D-kllm-15")
     def quantize(self) -> Changes:
         """Scores are divided by it, but for mode "fixed", and become integers."""
         before = self.state
@@ -142,6 +143,7 @@ class ScoreQuantizer(Combinational):
             "divides": 1 + (0 if self.mode == "fixed" else self.t),
         }
 
+    @decides("D-kllm-15")
     def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
         """rint(p * M / max): one float64 division is exact at every tie, so its rounding decides nothing."""
         return np.rint(scores * self.largest / top)

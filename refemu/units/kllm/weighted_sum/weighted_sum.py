@@ -1,7 +1,6 @@
 """The weighted sum: counts times the entries of a codebook, one MAC each: the reduction of an index MatMul.
 
-Paper: [kllm §III-B1 step 3, §IV-A]. Decisions: D-kllm-2 (order), D-kllm-3 (roundings of a MAC), D-kllm-4 (a count as
-fp16: rounded, from 65,520 on infinite). Zero counts are executed.
+Paper: [kllm §III-B1 step 3, §IV-A]. Zero counts are executed.
 """
 
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
 from refemu.units.kllm.weighted_sum import cases
 from refemu.units.ports import Lanes, Port, Ports
@@ -94,8 +93,9 @@ class WeightedSum(Combinational):
         acc = _word(result16(np.array(count), fp16.values(codebook), self.arith))
         return self._reached(acc, len(count), len(count))
 
+    @decides("D-kllm-4")
     def _added(self, count: int, entry: int, acc: int) -> int:
-        """Word of the accumulator behind count * entry; the MAC takes the count as fp16 (D-kllm-4)."""
+        """Word of the accumulator behind count * entry; the MAC takes the count as fp16."""
         if self.fp16_mac is None:
             return _word(sums(np.array([count]), fp16.values([entry]), self.arith, value32(acc)))
         return pattern32(value16(self.fp16_mac.step(pattern16(float(count)), entry, pattern16(value32(acc))).y))

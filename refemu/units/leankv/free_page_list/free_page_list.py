@@ -1,6 +1,6 @@
 """The circular list of free pages: ids leave where it starts and come back where it ends.
 
-Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-37 (what start and end mean), D-leankv-53 (too few pages).
+Paper: [leankv §5.2, Fig. 5].
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.units.declared import DeclaredState, InPlace, constant
+from refemu.units.declared import DeclaredState, InPlace, constant, decides
 from refemu.units.leankv.free_page_list import cases
 from refemu.units.ports import Port, Ports, fields, lanes
 from refemu.units.stepped import Result
@@ -94,6 +94,7 @@ class FreePageList(InPlace):
         return self.head % self.pages
 
     @property
+    @decides("D-leankv-37")
     def end(self) -> int:
         """Place of the id that came last; with no free page, the place before `start`."""
         return (self.tail - 1) % self.pages
@@ -149,6 +150,7 @@ class FreePageList(InPlace):
         self.head += amount
         return taken
 
+    @decides("D-leankv-37")
     def recycle(self, ids: Iterable[int]) -> None:
         """Give ids back, in this order.
 

@@ -1,9 +1,6 @@
 """Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step.
 
-Paper: [leankv §4, Algorithm 1]. Decides from the state before the step. Decisions: D-leankv-26 (policy), D-leankv-27
-(what a threshold is compared with), D-leankv-28 (whom argmin ranges over, ties), D-leankv-29 (nothing is pruned when a
-token comes to the low section), D-leankv-31 (the freed slot), D-leankv-32 (before attention), D-leankv-33 (planned),
-D-leankv-47 (positions as the published code stores them), D-leankv-54 (equal budgets), D-arith-2 (rounding).
+Paper: [leankv §4, Algorithm 1]. Decides from the state before the step.
 """
 
 from collections.abc import Sequence
@@ -13,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.generation_compressor import cases
 from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
@@ -114,6 +111,7 @@ class GenerationCompressor(Combinational):
             return "case"
         return "mean" if before.done < before.n_high + before.n_low else "argmin"
 
+    @decides("D-leankv-32")
     def count(self, position: int) -> int:
         """Queries that the score of a stored position was summed over when token n arrives."""
         n, prompt = self.state.n, self.state.prompt
@@ -136,12 +134,14 @@ class GenerationCompressor(Combinational):
             "divisions": int(c > 0),
         }
 
+    @decides("D-arith-2")
     def _added(self, a: float, b: float) -> float:
-        """a + b rounded to float32 (D-arith-2)."""
+        """a + b rounded to float32."""
         return f32(a + b)
 
+    @decides("D-arith-2")
     def _divided(self, a: float, b: float) -> float:
-        """a / b rounded to float32 (D-arith-2); b is not 0."""
+        """a / b rounded to float32; b is not 0."""
         return f32(a / b)
 
     def argmin(self) -> Changes:
@@ -156,8 +156,9 @@ class GenerationCompressor(Combinational):
         """What a slot is compared by: its share, running sum or mean."""
         return value32(fields(self.state.shares)[slot])
 
+    @decides("D-leankv-27")
     def _shares(self) -> tuple[list[float], int]:
-        """Quantities to compare with the thresholds, slot by slot (D-leankv-27), and the divisions made."""
+        """Quantities to compare with the thresholds, slot by slot, and the divisions made."""
         state, total = self.state, value32(self.state.total)
         means = [value32(pattern) for pattern in fields(state.means)[: state.done]]
         if self.policy != "algorithm1" or total == 0:
@@ -179,6 +180,7 @@ class GenerationCompressor(Combinational):
         slots = [slot for slot in range(self.state.n_high) if self.state.position[slot] == border]
         return slots[0] if slots else -1
 
+    @decides("D-leankv-28")
     def _candidates(self) -> tuple[list[int], list[int]]:
         """Slots that argmin ranges over: of the high section (with t_c, D-leankv-28), of the low one (and t_c)."""
         state, stored = self.state, self.state.n_high + self.state.n_low
@@ -197,12 +199,14 @@ class GenerationCompressor(Combinational):
             return -1, 0
         return min(candidates, key=lambda slot: (self.share(slot), self._tie(slot))), len(candidates)
 
+    @decides("D-leankv-28", "D-leankv-54")
     def _tie(self, slot: int) -> tuple[int, ...]:
-        """Of equal slots the one with the least of these: its position, or its lane (D-leankv-28)."""
+        """Of equal slots the one with the least of these: its position, or its lane."""
         return lane_rank(self._inside(slot)) if self.policy == "diffkv" else (self.state.position[slot],)
 
+    @decides("D-leankv-27")
     def _below(self, value: float, threshold: float) -> bool:
-        """Whether a share or a mean is below a threshold: strictly (D-leankv-27)."""
+        """Whether a share or a mean is below a threshold: strictly."""
         return value < threshold
 
     def _is_below(self, slot: int, threshold: float) -> bool:
@@ -244,15 +248,17 @@ class GenerationCompressor(Combinational):
             return Decision(B1, t_c, state.n_low, 0, 1)
         return Decision(B2, t_c, low - state.n_high, 0, 0)
 
+    @decides("D-leankv-29")
     def _moved(self, high: int) -> Decision:
-        """A2: a high token goes behind the low ones; l. 9, which ends the branch (D-leankv-29)."""
+        """A2: a high token goes behind the low ones; l. 9, which ends the branch."""
         return Decision(A2, high, self.state.n_low, 0, 1)
 
     def _append(self, choice: int) -> Decision:
         return Decision(choice, self.state.n_high, -1, 1, 0)
 
+    @decides("D-leankv-26")
     def _diffkv(self) -> Decision:
-        """The published code's rules, the first that holds (D-leankv-26)."""
+        """The published code's rules, the first that holds."""
         state, (prune, quant), (high, low) = self.state, self.limits(), self.state.slots
         least = [self.share(slot) if slot >= 0 else value32(LARGEST) for slot in (high, low)]
         if state.n_high + state.n_low + 1 <= state.window:
@@ -265,14 +271,16 @@ class GenerationCompressor(Combinational):
             return Decision(DOWNGRADE, high, state.n_low, 0, 1)
         return self._append(APPEND)
 
+    @decides("D-leankv-54")
     def _static(self) -> Decision:
-        """A budget of its own for every head, the same in all (D-leankv-54)."""
+        """A budget of its own for every head, the same in all."""
         if self.state.n_high + 1 > self._budget():
             return Decision(STATIC_DROP, self.state.slots[0], -1, 0, 0)
         return self._append(STATIC_APPEND)
 
+    @decides("D-leankv-54")
     def _budget(self) -> int:
-        """Tokens that "static" keeps: the window, or the percentage rounded down (D-leankv-54)."""
+        """Tokens that "static" keeps: the window, or the percentage rounded down."""
         return max(self.state.window, (self.state.n + 1) * self.keep_percent // 100)
 
     def _require(self, *inputs: np.ndarray) -> None:

@@ -1,8 +1,7 @@
 """The compressor of a KV cache: quantizes tokens into pages, and moves a token from the high to the low precision.
 
 Paper: [leankv §4, §6.1, Fig. 8]. Composed of `KvQuantizer`, which codes new tokens, and `formats.UnifiedPage`; what
-goes where is decided by prompt_compressor and generation_compressor. Decisions: D-leankv-30 (a low token is made of
-stored codes), D-leankv-31 (the freed slot), D-leankv-61 (a section of several pages).
+goes where is decided by prompt_compressor and generation_compressor.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from refemu.formats.leankv.affine import PRESETS, WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.leankv.kv_compressor import cases
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
 from refemu.units.ports import Port, Ports
@@ -156,8 +155,9 @@ class KvCompressor(Sequential):
         high, low = (np.array(words, np.uint16) for words in (self.state.high, self.state.low))
         return high.reshape(self.counts[0], -1), low.reshape(self.counts[1], -1)
 
+    @decides("D-leankv-61")
     def place(self, section: int, slot: int) -> tuple[int, int]:
-        """Number of a slot's page within its section, and the slot of that page (D-leankv-61)."""
+        """Number of a slot's page within its section, and the slot of that page."""
         return divmod(slot, self.pages[section].tokens)
 
     def put(self, images: Sequence[np.ndarray], section: int, slot: int, record: np.ndarray) -> None:
@@ -170,16 +170,19 @@ class KvCompressor(Sequential):
         page, place = self.place(section, slot)
         return self.pages[section].read(images[section][page], place)
 
+    @decides("D-leankv-30")
     def _lowered(self) -> np.ndarray:
-        """The low record of the victim: its stored codes are decoded and encoded afresh (D-leankv-30)."""
+        """The low record of the victim: its stored codes are decoded and encoded afresh."""
         token = self._victim()
         return self._record(self.pages[1], token.key.decode(), token.value.decode(), token.score, token.position)
 
+    @decides("D-arith-2", "D-leankv-1", "D-leankv-2", "D-leankv-3", "D-leankv-5", "D-leankv-6", "D-leankv-7")
     def _victim(self) -> PageTokens:
         """The victim as its high page holds it."""
         record = self.get(self._images(), APPEND_HIGH, self.state.victim)
         return self.pages[0].tokens_of(record, self.preset)
 
+    @decides("D-arith-2", "D-leankv-1", "D-leankv-2", "D-leankv-3", "D-leankv-5", "D-leankv-6", "D-leankv-7")
     def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
         """The record of a token: codes and metadata of its vectors, score and position as they come."""
         formats = page.config.key(self.preset), page.config.value(self.preset)
@@ -202,8 +205,9 @@ class KvCompressor(Sequential):
                 metadata += [state.scale, state.zero]
         return np.array(words, np.uint16), np.array(metadata, np.uint16)
 
+    @decides("D-leankv-30", "D-leankv-31")
     def _slot(self, images: Sequence[np.ndarray]) -> int:
-        """Slot of the new token: behind the others, or that of the victim, which is taken at once (D-leankv-31)."""
+        """Slot of the new token: behind the others, or that of the victim, which is taken at once."""
         state = self.state
         if state.op in (APPEND_HIGH, APPEND_LOW):
             return state.n_low if state.op == APPEND_LOW else state.n_high
@@ -232,8 +236,9 @@ class KvCompressor(Sequential):
         require_finite(np.stack(inputs[3:5]))
 
 
+@decides("D-leankv-9")
 def require_finite(patterns: np.ndarray) -> None:
-    """Refuse fp16 patterns of NaN and infinity (D-leankv-9)."""
+    """Refuse fp16 patterns of NaN and infinity."""
     bad = np.asarray(patterns) & 0x7C00 == 0x7C00
     if bad.any():
         index = first_index(bad)

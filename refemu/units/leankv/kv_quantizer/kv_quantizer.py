@@ -1,8 +1,6 @@
 """The quantizer of a KV cache as a block: one group of fp16 features to codes, a scale and a zero point.
 
-Paper: [leankv §2.2 Eq. (2), §6.2]. The stages are those of `formats.Affine`, one float32 operation each. Decisions:
-D-leankv-1, D-leankv-2, D-leankv-3, D-leankv-5, D-leankv-6, D-leankv-7, D-leankv-8 (what each stage does), D-leankv-11
-(packing), D-arith-2 (rounding of the stored step).
+Paper: [leankv §2.2 Eq. (2), §6.2]. The stages are those of `formats.Affine`, one float32 operation each.
 """
 
 import math
@@ -14,7 +12,7 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.kv_quantizer import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -112,20 +110,24 @@ class KvQuantizer(Combinational):
             "comparisons": 2,
         }
 
+    @decides("D-leankv-8")
     def _element(self, pattern: int) -> float:
-        """A feature; where -min is stored, which no width changes, -0 becomes +0 (D-leankv-8)."""
+        """A feature; where -min is stored, which no width changes, -0 becomes +0."""
         value = value16(pattern)
         return value + 0.0 if self._format.zero == "neg_min" else value
 
+    @decides("D-leankv-8")
     def _lower(self, value: float, least: float) -> bool:
-        """Whether a feature takes the place of the smallest so far: of equal ones the later stays (D-leankv-8)."""
+        """Whether a feature takes the place of the smallest so far: of equal ones the later stays."""
         return value <= least
 
+    @decides("D-leankv-8")
     def _higher(self, value: float, largest: float) -> bool:
         """Whether a feature takes the place of the largest so far: of equal ones the later stays."""
         return value >= largest
 
     @property
+    @decides("D-leankv-1", "D-leankv-2")
     def _format(self) -> Affine:
         return self.formats[self.state.bits]
 
@@ -147,16 +149,19 @@ class KvQuantizer(Combinational):
         stored = {"s32": pattern32(s), "inv32": inv, "scale": scale, "zero": zero, "status": status}
         return {**stored, "divisions": 1 + multiplies}
 
+    @decides("D-arith-2", "D-leankv-6")
     def _step(self, low: float, high: float) -> float:
-        """The range of the group divided by the largest code: 0 where all features are equal (D-leankv-6)."""
+        """The range of the group divided by the largest code: 0 where all features are equal."""
         return f32(f32(high - low) / self._format.steps)
 
+    @decides("D-arith-2", "D-leankv-7")
     def _stored(self, s: float) -> int:
-        """The step as fp16: 0 or infinity beyond its range (D-leankv-7), to nearest even (D-arith-2)."""
+        """The step as fp16: 0 or infinity beyond its range, to nearest even."""
         return pattern16(s)
 
+    @decides("D-leankv-1", "D-leankv-8")
     def _zero(self, low: float) -> int:
-        """The stored zero point, exact: -min, never -0, or the minimum with its sign (D-leankv-1)."""
+        """The stored zero point, exact: -min, never -0, or the minimum with its sign."""
         return pattern16(0.0 - low if self._format.zero == "neg_min" else low)
 
     def word(self) -> Changes:
@@ -169,8 +174,9 @@ class KvQuantizer(Combinational):
         counts = {"multiplications" if multiplies else "divisions": per_word, "roundings": per_word}
         return {"words": words, "written": before.written + 1, **counts}
 
+    @decides("D-leankv-11")
     def _packed(self, codes: Sequence[int]) -> int:
-        """A word of codes, the first feature in its lowest bits (D-leankv-11)."""
+        """A word of codes, the first feature in its lowest bits."""
         bits, word = self.state.bits, 0
         for lane, code in enumerate(codes):
             word |= code << lane * bits
@@ -191,20 +197,24 @@ class KvQuantizer(Combinational):
         t = times(distance, by) if multiplies else div32(distance, by)
         return self._of_nan() if t != t else self._clamped(self._rounded(t))
 
+    @decides("D-leankv-6")
     def _of_nan(self) -> int:
-        """Code of 0 / 0, in a group whose features are all equal (D-leankv-6)."""
+        """Code of 0 / 0, in a group whose features are all equal."""
         return 0
 
+    @decides("D-leankv-5")
     def _rounded(self, t: float) -> float:
-        """Half to even (D-leankv-5); infinity stays."""
+        """Half to even; infinity stays."""
         return t if math.isinf(t) else float(round(t))  # Python's round is half to even
 
+    @decides("D-leankv-5")
     def _clamped(self, whole: float) -> int:
-        """Into [0, R] (D-leankv-5)."""
+        """Into [0, R]."""
         return int(min(max(whole, 0.0), float(self._format.steps)))
 
+    @decides("D-leankv-9")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse patterns of NaN and infinity (D-leankv-9) and widths that the block does not pack."""
+        """Refuse patterns of NaN and infinity and widths that the block does not pack."""
         x, bits = inputs
         bad = x & 0x7C00 == 0x7C00
         if bad.any():

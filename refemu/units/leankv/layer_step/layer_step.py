@@ -2,7 +2,7 @@
 
 Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Composed of generation_compressor, page_manager (with its list, table
 and prefix sum), kv_compressor (with its quantizer) and paged_attention; the pages are here, and every wire between the
-units is a call of `Head`. Decisions: D-leankv-62 (stages of a step), D-leankv-63 (how a prompt comes in).
+units is a call of `Head`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.kv_quantizer import Preset
@@ -248,6 +248,7 @@ class LayerStep(Sequential):
         """Ids of the pages of a head."""
         return self.manager.table.run(head, HIGH), self.manager.table.run(head, LOW)
 
+    @decides("D-leankv-25")
     def _of(self, port: str, head: int) -> Any:
         """Lanes of a port that belong to a head."""
         values = fields(getattr(self.state, port))
@@ -265,8 +266,9 @@ class LayerStep(Sequential):
         """Tokens that a head stores, high and low."""
         return self.manager.table.tokens(head)
 
+    @decides("D-leankv-9")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse vectors that are not finite (D-leankv-9)."""
+        """Refuse vectors that are not finite."""
         for name, words in zip(("key", "value", "q"), inputs[7:10], strict=True):
             bad = words & 0x7C00 == 0x7C00
             if bad.any():
@@ -275,8 +277,9 @@ class LayerStep(Sequential):
 
     # A request comes, and goes.
 
+    @decides("D-leankv-63")
     def admit(self) -> Changes:
-        """A prompt gets pages, and those that its kept tokens do not need go back (D-leankv-63)."""
+        """A prompt gets pages, and those that its kept tokens do not need go back."""
         manager, state = self.manager.fork(), self.state
         manager.prompt_allocate({REQUEST: state.prompt})
         shape = (1, 1, self.kv_heads)
@@ -285,8 +288,9 @@ class LayerStep(Sequential):
         self.manager = manager
         return {"loaded": (0,) * 2 * self.kv_heads}
 
+    @decides("D-leankv-63")
     def load(self) -> Changes:
-        """A kept token of each head that loads one is written, into the next slot of its section (D-leankv-63)."""
+        """A kept token of each head that loads one is written, into the next slot of its section."""
         loaded, written, words = list(self.state.loaded), self.state.written, 0
         for head, code in enumerate(fields(self.state.section)):
             if code == NONE:
@@ -321,8 +325,9 @@ class LayerStep(Sequential):
         if position in held and not self.epoch:
             raise Refused(f"{what}: position {position} is loaded already")
 
+    @decides("D-leankv-63")
     def _next_slots(self, head: int) -> tuple[int, int]:
-        """High and low slot of the next token of a prompt: in ascending order (D-leankv-63)."""
+        """High and low slot of the next token of a prompt: in ascending order."""
         return self._loaded(head)
 
     def _loaded(self, head: int) -> tuple[int, int]:
@@ -357,6 +362,7 @@ class LayerStep(Sequential):
         }
         return {**columns, "plan_words": 4 * reduce(add, state.stored)}
 
+    @decides("D-leankv-28", "D-leankv-62")
     def _decided(self, head: int, n: int, prompt: int) -> Any:
         """The decision of one head."""
         others = n, prompt, self.state.window, self.state.thresholds
@@ -370,6 +376,7 @@ class LayerStep(Sequential):
         )
         return manager.step_allocate([REQUEST], *deltas)
 
+    @decides("D-leankv-62")
     def allocate(self) -> Changes:
         """Sections that grow beyond their last page get one."""
         moved = self._grown(self.manager, [unit.compressor.state for unit in self.units])
@@ -404,8 +411,9 @@ class LayerStep(Sequential):
             place = {"victim": decided.victim}
         return unit.write(self.pool, self._runs(head), before, op, **self._token(head, 0, decided.n, **place))
 
+    @decides("D-leankv-62")
     def _attend(self, head: int) -> Any:
-        """The first event of attention over the pages, the new token among them (D-leankv-62)."""
+        """The first event of attention over the pages, the new token among them."""
         unit = self.units[head]
         q, n = self._of("q", head), unit.compressor.state.n
         return unit.attend(self.pool, self._runs(head), self._tokens(head), q, n)
@@ -443,6 +451,7 @@ class LayerStep(Sequential):
             "scores": self._put(state.scores, head, self._scores_of(head)),
         }
 
+    @decides("D-leankv-19", "D-leankv-62")
     def _score(self, head: int, state: Any) -> None:
         """Scores of the stored tokens after the step, into their pages."""
         self.units[head].add_scores(self.pool, self._runs(head), self._tokens(head), state)

@@ -1,8 +1,6 @@
 """The memory manager: gives pages to all heads of all requests of a call at once, and takes them back.
 
-Paper: [leankv §5.2, §5.3, Fig. 5]. Composed of prefix_sum, free_page_list and page_table. Decisions: D-leankv-34 (pages
-of a step), D-leankv-35 (pages of a prompt), D-leankv-36 (length of an entry), D-leankv-38 (order of heads),
-D-leankv-40 (cells that are no longer used), D-leankv-53 (too few pages).
+Paper: [leankv §5.2, §5.3, Fig. 5]. Composed of prefix_sum, free_page_list and page_table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import DeclaredState
+from refemu.units.declared import DeclaredState, decides
 from refemu.units.leankv.free_page_list import OutOfPages
 from refemu.units.leankv.page_manager import cases
 from refemu.units.leankv.page_manager.pool import total
@@ -225,6 +223,7 @@ class PageManager(Stepping):
         full = self.lengths(sequences) == self.used(sequences) * per_page
         return full & np.array([True, self.shape.low_tokens is not None])
 
+    @decides("D-leankv-38")
     def _allocated(self, counts: Sequence[int]) -> Moved:
         base = self.list.start
         sums = self._scan(counts, base)
@@ -232,6 +231,7 @@ class PageManager(Stepping):
         self._inner("take", moved)
         return moved
 
+    @decides("D-leankv-38")
     def _recycled(self, parts: Sequence[Sequence[int]], counts: Sequence[int] | None = None) -> Moved:
         base = self.list.tail % self.shape.pages
         sizes = [len(part) for part in parts] if counts is None else list(counts)

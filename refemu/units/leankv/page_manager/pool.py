@@ -1,6 +1,6 @@
 """Registers of page_manager, queries of a scheme, and the conversion to and from a State.
 
-Paper: [leankv §5.2]. Decision: D-leankv-36 (length of an entry).
+Paper: [leankv §5.2].
 """
 
 import copy

@@ -1,7 +1,6 @@
 """Requests of page_manager, its refusals, the pages of a call, and the memory they take.
 
-Paper: [leankv §5.2, §5.3, §7.2]. Decisions: D-leankv-34 (pages of a step), D-leankv-35 (pages of a prompt),
-D-leankv-36 (length of an entry), D-leankv-55 (what a memory ratio counts).
+Paper: [leankv §5.2, §5.3, §7.2].
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """The bidirectional page table: in the entry of a head, high pages from the left and low pages from the right.
 
-Paper: [leankv §5.2, Fig. 5]. Decisions: D-leankv-36 (length of an entry), D-leankv-40 (cells that are no longer used).
+Paper: [leankv §5.2, Fig. 5].
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,6 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way.
 
-Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself), D-leankv-19 (heads that share a KV head),
-D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted maximum), D-leankv-44
-(exponential), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-56 (block of threads),
-D-leankv-57 (loads of a warp), D-leankv-58 (sectors of a load), D-arith-2 (rounding of the output).
+Paper: [leankv §6.2].
 """
 
 from collections import Counter
@@ -19,7 +16,7 @@ from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import cases, phases
 from refemu.units.leankv.paged_attention.arithmetic import (
@@ -206,12 +203,14 @@ class PagedAttention(Combinational):
             **self._read(page, "key", "key_meta"),
         }
 
+    @decides("D-leankv-41", "D-leankv-42")
     def _logits(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """(G, tokens) of queries (G, F) and keys (tokens, F) (D-leankv-41, D-leankv-42)."""
+        """(G, tokens) of queries (G, F) and keys (tokens, F)."""
         return phases.logits(self.layouts, self.arithmetic, q, keys)
 
+    @decides("D-leankv-44")
     def _exp(self, x: np.ndarray) -> np.ndarray:
-        """The exponential, correctly rounded (D-leankv-44)."""
+        """The exponential, correctly rounded."""
         return exp32(x)
 
     def softmax(self) -> Changes:
@@ -252,16 +251,19 @@ class PagedAttention(Combinational):
             **self._read(page, "val", "val_meta"),
         }
 
+    @decides("D-leankv-41")
     def _added(self, page: Page, p: np.ndarray, value: np.ndarray, acc: np.ndarray) -> np.ndarray:
         """Accumulators (G, accumulators, F) after a page's slots in turn; p (G, slots), value (slots, F)."""
         return phases.add_values(self.layouts, self.arithmetic, page, p, value, acc)
 
+    @decides("D-leankv-41", "D-leankv-56")
     def _joined(self, acc: np.ndarray) -> np.ndarray:
-        """(G, F) sum of the accumulators, by halves or in turn (D-leankv-41, D-leankv-56)."""
+        """(G, F) sum of the accumulators, by halves or in turn."""
         return phases.join(self.arithmetic, acc)
 
+    @decides("D-arith-2")
     def _narrowed(self, exact: np.ndarray) -> np.ndarray:
-        """float32 results as fp16 (D-arith-2)."""
+        """float32 results as fp16."""
         return fp16.narrow(fp16.canonical(exact))
 
     def _out(self, exact: np.ndarray) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Running sums of page counts by a network: they give every head its region of the list of free pages.
 
-Paper: [leankv §5.2]. Decision: D-leankv-39 (the network of Hillis and Steele).
+Paper: [leankv §5.2].
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.prefix_sum import cases
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 from refemu.units.stepped import Result
@@ -48,8 +48,9 @@ def depth(elements: int) -> int:
     return max(elements - 1, 0).bit_length()
 
 
+@decides("D-leankv-39")
 def add_level(values: Sequence[int], level: int) -> tuple[list[int], int]:
-    """Add to every element the one 2**level before it, all at once (D-leankv-39).
+    """Add to every element the one 2**level before it, all at once.
 
     Parameters
     ----------

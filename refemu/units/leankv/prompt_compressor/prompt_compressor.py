@@ -1,9 +1,6 @@
 """The classes of a prompt's tokens - pruned, low or high precision, window - and their order in the pages.
 
 Paper: [leankv §4]. The last W tokens stay at the high precision; the others are sorted by their share of the attention.
-Decisions: D-leankv-20 (rule), D-leankv-21 (what T_h's sum includes), D-leankv-22 (the token that reaches a threshold),
-D-leankv-23 (equal shares, order in the pages), D-leankv-24 (short prompts), D-leankv-25 (where the window lives),
-D-leankv-51 (thresholds), D-leankv-54 (equal budgets), D-arith-2 (rounding of the sums).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.prompt_compressor import cases
 from refemu.units.ports import Lanes, Port, Ports, fields
 from refemu.units.stepped import Result
@@ -143,8 +140,9 @@ class PromptCompressor(Combinational):
             **dict.fromkeys(("n_pruned", "n_low", "n_high", "rank", "size", "distance", "lower", "running"), 0),
         }
 
+    @decides("D-leankv-24")
     def _border(self, window: int) -> int:
-        """The first token of the window: 0 in a short prompt, which stays as it is (D-leankv-24)."""
+        """The first token of the window: 0 in a short prompt, which stays as it is."""
         return max(self.tokens - window, 0)
 
     def compare_exchange(self, share: Lanes = (), window: int = 0, thresholds: tuple[int, int] = (0, 0)) -> Changes:
@@ -160,8 +158,9 @@ class PromptCompressor(Combinational):
         pair = dict(zip(("size", "distance", "lower"), next_pair(len(keys), size, before["distance"], i), strict=True))
         return {**begun, **pair, "sorted": tuple(ranked), "comparisons": 1, "exchanges": int(exchanged)}
 
+    @decides("D-leankv-23")
     def _exchanges(self, left: float, right: float) -> bool:
-        """Whether the network exchanges a pair that is to ascend: strictly out of order (D-leankv-23)."""
+        """Whether the network exchanges a pair that is to ascend: strictly out of order."""
         return left > right
 
     def classify(self) -> Changes:
@@ -182,6 +181,7 @@ class PromptCompressor(Combinational):
             "classified": 1,
         }
 
+    @decides("D-leankv-54")
     def _next_of_equals(self, t: int, done: Sequence[int]) -> int:
         """The token that takes the class of t's rank: of equal shares the lowest position first, whatever `order` is.
 
@@ -212,16 +212,19 @@ class PromptCompressor(Combinational):
             total = share
         return (LOW if state.n_high == 0 and self._below(total, high) else HIGH), pattern32(total)
 
+    @decides("D-leankv-22")
     def _below(self, value: float, threshold: float) -> bool:
-        """Whether a sum or a share selects its token: strictly, one that reaches T is kept (D-leankv-22)."""
+        """Whether a sum or a share selects its token: strictly, one that reaches T is kept."""
         return value < threshold
 
+    @decides("D-arith-2")
     def _added(self, running: float, share: float) -> float:
-        """The running sum with a share, rounded to float32 (D-arith-2)."""
+        """The running sum with a share, rounded to float32."""
         return f32(running + share)
 
+    @decides("D-leankv-54")
     def _budget(self) -> int:
-        """Tokens that "static" keeps: the window, or the percentage rounded down (D-leankv-54)."""
+        """Tokens that "static" keeps: the window, or the percentage rounded down."""
         return max(self.state.window, self.tokens * self.keep_percent // 100)
 
     def _require(self, *inputs: np.ndarray) -> None:
@@ -242,8 +245,9 @@ class PromptCompressor(Combinational):
             raise Refused(f"{self.name}: thresholds must be 0 <= {names} <= 1, got {got[0]}, {got[1]}{at(index)}")
 
 
+@decides("D-leankv-23")
 def places(tokens: int, order: str) -> int:
-    """Places of the sort: a network has a power of two (D-leankv-23)."""
+    """Places of the sort: a network has a power of two."""
     return 1 << (tokens - 1).bit_length() if order == "bitonic" else tokens
 
 

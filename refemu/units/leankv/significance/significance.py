@@ -1,8 +1,6 @@
 """Significance of tokens: the attention that later tokens pay to each, summed, averaged, and as a share of all.
 
-Paper: [leankv §3.1 Eq. (3), §3.2, §4]. Decisions: D-leankv-16 (which queries count), D-leankv-17 (a token's attention
-to itself), D-leankv-18 (normalization), D-leankv-19 (heads that share a KV head), D-arith-2 (rounding of sums and
-quotients).
+Paper: [leankv §3.1 Eq. (3), §3.2, §4].
 """
 
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from refemu.arith.checks import Refused, RefusedType, first_index, require_int
 from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.significance import cases
 from refemu.units.ports import Lanes, Port, Ports, collect, fields
 from refemu.units.stepped import Result
@@ -159,8 +157,9 @@ class Significance(Combinational):
                 counted["adds"] += 1
         return {**counted, "of_heads": tuple(pattern32(s) for s in sums), "row": row + 1}
 
+    @decides("D-leankv-19")
     def joined(self, values: list[float], counted: dict[str, int]) -> float:
-        """The float32 values of all heads joined: the largest, or the mean by a sequential sum (D-leankv-19)."""
+        """The float32 values of all heads joined: the largest, or the mean by a sequential sum."""
         result = 0.0
         for value in values:
             result = max(result, value) if self.gqa == "max" else self._added(result, value)
@@ -170,12 +169,14 @@ class Significance(Combinational):
         counted["divisions"] += 1
         return self._divided(result, len(values))
 
+    @decides("D-arith-2")
     def _added(self, a: float, b: float) -> float:
-        """a + b rounded to float32 (D-arith-2)."""
+        """a + b rounded to float32."""
         return f32(a + b)
 
+    @decides("D-arith-2")
     def _divided(self, a: float, b: float) -> float:
-        """a / b rounded to float32 (D-arith-2)."""
+        """a / b rounded to float32."""
         return div32(a, b)
 
     def mean(self) -> Changes:

@@ -1,6 +1,6 @@
 """The flint decoder: a signed flint4 code to an exponent-integer pair.
 
-Paper: [olive §4.2] ("we exploit its original decoder"), values of [olive Tbl. 3]. Decision: D-olive-16 (which pairs).
+Paper: [olive §4.2] ("we exploit its original decoder"), values of [olive Tbl. 3].
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The instruction mmaovp: D = A x B + C on a tile of pairs, m8n8k32 for 4-bit and m8n8k16 for 8-bit types.
 
-Paper: [olive §4.6]. Composed of olive_edp. Decisions: D-olive-14 (8-bit outliers), D-olive-21 (operands of the
-instruction, unsigned biases), D-olive-33 (a result that leaves 32 bits), D-olive-34 (one reduction per dot product
-operation).
+Paper: [olive §4.6]. Composed of olive_edp.
 """
 
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.mmaovp import cases
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
@@ -117,8 +115,9 @@ class MmaOvp(Combinational):
         )
 
     @property
+    @decides("D-olive-21")
     def mnemonic(self) -> str:
-        """Name of the instruction with the types of D, A, B, C and of the biases (D-olive-21)."""
+        """Name of the instruction with the types of D, A, B, C and of the biases."""
         return f"mmaovp.s32.{self.a_type}.{self.b_type}.s32.s4.s4"
 
     @property

@@ -1,8 +1,7 @@
 """The instruction mmaovp with a clock: an edge is one dot product operation of a tile, or nothing is under way.
 
 Paper: [olive §4.6]. Composed of mmaovp: one element of D gets one chunk of K per edge, in the order of that unit, where
-the paper's tensor core takes sixteen at once. D holds the partial sums. Decisions: D-arith-19 (a start while busy),
-D-arith-20 (outputs of an open operation), D-arith-21 (how long `valid` lasts).
+the paper's tensor core takes sixteen at once. D holds the partial sums.
 """
 
 from functools import partial

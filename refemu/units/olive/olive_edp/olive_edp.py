@@ -1,7 +1,6 @@
 """The dot product unit of a tensor core with pair decoders: 16 products of 4-bit pairs, or 8 of 8-bit pairs.
 
-Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP). Composed of ovp_decoder. Decisions: D-olive-33 (a result that leaves 32
-bits), D-olive-34 (width of the adder tree), D-olive-35 (a shifter per product), D-olive-14 (8-bit outliers).
+Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP). Composed of ovp_decoder.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +8,7 @@ from operator import add, mul
 from typing import Any, ClassVar, Literal, TypeVar
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.olive_edp import cases
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
@@ -142,12 +141,14 @@ class DotProductUnit(Combinational):
             "macs": self.n,
         }
 
+    @decides("D-olive-35")
     def shift(self) -> Changes:
-        """Every product is shifted left by its sum of exponents, in a shifter of its own (D-olive-35)."""
+        """Every product is shifted left by its sum of exponents, in a shifter of its own."""
         return split(p << s for p, s in zip(self.state.products, self.state.shifts, strict=True))
 
+    @decides("D-olive-34")
     def reduce(self) -> Changes:
-        """`c` and the shifted products are added, and the sum is brought to 32 bits, once (D-olive-34)."""
+        """`c` and the shifted products are added, and the sum is brought to 32 bits, once."""
         before = self.state
         d, overflow = reduce(before.c + sum(terms(before)), self.overflow)
         counts = {"operations": 1, "overflows": overflow, "illegal_operations": before.illegal}

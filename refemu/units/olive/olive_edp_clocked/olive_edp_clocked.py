@@ -1,7 +1,6 @@
 """The dot product unit with a clock: an edge decodes, multiplies, shifts or reduces, or nothing is under way.
 
-Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which gives no stages. Composed of olive_edp. Decisions: D-arith-19 (a start
-while busy), D-arith-20 (outputs of an open operation), D-arith-21 (how long `valid` lasts).
+Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which gives no stages. Composed of olive_edp.
 """
 
 from functools import partial

@@ -1,14 +1,13 @@
 """The exponent-integer multiply-accumulate unit: <a, b> x <c, d> = <a + c, b d>, added to a 32-bit register.
 
 Paper: [olive §4.4]; the datapath of a 4-bit processing element without its forwarding registers [olive §4.3, Fig. 8].
-Decision: D-olive-33 (an accumulator that leaves 32 bits).
 """
 
 from typing import ClassVar, Literal
 
 from refemu.arith.checks import require_choice, require_int
 from refemu.arith.integers import Overflow
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_mac import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -21,8 +20,9 @@ ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
 OverflowMode = Literal["wrap", "saturate"] | Overflow  #: Rule for a sum that leaves 32 bits (D-olive-33)
 
 
+@decides("D-olive-33")
 def reduce(total: int, overflow: Overflow) -> tuple[int, int]:
-    """Reduce an exact sum to the 32 bits of the register (D-olive-33).
+    """Reduce an exact sum to the 32 bits of the register.
 
     Parameters
     ----------

@@ -1,13 +1,11 @@
 """An 8-bit multiply-accumulate from four 4-bit processing elements and one extra adder.
 
-Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [olive §4.3]). Decisions: D-olive-33 (an
-accumulator that leaves 32 bits), D-olive-36 (how a negative integer is split), D-olive-37 (which element multiplies
-what, and where the four meet).
+Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [olive §4.3]).
 """
 
 from typing import ClassVar, Literal
 
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.olive.olive_pe8 import cases
 from refemu.units.ports import Port, Ports
@@ -21,8 +19,9 @@ Split = Literal["twos_complement", "sign_magnitude"]  #: Rule that splits an 8-b
 PES = 4  #: Elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)
 
 
+@decides("D-olive-36")
 def halves(integer: int, split: Split) -> tuple[int, int]:
-    """Split an 8-bit integer into 16 * high + low; that of an abfloat includes its sign (D-olive-36).
+    """Split an 8-bit integer into 16 * high + low; that of an abfloat includes its sign.
 
     "twos_complement" has high in -8..7 and low in 0..15; in "sign_magnitude" both carry the sign.
     """
@@ -78,8 +77,9 @@ class OlivePe8(Sequential):
         """`acc_in` goes into the accumulator."""
         return {"partial": (0,) * PES, "shift": (0,) * PES, "acc": acc_in, "overflow": 0}
 
+    @decides("D-olive-37")
     def mac(self, load: int, acc_in: int, x_exp: int, x_int: int, y_exp: int, y_int: int) -> Changes:
-        """The four products of halves of the integers are shifted to their places and added (D-olive-37)."""
+        """The four products of halves of the integers are shifted to their places and added."""
         (high_x, low_x), (high_y, low_y) = halves(x_int, self.split), halves(y_int, self.split)
         partial = high_x * high_y, high_x * low_y, low_x * high_y, low_x * low_y
         exponent = x_exp + y_exp

@@ -1,9 +1,6 @@
 """The output stage: two neighbouring 32-bit sums to fp16 words, and to the pair of codes that the next layer reads.
 
-Paper: [olive §3.4, §4.1, §4.3], which ends at the 32-bit sums. Composed of ovp_encoder. Decisions: D-arith-2 (rounding
-to fp16), D-olive-25 (division by the scale), D-olive-42 (rescale), D-olive-52 (an output beyond fp16), D-olive-53 (a
-quotient beyond float32), D-olive-54 (value that is encoded), D-olive-55 (bias), D-olive-56 (scales), and those of
-ovp_encoder.
+Paper: [olive §3.4, §4.1, §4.3], which ends at the 32-bit sums. Composed of ovp_encoder.
 """
 
 import math
@@ -15,7 +12,7 @@ from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats import Ovp
 from refemu.formats.ready import OvpName
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.olive_mac import ACC_BITS
 from refemu.units.olive.olive_requant import cases
 from refemu.units.olive.ovp_encoder import OvpEncoder
@@ -132,32 +129,39 @@ class OliveRequant(Combinational):
         y = self.word(biased)
         return Lane(acc_f32, rescale, scaled, biased, y, self.quotient(y, biased, scale_next))
 
+    @decides("D-olive-42")
     def converted(self, acc: int) -> float:
-        """The sum as float32, the first of three roundings (D-olive-42)."""
+        """The sum as float32, the first of three roundings."""
         return f32(acc)
 
+    @decides("D-olive-42", "D-olive-55")
     def rescaled(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
-        """A sum by the product of both scales, the second and the third rounding (D-olive-42)."""
+        """A sum by the product of both scales, the second and the third rounding."""
         return f32(acc_f32 * f32(scale_a * scale_w))
 
+    @decides("D-olive-42", "D-olive-55")
     def biased(self, scaled: float, bias: float) -> float:
-        """The bias is added in float32 (D-olive-55); -0 changes nothing."""
+        """The bias is added in float32; -0 changes nothing."""
         return f32(scaled + bias)
 
+    @decides("D-arith-2", "D-olive-52")
     def word(self, biased: float) -> int:
-        """The fp16 word (D-arith-2); a magnitude of 65,520 or more becomes infinity (D-olive-52)."""
+        """The fp16 word; a magnitude of 65,520 or more becomes infinity."""
         return pattern16(biased)
 
+    @decides("D-olive-25", "D-olive-52", "D-olive-54")
     def quotient(self, y: int, biased: float, scale_next: float) -> float:
-        """The fp16 word, not the float32 before it (D-olive-54), by the next layer's scale (D-olive-25)."""
+        """The fp16 word, not the float32 before it, by the next layer's scale."""
         return div32(value16(y), scale_next)
 
+    @decides("D-olive-53")
     def limited(self, quotient: float) -> float:
-        """The nearest finite float32, which is all that the encoder reads (D-olive-53)."""
+        """The nearest finite float32, which is all that the encoder reads."""
         return math.copysign(value32(MOST), quotient) if math.isinf(quotient) else quotient
 
+    @decides("D-olive-56")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse scales whose product leaves float32, and biases that are not finite (D-olive-56)."""
+        """Refuse scales whose product leaves float32, and biases that are not finite."""
         _, scale_a, scale_w, bias, _ = inputs
         a, w = scale_a.view(np.float32), scale_w.view(np.float32)
         with np.errstate(over="ignore", under="ignore"):

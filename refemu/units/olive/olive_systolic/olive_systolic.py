@@ -4,16 +4,13 @@ Paper: [olive §4.3, Fig. 8, Tbl. 11]. A row of A enters each array row at the w
 column at the north border, K in order. Composed of ovp_decoder. An element of the grid adds the exact product of two
 exponent-integer pairs to its accumulator and reduces the sum to 32 bits as olive_mac does. With 8-bit types an element
 of the grid stands for four 4-bit elements; their partial products and the extra adder are modelled in olive_pe8 alone.
-
-Decisions: D-olive-14 (8-bit outliers), D-olive-33 (an accumulator that leaves 32 bits), D-olive-38 (a decoder gives two
-elements, one a cycle), D-olive-39 (skew and drain).
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_types
@@ -154,8 +151,9 @@ class OliveSystolic(Combinational):
         return -(-self.m // self.grid[0]), -(-self.n // self.grid[1])
 
     @constant
+    @decides("D-olive-39")
     def compute_time(self) -> int:
-        """Cycles until the last element has its last product, whatever the size of the tile (D-olive-39)."""
+        """Cycles until the last element has its last product, whatever the size of the tile."""
         return self.k + self.grid[0] + self.grid[1] - 2
 
     @constant
@@ -221,8 +219,9 @@ class OliveSystolic(Combinational):
         acc, over = reduce(pe.acc + (a.integer * b.integer << (a.exponent + b.exponent)), self.overflow)
         return Pe(a, b, acc, pe.overflow | over), over
 
+    @decides("D-olive-38")
     def _border(self, side: int, operand: tuple[Any, Lanes, int], k: int, line: int, held: Operand) -> Border:
-        """The decoder of an array row (side 0) or column (1) at element k of its line; works at even k (D-olive-38)."""
+        """The decoder of an array row (side 0) or column (1) at element k of its line; works at even k."""
         pairs, bias, lines = operand
         if not (0 <= k < self.k and line < lines):
             return Border(NOTHING, NOTHING, 0, 0)

@@ -3,18 +3,13 @@
 Paper: [olive §4.3, §4.5, Fig. 8]. Composed of ovp_decoder, one for each border line, and of the elements: olive_mac
 for 4-bit operands, four of them together olive_pe8 for 8-bit ones. One array does both, by the port `wide`. Whoever
 feeds it makes the skew: line i gets its pairs i edges later than line 0 (D-olive-39).
-
-Decisions: D-olive-14 (8-bit outliers), D-olive-33 (an accumulator that leaves 32 bits), D-olive-36 (halves of an
-8-bit integer), D-olive-38 (the two elements of a pair enter one after the other), D-olive-39 (decoders without a
-register), D-olive-48 (a pair that comes while a line holds an element), D-olive-49 (a change of width), D-olive-50
-(operands at a drain), D-olive-51 (what leaves at the south between drains).
 """
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, require_overflow
 from refemu.units.olive.olive_pe8 import PES, OlivePe8, Split
@@ -113,6 +108,7 @@ class OliveSystolicClocked(Sequential):
         sides: tuple[tuple[Narrow, int], ...] = ((self.a, self.rows), (self.b, self.cols))
         return tuple([self._decoders(narrow) for _ in range(lines)] for narrow, lines in sides)
 
+    @decides("D-olive-18", "D-olive-20")
     def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
         """Of one line."""
         return OvpDecoder(*OPERANDS[narrow]), OvpDecoder(*OPERANDS[self.eight])
@@ -158,8 +154,9 @@ class OliveSystolicClocked(Sequential):
         for at, quad in self.quads.items():
             quad.state = quad.changed(acc=acc[at] if mode else 0)
 
+    @decides("D-olive-49")
     def _emptied(self, mode: int) -> DeclaredState:
-        """Operands of another width: everything under way is dropped, accumulators are 0 (D-olive-49)."""
+        """Operands of another width: everything under way is dropped, accumulators are 0."""
         return self.changed(**{port.name: (0,) * port.lanes for port in self.ports.state} | {"mode": mode})
 
     def opens(self, wide: int, drain: int, *others: Lanes) -> str:
@@ -221,6 +218,7 @@ class OliveSystolicClocked(Sequential):
         """The unit that multiplies at a lane."""
         return self.quads[at] if mode else self.elements[at]
 
+    @decides("D-olive-39", "D-olive-48")
     def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
         """What the lines at the west (0) or north (1) do in an edge; of 8-bit pairs the first half is in use."""
         mode, lines = self.state.mode, list[Line]()
@@ -231,14 +229,16 @@ class OliveSystolicClocked(Sequential):
                 lines.append(Line(held[at], NOTHING, 0, 0))  # D-olive-48
         return lines
 
+    @decides("D-olive-38")
     def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
-        """Both elements of a pair: the left one enters at once, the right one in the next edge (D-olive-38)."""
+        """Both elements of a pair: the left one enters at once, the right one in the next edge."""
         done = decoder._open(word & ((1 << 2 * decoder.width) - 1), bias)
         first, second = (Operand(1, e, i) for e, i in zip(done.exponent, done.base_int, strict=True))
         return Line(first, second, 1, done.illegal)
 
+    @decides("D-olive-51")
     def _shown(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
-        """What the south border shows without a drain: nothing (D-olive-51)."""
+        """What the south border shows without a drain: nothing."""
         return {"south": (0,) * self.cols, "south_overflow": (0,) * self.cols}
 
     def _bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
@@ -263,8 +263,9 @@ class OliveSystolicClocked(Sequential):
         leaves = self._bottom(before.acc, before.acc_overflow)
         return {**self._dropped(), **moved, **leaves, "cycles": 1, "drain_cycles": 1}
 
+    @decides("D-olive-50")
     def _dropped(self) -> Changes:
-        """Operand registers and held elements at a drain: nothing (D-olive-50)."""
+        """Operand registers and held elements at a drain: nothing."""
         lines, elements = {"west_held": self.rows, "north_held": self.cols}, self.rows * self.cols
         none: dict[str, Any] = {}
         for name, count in {**lines, "a": elements, "b": elements}.items():

@@ -1,7 +1,6 @@
 """The outlier decoder: an abfloat code and a bias to an exponent-integer pair.
 
-Paper: [olive §4.2, Fig. 7]. Decisions: D-olive-14 (8-bit formats), D-olive-19 (exponent of the reserved
-code), D-olive-20 (exponents beyond the port).
+Paper: [olive §4.2, Fig. 7].
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.stimuli import Seeds, columns, random_inputs
@@ -68,14 +67,16 @@ class OutlierDecoder(Combinational):
             ),
         )
 
+    @decides("D-olive-19", "D-olive-20")
     def decode(self, code: int, bias: int) -> Changes:
         """An abfloat code and a bias become an exponent and an integer."""
         exponent, base_int = decode(code, bias, self.exp_bits, self.man_bits, self.shift_bits)
         return {"exponent": exponent, "base_int": base_int, "decodes": 1}
 
 
+@decides("D-olive-20")
 def width_of_exponent(exp_bits: int, man_bits: int) -> int:
-    """4 for 4-bit codes, as [olive §4.2] appends 0000; 5 for 8-bit codes, which 15 + 15 fits (D-olive-20)."""
+    """4 for 4-bit codes, as [olive §4.2] appends 0000; 5 for 8-bit codes, which 15 + 15 fits."""
     return 4 if exp_bits + man_bits == 3 else 5
 
 

@@ -1,8 +1,6 @@
 """The outlier-victim pair decoder: two codes to two exponent-integer pairs. [olive §4.2, Fig. 6b, Fig. 7]
 
-Composed of outlier_decoder and flint_decoder. Lane 0 is the left element. Decisions: D-olive-1 (left element in the low
-half), D-olive-14 (8-bit outliers), D-olive-18 (illegal pairs), D-olive-19 (exponent of a victim), D-olive-20 (exponents
-beyond the port).
+Composed of outlier_decoder and flint_decoder. Lane 0 is the left element.
 """
 
 from typing import ClassVar, Literal
@@ -11,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.olive.outlier_decoder import outlier_decoder
 from refemu.units.olive.ovp_decoder import cases
@@ -74,6 +72,7 @@ class OvpDecoder(Combinational):
             ),
         )
 
+    @decides("D-olive-1")
     def decode(self, pair: int, bias: int) -> Changes:
         """Both codes of a pair become exponents and integers."""
         left, right = pair & ((1 << self.width) - 1), pair >> self.width  # D-olive-1
@@ -88,6 +87,7 @@ class OvpDecoder(Combinational):
             "illegal_pairs": illegal,
         }
 
+    @decides("D-olive-16", "D-olive-19", "D-olive-20")
     def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
         """Exponent and integer of one element; <0, 0> for a victim."""
         if code == self.identifier:
@@ -98,12 +98,14 @@ class OvpDecoder(Combinational):
             return flint_decoder.decode(code)
         return 0, code - ((code & self.identifier) << 1)  # "append a 0000 as the exponent" [olive §4.2]
 
+    @decides("D-olive-19")
     def holds_outlier(self, code: int, partner: int) -> bool:
         """Whether the outlier decoder answers for `code`: its partner is the identifier, and it is not."""
         return partner == self.identifier != code
 
+    @decides("D-olive-18")
     def is_illegal(self, left: int, right: int) -> int:
-        """1 if one code is the identifier and the other has magnitude 0, which no encoder writes (D-olive-18)."""
+        """1 if one code is the identifier and the other has magnitude 0, which no encoder writes."""
         return int(self.identifier in (left, right) and (left | right) & (self.identifier - 1) == 0)
 
     def admitted(self, pair: ArrayLike, bias: ArrayLike) -> list[np.ndarray]:

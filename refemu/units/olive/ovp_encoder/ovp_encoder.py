@@ -1,10 +1,6 @@
 """The outlier-victim pair encoder: two real values in grid units to one pair of codes.
 
 Paper: [olive §3.1, Alg. 1, Alg. 2]. Both values arrive together; the one-element buffer of §3.1 is not modelled.
-Decisions: D-olive-2, D-olive-4, D-olive-5, D-olive-6 (which value is the outlier), D-olive-7, D-olive-8 (ties),
-D-olive-9 (between the normal values and the threshold), D-olive-10, D-olive-11 (both ends of the outlier range),
-D-olive-15 (Algorithm 2 for any mantissa), D-olive-17 (signs of zero), D-olive-46 (far outliers), D-olive-47 (NaN and
-infinity).
 """
 
 import struct
@@ -18,7 +14,7 @@ from refemu.arith.checks import Refused, at, first_index
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.ready import OvpName
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.ovp_encoder import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
@@ -126,8 +122,9 @@ class OvpEncoder(Combinational):
             "clamped_normals": self.is_clamped(first) + self.is_clamped(second) if kind == NORMAL else 0,
         }
 
+    @decides("D-olive-2", "D-olive-4", "D-olive-46")
     def is_outlier(self, v: float) -> bool:
-        """Whether |v| is beyond the threshold (D-olive-2, D-olive-4), and not beyond `far` (D-olive-46)."""
+        """Whether |v| is beyond the threshold, and not beyond `far`."""
         beyond = abs(v) >= self.format.boundary if self.format.closed else abs(v) > self.format.boundary
         return beyond and (self.format.far is None or abs(v) <= self.format.far)
 
@@ -135,14 +132,16 @@ class OvpEncoder(Combinational):
         """Whether a normal value is above the largest one, and not beyond `far`."""
         return self.format.normal.largest < abs(v) and (self.format.far is None or abs(v) <= self.format.far)
 
+    @decides("D-olive-5", "D-olive-6")
     def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
-        """Which element is stored as the outlier [olive Alg. 1], before rounding (D-olive-5, D-olive-6)."""
+        """Which element is stored as the outlier [olive Alg. 1], before rounding."""
         if outliers[0] and (self.format.winner == "left" or not outliers[1] or abs(first) > abs(second)):
             return LEFT
         return RIGHT if outliers[1] else NORMAL
 
+    @decides("D-olive-7", "D-olive-9", "D-olive-17")
     def normal_code(self, v: float) -> int:
-        """The nearest normal value, clamped to the largest (D-olive-9); zero has no sign (D-olive-17)."""
+        """The nearest normal value, clamped to the largest; zero has no sign."""
         if self.format.far is not None and abs(v) > self.format.far:
             return 0
         size = min(abs(v), float(self.format.normal.largest))
@@ -152,8 +151,9 @@ class OvpEncoder(Combinational):
         whole = rounded(size, v < 0, self.format.rounding)
         return -whole & (2 * self.format.normal.identifier - 1) if v < 0 else whole
 
+    @decides("D-olive-8", "D-olive-10", "D-olive-11", "D-olive-15")
     def outlier_code(self, v: float) -> int:
-        """The code by [olive Alg. 2], clamped to the smallest and the largest legal one (D-olive-10, D-olive-11)."""
+        """The code by [olive Alg. 2], clamped to the smallest and the largest legal one."""
         size = min(max(abs(v), float(self._outlier.smallest)), float(self._outlier.largest))
         exponent = frexp(size)[1] - 1 - self._outlier.man_bits  # l. 2: floor(log2) - mb (D-olive-15)
         base_int = rounded(ldexp(size, -exponent), v < 0, self.format.rounding)  # l. 3
@@ -167,13 +167,15 @@ class OvpEncoder(Combinational):
         assert self.format.outlier is not None  # called for outliers only
         return self.format.outlier
 
+    @decides("D-olive-1")
     def join(self, left: int, right: int) -> int:
-        """Both codes as a word, the left one in the half that the format names (D-olive-1)."""
+        """Both codes as a word, the left one in the half that the format names."""
         low, high = (left, right) if self.format.left == "low" else (right, left)
         return low | high << self.format.width
 
+    @decides("D-olive-47")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN and infinity (D-olive-47)."""
+        """Refuse NaN and infinity."""
         (values,) = inputs
         bad = values & np.uint32(0x7FFFFFFF) >= INFINITY
         if bad.any():
@@ -181,8 +183,9 @@ class OvpEncoder(Combinational):
             raise Refused(f"{self.name}: value {values[index]:#010x}{at(index)} must be a finite float32")
 
 
+@decides("D-olive-7", "D-olive-8")
 def tie_goes_up(odd: bool, negative: bool, rounding: Ties) -> bool:
-    """Whether a magnitude midway between two is rounded to the larger (D-olive-7, D-olive-8)."""
+    """Whether a magnitude midway between two is rounded to the larger."""
     return {"half_even": odd, "half_away": True, "half_up": not negative, "half_down": negative}[rounding]
 
 

@@ -1,12 +1,11 @@
 """The MX converter: a block of one element format to a block of another, rounded once [ocp MX 1.0 §6.3].
 
 A block is decoded to integers times powers of two, never to float32, so no element is rounded twice and none overflows.
-Decisions: those of mx_encoder, and D-mx-7 (a block that holds NaN or infinity).
 """
 
 from collections.abc import Sequence
 
-from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu_mx.block_device import BlockDevice
 from refemu_mx.elements import ELEMENTS, Element, ElementName
 from refemu_mx.mx_converter import cases
@@ -48,6 +47,7 @@ class MxConverter(BlockDevice):
         """A block gets other elements."""
         return self.made(scale_in, codes_in)
 
+    @decides("D-mx-7")
     def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element was clipped."""
         source, target = self.formats

@@ -1,14 +1,11 @@
-"""The MX dot product: two blocks of 32 elements and their scales to one float32 [ocp MX 1.0 §6.2].
-
-Decisions: D-mx-8 (the sum is exact and rounded once), D-mx-9 (NaN, infinity, and the sign of a sum of zero).
-"""
+"""The MX dot product: two blocks of 32 elements and their scales to one float32 [ocp MX 1.0 §6.2]."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu_mx.elements import ELEMENTS, Element, ElementName
 from refemu_mx.mx_converter import magnitude
 from refemu_mx.mx_dot import cases
@@ -71,8 +68,9 @@ class MxDot(Combinational):
             whole += m << (e - place)
         return word32(whole, exponent + place)
 
+    @decides("D-mx-9")
     def special(self, a: Sequence[int], b: Sequence[int]) -> int | None:
-        """NaN or infinity where an operand holds one, else None (D-mx-9)."""
+        """NaN or infinity where an operand holds one, else None."""
         values = [[fmt.number(code) for code in codes] for fmt, codes in zip(self.formats, (a, b), strict=True)]
         terms = [one * other for one, other in zip(*values, strict=True)]
         signs = {term > 0 for term in terms if term in (np.inf, -np.inf)}

@@ -1,14 +1,10 @@
-"""The MX encoder: a block of 32 float32 values to one E8M0 scale and 32 element codes [ocp MX 1.0 §6.3].
-
-Decisions: D-mx-1 (the rule of the scale), D-mx-2 (a block of zeros), D-mx-3 (NaN and infinity), D-mx-4 (elements beyond
-the largest saturate), D-mx-5 (the smallest MXINT8 code), D-mx-6 (a negative value that rounds to zero).
-"""
+"""The MX encoder: a block of 32 float32 values to one E8M0 scale and 32 element codes [ocp MX 1.0 §6.3]."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from refemu.arith import Refused
-from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu_mx.block_device import BlockDevice
 from refemu_mx.elements import ELEMENTS, Element, ElementName
 from refemu_mx.mx_encoder import cases
@@ -62,6 +58,7 @@ class MxEncoder(BlockDevice):
         """A block of values is encoded."""
         return self.made(x)
 
+    @decides("D-mx-3")
     def block(self, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element was clipped, of 32 float32 patterns."""
         if any(word >> 23 & 0xFF == 0xFF for word in x):  # D-mx-3
@@ -93,8 +90,9 @@ def magnitude32(word: int) -> Magnitude:
     return (fraction | 1 << 23, field - 150) if field else (fraction, -149)
 
 
+@decides("D-mx-1", "D-mx-2")
 def scale_code(fmt: Element, rule: Rule, parts: Sequence[Magnitude]) -> int:
-    """The code of a block's scale (D-mx-1); 0 for a block of zeros (D-mx-2)."""
+    """The code of a block's scale; 0 for a block of zeros."""
     m, e = max(parts, key=lambda part: (part[0].bit_length() + part[1] if part[0] else -9999, _aligned(part)))
     if m == 0:
         return 0
@@ -118,8 +116,9 @@ def _aligned(part: Magnitude) -> int:
     return part[0] << (64 - part[0].bit_length())
 
 
+@decides("D-mx-4", "D-mx-5", "D-mx-6")
 def quantize(fmt: Element, m: int, e: int, negative: bool) -> tuple[int, bool]:
-    """The nearest code of m * 2**e, ties to even, and whether it was beyond the largest (D-mx-4)."""
+    """The nearest code of m * 2**e, ties to even, and whether it was beyond the largest."""
     top = m.bit_length() - 1 + e if m else fmt.emin  # zero is a subnormal number, whatever its e
     place = fmt.lsb if fmt.exp_bits == 0 else max(top, fmt.emin) - fmt.man_bits
     whole = nearest(m, e - place)

@@ -1,8 +1,6 @@
 """The NVFP4 encoder: 16 float32 values to one E4M3 scale and 16 E2M1 codes, under one float32 factor of the tensor.
 
 [nvfp4] The factor is 448 * 6 divided by the largest magnitude of the tensor; who has the tensor computes it once.
-Decisions: D-mx-10 (float32 operations and their order), D-mx-11 (a scale of zero), D-mx-3 (NaN and infinity),
-D-mx-4 and D-mx-6 (elements).
 """
 
 from collections.abc import Sequence
@@ -10,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu_mx.block_device import BlockDevice
 from refemu_mx.elements import E2M1, E4M3, Element
 from refemu_mx.mx_encoder import magnitude32, quantize
@@ -48,6 +46,7 @@ class Nvfp4Encoder(BlockDevice):
         """A block of values is encoded."""
         return self.made(factor, x)
 
+    @decides("D-mx-3", "D-mx-11")
     def block(self, factor: int, x: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Scale, codes and whether an element or the scale was clipped."""
         if any(word >> 23 & 0xFF == 0xFF for word in (factor, *x)):  # D-mx-3
@@ -60,8 +59,9 @@ class Nvfp4Encoder(BlockDevice):
             pairs = [self.rounded(E2M1, each) for each in self.scaled(factor, x, np.float32(E4M3.number(scale)))]
         return scale, tuple(code for code, _ in pairs), int(over or any(clip for _, clip in pairs))
 
+    @decides("D-mx-10")
     def scaled(self, factor: int, x: Sequence[int], scale: np.float32) -> list[np.float32]:
-        """Values in units of the scale, by float32 operations (D-mx-10)."""
+        """Values in units of the scale, by float32 operations."""
         if self.order == "division":
             return [_float(word) * _float(factor) / scale for word in x]
         ratio = _float(factor) / scale
