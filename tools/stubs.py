@@ -34,7 +34,7 @@ from refemu.units.ports import Port as Port, Ports as Ports
 from refemu.units.stepped import Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
 from refemu.units.declared import Changes as Changes, Combinational as Combinational, DeclaredState
-from refemu.units.declared import Sequential as Sequential, constant as constant
+from refemu.units.declared import Sequential as Sequential, constant as constant, decides as decides
 from refemu.units.derived import twin as twin
 from refemu.units.faults import FaultLibrary as FaultLibrary
 from refemu.units.unit import Flag as Flag, Kind as Kind, RunFunction as RunFunction, Unit as Unit, choices as choices

@@ -1,4 +1,4 @@
-"""Places that take a decision: functions marked with `@decides`; without one, whatever in the source names the id."""
+"""Places that take a decision: functions marked with `@decides`, fields and other code that names its id."""
 
 import ast
 import re
@@ -21,7 +21,6 @@ class Place:
     file: str  #: "refemu/units/olive/ovp_decoder/ovp_decoder.py"
     line: int
     name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = at the head of the module
-    marked: bool = False  #: by `@decides`
 
 
 @cache
@@ -38,30 +37,29 @@ def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
     Returns
     -------
     tuple of Place
-        By file and line: functions marked with `@decides`, if there are any. Else every mention; where a file has
-        functions or fields that name the id, its other mentions are left out.
+        By file and line. Where a file has functions or fields that name the id, its other mentions are left out; where
+        `@decides` marks functions of units, so are all other places in units.
     """
     word = re.compile(rf"{re.escape(id)}(?!\d)")
-    places = [
-        place
+    places = {
+        place: marked
         for file, text in _sources(folders or (Path(refemu.__file__).parent,))
         if word.search(text)
-        for place in _of_file(file, text, word)
-    ]
-    marked = [place for place in places if place.marked]
-    first = [place for place in places if not any(folder in place.file for folder in LATER)]
-    return tuple(marked or first or places)
+        for place, marked in _of_file(file, text, word)
+    }
+    if any(places.values()):
+        return tuple(place for place, marked in places.items() if marked or "/units/" not in place.file)
+    return tuple(place for place in places if not any(part in place.file for part in LATER)) or tuple(places)
 
 
-def _of_file(file: str, text: str, word: re.Pattern[str]) -> list[Place]:
-    lines = text.splitlines()
+def _of_file(file: str, text: str, word: re.Pattern[str]) -> list[tuple[Place, bool]]:
+    """Places of a file, and whether a mark names the id there."""
     spans = list(_spans(ast.parse(text), ""))
-    places: dict[str, Place] = {}
-    for number, line in enumerate(lines, start=1):
+    places: dict[str, tuple[Place, bool]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
         if word.search(line):
             name = min((span for span in spans if span[0] <= number <= span[1]), key=_length, default=(0, 0, ""))[2]
-            marked = line.lstrip().startswith("@decides(")
-            places.setdefault(name, Place(file, number + marked, name, marked))
+            places.setdefault(name, (Place(file, number, name), line.lstrip().startswith("@decides(")))
     named = [place for name, place in places.items() if name]
     return named or list(places.values())
 
