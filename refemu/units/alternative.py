@@ -116,7 +116,7 @@ def device(unit: Descriptor, config: Config, alternatives: Sequence[Alternative]
             unknown = sorted(set(changed) - set(inspect.signature(unit.unit_class).parameters))
             if unknown:
                 raise RefusedType(
-                    f"{unit.name}: {each.decision} ({each.says}) sets {unknown[0]!r}, which is not a parameter of the unit"
+                    f"{unit.name}: {each.decision} ({each.says}) sets {unknown[0]!r}, which is not a parameter of it"
                 )
             if each.variant is None and each.answer is None and _same(unit, before, changed):
                 return None
