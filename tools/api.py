@@ -1,7 +1,7 @@
 """Write docs/api: a page per package, with the public names and one line on each.
 
-    python tools/api.py            # writes the pages
-    python tools/api.py --check    # exit code 1 if a page differs from what would be written
+    python -m tools.api            # writes the pages
+    python -m tools.api --check    # exit code 1 if a page differs from what would be written
 
 Public is what `__all__` of refemu's six packages and of every unit names. The line on a class or function is the first
 of its docstring; on any other name it is the comment `#:` at its definition.
@@ -20,11 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from refemu import arith, units
+from tools.rules.public import FOR_AUTHORS, PACKAGES, comment
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "docs" / "api"
-PACKAGES = ("arith", "formats", "units", "draw", "models", "golden", "testing")
-FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for authors of units, imported by who needs them
 NOTE = "Written by tools/api.py from `__all__`; do not edit."
 
 
@@ -97,19 +96,6 @@ def comments(module: ModuleType) -> dict[str, str]:
             named = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
             texts |= {name: text for name in named if text}
     return texts
-
-
-def comment(lines: list[str], first: int, last: int) -> str:
-    """The `#:` at the end of a statement, or the lines of `#:` above it."""
-    for line in lines[first - 1 : last]:
-        if "#: " in line:
-            return line.partition("#: ")[2].strip()
-    above: list[str] = []
-    for line in reversed(lines[: first - 1]):
-        if not line.strip().startswith("#: "):
-            break
-        above.insert(0, line.partition("#: ")[2].strip())
-    return " ".join(above)
 
 
 def paragraph(text: str) -> str:

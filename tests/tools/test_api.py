@@ -5,7 +5,7 @@ from tools import api
 
 
 def test_pages_are_what_the_tool_writes() -> None:
-    """`python tools/api.py` writes them."""
+    """`python -m tools.api` writes them."""
     assert {path.name: path.read_text() for path in api.PLACE.glob("*.md")} == api.pages()
 
 
