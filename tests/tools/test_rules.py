@@ -21,7 +21,7 @@ HOUSE = dict.fromkeys(
     DOC,
 ) | {
     "refemu/arith/fp16.py": "from refemu.arith import bits\n",
-    "refemu/arith/bits.py": DOC,
+    "refemu/arith/bits.py": "def widths(x) -> list[int]: pass\ndef words(x): pass\n",
     "refemu/units/__init__.py": 'PAPERS = {"planted": "olive"}\n',
 }
 OLIVE, KLLM, UNITS = "refemu/units/olive/planted.py", "refemu/units/kllm/planted.py", "refemu/units/planted.py"
@@ -29,6 +29,10 @@ TESTING, BITS, DECISIONS = "refemu/testing/__init__.py", "refemu/arith/bits.py",
 KERNEL = "@kernel\ndef f(x):\n    for i in range(3):\n        x = "
 SCALAR = "from refemu.arith.float_jit.scalars import T\n@kernel\ndef f(x):\n    return T[x]"
 LATE = "def run():\n    "
+SUM = (
+    "from refemu.arith import bits\ndef lanes(x) -> int: pass\ndef index(x): pass\n"
+    "def f(n: int, ints: Sequence[int], table: dict[str, int], floats: Sequence[float], x, y):\n    return sum({})"
+)
 JIT = "from refemu.units.kllm.orizuru import compiled as orizuru_jit"
 CASES = "from refemu.units.kllm.orizuru import cases as orizuru_cases"
 TWIN = f"{LATE}from refemu.formats.kllm.twins import kmeans"
@@ -77,9 +81,43 @@ PLANTED: list[tuple[Any, ...]] = [
     ("transcendental", "y = np.exp(x)", "y = np.sqrt(x)"),
     ("transcendental", "from math import log2", "from math import isqrt"),
     ("transcendental", "y = math.cos(x)", "y = fp32.cos(x)"),
-    ("float-sum", "y = x.sum()", "y = np.cumsum(x)"),
-    ("float-sum", "y = np.mean(x)", "y = np.max(x)"),
-    ("float-sum", "y = sum(values)", "y = sum(len(each) for each in values)"),
+    *(
+        ("float-sum", f"y = {wrong}", f"y = {right}")
+        for wrong, right in (
+            ("x.sum()", "np.cumsum(x)"),
+            ("np.mean(x)", "np.max(x)"),
+            ("math.fsum(x)", "math.prod(x)"),
+            ("x.prod()", "x.prod(dtype=np.int64)"),
+            ("np.sum(x)", "np.sum(x > 0)"),
+            ("x.sum(dtype=np.float32)", "x.sum(axis=0, dtype=np.uint8)"),
+            ("x.astype(np.float64).sum()", "x.astype(np.int32).sum()"),
+            ("(x + 1).sum()", "(x & 1).sum()"),
+        )
+    ),
+    *(
+        ("float-sum", SUM.format(wrong), SUM.format(right), KLLM)
+        for wrong, right in (
+            ("x", "ints"),
+            ("[1, 0.5]", "[1, len(x), ord(y), not x, ~x, -n]"),
+            ("[n / 2]", "[n // 2, n % 2, abs(n), ints[0], table[x]]"),
+            ("(v for v in y)", "(v > 0 for v in y)"),
+            ("(v for v in floats)", "(v if x else max(ints) for v in ints)"),
+            ("(v for v, w in ints)", "(v * 2 for v in range(3) for w in y)"),
+            ("(v * x for v in ints)", "(v << x for v in y)"),
+            ("map(f, ints)", "map(len, x)"),
+            ("(round(v, 2) for v in y)", "(int(v) for v in y)"),
+            ("ints, 0.5", "ints, n"),
+            ("ints, start=x", "sorted(ints)[1:], start=sum(ints)"),
+            ("[np.floor(x)]", "[math.floor(x), np.count_nonzero(x)]"),
+            ("(v.width for v in y)", "(v.size for v in y)"),
+            ("(bits.words(v) for v in y)", "(lanes(v) for v in y)"),
+            ("bits.words(x)", "bits.widths(x)"),
+            ("y.values()", "table.values()"),
+            ("(size for size in y)", "(ord(v) for v in y)"),
+            ("(index(v) for v in y)", "(y.index(v) for v in x)"),
+            ("map(index, ints)", "map(lanes, x)"),
+        )
+    ),
     ("unstable-sort", "y = np.argsort(x)", "y = np.argsort(x, kind='stable')"),
     ("unstable-sort", "y = np.sort(x, kind='quicksort')", "y = self.sort(x)"),
     ("unstable-sort", "y = np.argpartition(x, 3)", "y = text.partition(':')"),
@@ -105,7 +143,6 @@ PLANTED: list[tuple[Any, ...]] = [
     ("third-party", "import numba", "import numpy"),
     ("third-party", f"{LATE}from hypothesis import given", f"{LATE}from numpy import given"),
     ("layers", f"{LATE}from refemu.golden.files import sets", f"{LATE}from refemu.arith import fp16", OLIVE),
-    ("layers", "import refemu.cli.main", "import refemu.arith.fp16", OLIVE),
     ("layers", "import_module('refemu.golden.files.sets')", "import_module('refemu.arith.fp16')", OLIVE),
     ("layers", "NAME = 'refemu.models.runtime:run'", DRAWN, OLIVE),
     ("layers", "from refemu.draw.olive import pair", DRAWN, OLIVE),
@@ -114,6 +151,13 @@ PLANTED: list[tuple[Any, ...]] = [
     ("layers", "from refemu.draw import svg", "from refemu.arith import fp16", "refemu/models/planted.py"),
     ("layers", "from refemu.models import runtime", "from refemu.arith import fp16", "refemu/draw/planted.py"),
     ("layers", "from refemu.cli import main", "from refemu.draw import svg", "refemu/golden/planted.py"),
+    ("layers", "from refemu.studies import a", "from refemu.arith import fp16", "refemu/models/planted.py"),
+    (
+        "layers",
+        "from refemu.golden.files import sets",
+        "from refemu.models import runtime",
+        "refemu/studies/planted.py",
+    ),
     ("papers", "from refemu.units.kllm import orizuru", "from refemu.arith import fp16", OLIVE),
     ("papers", f"{LATE}from refemu.formats.kllm.kmeans import KMeans", "KMEANS = 'kmeans'", OLIVE),
     ("papers", "NAME = 'refemu.units.kllm.orizuru.compiled:run'", "NAME = 'orizuru'", OLIVE),
@@ -143,12 +187,10 @@ PLANTED: list[tuple[Any, ...]] = [
     ("docstring", f"{DOC}def f():\n    pass", f"{DOC}def _f():\n    pass"),
     ("docstring", f"{DOC}class C:\n    pass", f"{DOC}@overload\ndef f():\n    pass"),
     ("described", ADD.format("acc_innn"), ADD.format("acc_in")),
-    ("described", ADD.format("acc_innn (N,)"), ADD.format("acc_in (N,)")),
     ("described", ADD.format("acc, acc_innn"), ADD.format("acc, acc_in")),
     ("vague-name", f"{LATE}found = x", f"{LATE}x.found = g(made=x)"),
     ("vague-name", f"{LATE}made, y = x", f"{LATE}width, y = x"),
     ("vague-name", f"{LATE}y = [one for one in x]", f"{LATE}y = [each for each in x]"),
-    ("vague-name", f"{LATE}for own in x: pass", f"{LATE}for each in x: pass"),
     ("vague-name", f"{LATE}y = lambda given: given", f"{LATE}y = lambda width: width"),
     ("vague-name", f"{LATE}if (told := x): pass", f"{LATE}if (width := x): pass"),
     ("vague-name", "def f(led): pass", "def f(leds): pass"),
@@ -215,50 +257,6 @@ def test_rule_sees_a_violation_and_passes_its_neighbour(row: tuple[Any, ...]) ->
 
 def test_every_rule_has_a_planted_violation() -> None:
     assert {row[0] for row in PLANTED} == RULES.keys()
-
-
-def summing(terms: str) -> dict[str, str]:
-    """A function that adds terms."""
-    head = "from refemu.arith import bits\ndef lanes(x) -> int: pass\ndef other(x) -> 'Sequence[float]': pass\n"
-    signature = "def f(n: int, ints: Sequence[int], table: dict[str, int], floats: Sequence[float], x, y):\n"
-    return {KLLM: f"{head}{signature}    return sum({terms})\n", BITS: "def width(x) -> int: pass\n"}
-
-
-@pytest.mark.parametrize(
-    "terms",
-    [
-        *("[1, len(x), ord(c)]", "(x > 0 for x in y)", "(1 << n for n in y)", "range(3)", "map(len, x)", "x.shape"),
-        *("(a * 2 - b // 3 for a, b in y for a in range(b) for b in x.shape[1:])", "sorted(ints)", "table.values()"),
-        *("[n if x else max(ints) for n in ints]", "(lanes(x) for x in y)", "(bits.width(x) for x in y)", "(a.size,)"),
-        "[sum(ints), int(x), not x, ~x, -n, abs(n), np.count_nonzero(x), ints[0]]",
-    ],
-)
-def test_sum_of_visible_integers_is_allowed(terms: str) -> None:
-    assert not broken("float-sum", summing(terms), KLLM)
-
-
-@pytest.mark.parametrize(
-    "terms",
-    [
-        *("[1, 0.5]", "[1 / 2]", "(x for x in y)", "(n for n in floats)", "map(f, ints)", "(round(x, 2) for x in y)"),
-        *("ints, 0.5", "ints, start=x", "[np.floor(x)]", "(a.width for a in y)", "(n * x for n in ints)", "other(x)"),
-        "(n for n, m in ints)",
-    ],
-)
-def test_sum_of_what_may_be_floats_is_seen(terms: str) -> None:
-    assert broken("float-sum", summing(terms), KLLM)
-
-
-@pytest.mark.parametrize(
-    ("call", "passes"),
-    [
-        *(("x.sum(axis=0, dtype=np.int64)", True), ("np.sum(x > 0)", True), ("x.astype(np.int32).sum()", True)),
-        *(("(x & 1).sum()", True), ("x.sum(dtype=np.float32)", False), ("np.sum(x)", False), ("math.fsum(x)", False)),
-        *(("x.prod()", False), ("math.prod(x)", True), ("x.astype(np.float64).sum()", False)),
-    ],
-)
-def test_sum_of_an_array_needs_integers(call: str, passes: bool) -> None:
-    assert bool(broken("float-sum", f"y = {call}", KLLM)) == (not passes)
 
 
 def test_the_repository_breaks_no_rule() -> None:

@@ -5,12 +5,10 @@ where one is right.
 """
 
 import ast
-import builtins
+import re
 from collections.abc import Iterator
 
-from tools.rules.house import Module, last_of, module_rule, root_of, stored
-
-Found = Iterator[tuple[int, str]]
+from tools.rules.house import Found, Module, last_of, module_rule, root_of, stored
 
 NUMERIC_MODULES = {"np", "numpy", "math", "scipy", "special", "cmath"}
 PRODUCTS = {"dot", "matmul", "inner", "vdot", "einsum", "tensordot", "convolve", "correlate", "linalg"}
@@ -23,9 +21,7 @@ INTEGER_TYPES = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 ROUNDED = {"rint", "floor", "ceil", "trunc", "round"}
 KERNEL_GLOBALS = {"np", "range", "len", "min", "max", "abs"}
 #: layers whose sources are the key of the kernel cache (`jit.kernel_files`), and what of them is not
-HASHED = tuple(f"refemu.{layer}" for layer in ("arith", "formats", "units"))
-UNHASHED = {"cases", "alternatives", "variants"}
-assert set(dir(builtins)) >= KERNEL_GLOBALS - {"np"}
+HASHED, UNHASHED = re.compile(r"refemu\.(arith|formats|units)\b"), re.compile(r"\.(cases|alternatives|variants)\b")
 
 
 @module_rule("use refemu.arith.dot, or refemu.arith.integers for integers")
@@ -46,24 +42,26 @@ def blas(module: Module) -> Found:
 def transcendental(module: Module) -> Found:
     """No exponential, logarithm, power or angle of a library: their last bits differ."""
     for node in module.of(ast.BinOp, ast.AugAssign):
-        if isinstance(node.op, ast.Pow) and not _integer_constants(node):
-            yield node.lineno, "operator **"
+        match node:
+            case ast.BinOp(ast.Constant(int()), _, ast.Constant(int())):
+                pass
+            case ast.BinOp(op=ast.Pow()) | ast.AugAssign(op=ast.Pow()):
+                yield node.lineno, "operator **"
     for node, name, owner in module.calls:
         if name in TRANSCENDENTAL and owner in NUMERIC_MODULES:
             yield node.lineno, f"library function {name}"
     for node in module.of(ast.ImportFrom):
-        if node.module in {"math", "numpy", "scipy.special"}:
-            yield from (
-                (node.lineno, f"library function {each.name}") for each in node.names if each.name in TRANSCENDENTAL
-            )
+        names = [each.name for each in node.names if node.module in {"math", "numpy", "scipy.special"}]
+        yield from ((node.lineno, f"library function {name}") for name in names if name in TRANSCENDENTAL)
 
 
 @module_rule("use np.sort or np.argsort with kind='stable'")
 def unstable_sort(module: Module) -> Found:
     """Sorts are stable, so that equal values keep their order."""
     for node, name, owner in module.calls:
-        own = ast.unparse(node.func) == "self.sort"
-        if name in {"argsort", "sort"} and owner is not None and not own and not _is_stable(node):
+        stable = any(ast.unparse(each) == "kind='stable'" for each in node.keywords)
+        itself = owner is None or ast.unparse(node.func) == "self.sort"  # a function or method of refemu
+        if name in {"argsort", "sort"} and not (stable or itself):
             yield node.lineno, f"{name} that is not stable"
         if (owner in NUMERIC_MODULES and name == "partition") or (owner is not None and name == "argpartition"):
             yield node.lineno, name
@@ -75,8 +73,12 @@ def cast(module: Module) -> Found:
     for node, name, _ in module.calls:
         if name == "astype" and _names(node, {"float16", "f2", "<f2", "half"}):
             yield node.lineno, "cast to float16"
-        if name == "astype" and _names(node, INTEGER_TYPES) and _looks_float(node.func):
-            yield node.lineno, "cast of a float to an integer"
+        if name == "astype" and _names(node, INTEGER_TYPES):
+            match node.func:
+                case ast.Attribute(ast.BinOp(op=ast.Div())):
+                    yield node.lineno, "cast of a float to an integer"
+                case ast.Attribute(ast.Call() as receiver) if last_of(receiver) in ROUNDED:
+                    yield node.lineno, "cast of a float to an integer"
 
 
 @module_rule("use `kernel` of refemu.arith.jit")
@@ -109,14 +111,18 @@ def clock(module: Module) -> Found:
 def set_order(module: Module) -> Found:
     """No iteration over a set, whose order differs from process to process."""
     for node in module.of(ast.For, ast.comprehension):
-        if _is_set(node.iter):
-            yield node.iter.lineno, "iteration over a set"
+        match node.iter:
+            case ast.Set() | ast.SetComp() | ast.Call(ast.Name("set" | "frozenset")):
+                yield node.iter.lineno, "iteration over a set"
 
 
 @module_rule("import from refemu.arith, formats or units, no cases or variants, or define it in this file")
 def kernel_name(module: Module) -> Found:
     """A kernel reads only what the key of its compiled code covers."""
-    known = KERNEL_GLOBALS | {name for node in module.tree.body for name in _defined(node) | _hashed(node)}
+    known = KERNEL_GLOBALS | module.defined.keys()
+    known |= {
+        name for name, (place, _) in module.imported.items() if HASHED.match(place) and not UNHASHED.search(place)
+    }
     for function in kernels(module):
         local = stored(function) | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
         for node in (inner for statement in function.body for inner in ast.walk(statement)):
@@ -132,12 +138,13 @@ def kernel_type(module: Module) -> Found:
             if isinstance(node, ast.Attribute) and node.attr == "float16":
                 yield node.lineno, "float16 in a kernel"
         for loop in (node for node in ast.walk(function) if isinstance(node, ast.For | ast.While)):
-            yield from ((node.lineno, "ternary in a kernel loop") for node in ast.walk(loop) if _is(node, ast.IfExp))
-            yield from ((node.lineno, "bare float literal in a kernel loop") for node in _bare_floats(loop))
-
-
-def _is(node: ast.AST, kind: type) -> bool:
-    return isinstance(node, kind)
+            inner = list(ast.walk(loop))
+            typed = {id(each) for node in inner if last_of(node) in {"float32", "float64"} for each in _arguments(node)}
+            for node in inner:
+                if isinstance(node, ast.IfExp):
+                    yield node.lineno, "ternary in a kernel loop"
+                if isinstance(node, ast.Constant) and isinstance(node.value, float) and id(node) not in typed:
+                    yield node.lineno, "bare float literal in a kernel loop"
 
 
 def _imported(module: Module, name: str) -> Found:
@@ -154,58 +161,9 @@ def kernels(module: Module) -> Iterator[ast.FunctionDef]:
             yield node
 
 
-def _bare_floats(loop: ast.AST) -> Iterator[ast.Constant]:
-    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
-    typed = {id(each) for node in calls if last_of(node.func) in {"float32", "float64"} for each in node.args}
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Constant) and isinstance(node.value, float) and id(node) not in typed:
-            yield node
-
-
-def _defined(node: ast.stmt) -> set[str]:
-    """Names that a statement of a module defines; imports define none, so that a kernel cannot lean on them."""
-    if isinstance(node, ast.FunctionDef):
-        return {node.name}
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        return stored(node)
-    if isinstance(node, ast.If | ast.Try):
-        return {name for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt) for name in _defined(each)}
-    return set()
-
-
-def _hashed(node: ast.stmt) -> set[str]:
-    """Names taken from files that the key of the cache covers."""
-    if not isinstance(node, ast.ImportFrom) or UNHASHED & set((node.module or "").split(".")):
-        return set()
-    return {each.asname or each.name for each in node.names} if (node.module or "").startswith(HASHED) else set()
+def _arguments(node: ast.AST) -> list[ast.expr]:
+    return [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
 
 
 def _names(call: ast.Call, wanted: set[str]) -> bool:
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(
-        last_of(each) in wanted or (isinstance(each, ast.Constant) and each.value in wanted) for each in arguments
-    )
-
-
-def _looks_float(function: ast.expr) -> bool:
-    """The receiver of `.astype` ends in a division or a rounding function."""
-    value = function.value if isinstance(function, ast.Attribute) else function
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
-        return True
-    return isinstance(value, ast.Call) and last_of(value.func) in ROUNDED
-
-
-def _is_stable(call: ast.Call) -> bool:
-    kinds = [keyword.value for keyword in call.keywords if keyword.arg == "kind"]
-    return any(isinstance(kind, ast.Constant) and kind.value == "stable" for kind in kinds)
-
-
-def _is_set(node: ast.AST) -> bool:
-    return isinstance(node, ast.Set | ast.SetComp) or (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"set", "frozenset"}
-    )
-
-
-def _integer_constants(node: ast.BinOp | ast.AugAssign) -> bool:
-    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
-    return all(isinstance(side, ast.Constant) and isinstance(side.value, int) for side in sides)
+    return any((last_of(each) or getattr(each, "value", "")) in wanted for each in _arguments(call))

@@ -3,13 +3,14 @@
 import ast
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 #: files that rules read, by folder below the root
 READ = {"refemu": ("*.py", "*.pyi"), "tests": ("*.py",), "docs": ("*.md",)}
 Place = tuple[str, int, str]  #: path, line, what is wrong
+Found = Iterable[tuple[int, str]]  #: lines of one module, and what is wrong there
 Check = Callable[["House"], Iterable[Place]]
 
 
@@ -36,26 +37,16 @@ def rule(fix: str) -> Callable[[Check], Check]:
     return register
 
 
-def module_rule(fix: str) -> Callable[[Callable[["Module"], Iterable[tuple[int, str]]]], Check]:
-    """Register a function of one module, which yields lines and what is wrong there."""
+def module_rule(fix: str) -> Callable[[Callable[["Module"], Found]], Check]:
+    """Register a function of one module."""
 
-    def register(check: Callable[["Module"], Iterable[tuple[int, str]]]) -> Check:
-        @functools.wraps(check)
-        def of_all(house: House) -> Iterator[Place]:
-            for module in house.modules.values():
-                yield from ((module.path, line, what) for line, what in check(module))
+    def register(check: Callable[["Module"], Found]) -> Check:
+        def of_all(house: House) -> Iterable[Place]:
+            return ((each.path, line, what) for each in house.modules.values() for line, what in check(each))
 
-        return rule(fix)(of_all)
+        return rule(fix)(functools.update_wrapper(of_all, check))
 
     return register
-
-
-class Call(NamedTuple):
-    """A call: the name of the function, and the root of what it is an attribute of, None for a bare name."""
-
-    node: ast.Call
-    name: str
-    owner: str | None
 
 
 class Module:
@@ -64,25 +55,25 @@ class Module:
     def __init__(self, path: str, text: str) -> None:
         self.path, self.text, self.lines = path, text, text.splitlines()
         self.short = path.removeprefix("refemu/")
-        self.name = path.partition(".py")[0].replace("/", ".").removesuffix(".__init__")
+        self.name = name_of(path)
         self.tree = ast.parse(text)
         self._nodes: dict[type, list[Any]] = defaultdict(list)
         for node in ast.walk(self.tree):
             self._nodes[type(node)].append(node)
-        self.calls = [Call(node, *called(node)) for node in self._nodes[ast.Call]]
+        self.calls = [(node, *called(node)) for node in self.of(ast.Call)]
         assigned = {ast.unparse(node.targets[0]): node.value for node in self.of(ast.Assign)}
         self.exported: list[str] = ast.literal_eval(assigned.get("__all__", ast.List([])))
 
-    def of(self, *kinds: type) -> Iterator[Any]:
-        """Yield the nodes of these types."""
-        for kind in kinds:
-            yield from self._nodes[kind]
+    def of(self, *kinds: type) -> list[Any]:
+        """The nodes of these types."""
+        return [node for kind in kinds for node in self._nodes[kind]]
 
     @functools.cached_property
     def defined(self) -> dict[str, ast.stmt]:
         """The statement that defines each name of the module, imports left out."""
         statements: dict[str, ast.stmt] = {}
-        for node in self.tree.body:
+        guarded = (each for node in self.tree.body if isinstance(node, ast.If | ast.Try) for each in ast.walk(node))
+        for node in (*guarded, *self.tree.body):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 statements[node.name] = node
             elif isinstance(node, ast.Assign | ast.AnnAssign):
@@ -104,6 +95,7 @@ class House:
 
     def __init__(self, texts: Mapping[str, str], root: Path | None = None) -> None:
         self.texts, self.root = texts, root
+        self._parsed: dict[str, Module] = {}
 
     @classmethod
     def read(cls, root: Path) -> "House":
@@ -112,30 +104,41 @@ class House:
         return cls({path.relative_to(root).as_posix(): path.read_text() for path in sorted(paths)}, root)
 
     @functools.cached_property
-    def modules(self) -> dict[str, Module]:
-        """Modules of refemu by name."""
-        paths = [path for path in self.texts if path.startswith("refemu/") and path.endswith(".py")]
-        return {module.name: module for module in (Module(path, self.texts[path]) for path in paths)}
+    def paths(self) -> dict[str, str]:
+        """Files of refemu by the name of the module; of a package that imports when asked, its stub."""
+        files = [path for path in self.texts if path.startswith("refemu/") and path.endswith(".py")]
+        stubs = [f"{path}i" for path in files if f"{path}i" in self.texts and "attach_stub" in self.texts[path]]
+        return {name_of(path): path for path in (*files, *stubs)}
 
     @functools.cached_property
-    def stubs(self) -> dict[str, Module]:
-        """Stubs of packages that import when asked, by the name of the package."""
-        paths = [path for path in self.texts if path.endswith(".pyi") and "attach_stub" in self.texts[path[:-1]]]
-        return {module.name: module for module in (Module(path, self.texts[path]) for path in paths)}
+    def modules(self) -> dict[str, Module]:
+        """Modules of refemu by name, no stubs."""
+        return {name: self.parse(path.removesuffix("i")) for name, path in self.paths.items()}
+
+    def parse(self, path: str) -> Module:
+        """The module in a file, parsed at first use."""
+        if path not in self._parsed:
+            self._parsed[path] = Module(path, self.texts[path])
+        return self._parsed[path]
 
     def front(self, name: str) -> Module | None:
         """The module that says what another one finds in `name`."""
-        return self.stubs.get(name) or self.modules.get(name)
+        return self.parse(self.paths[name]) if name in self.paths else None
 
     def definition(self, module: Module, name: str) -> tuple[Module, ast.stmt | None] | None:
         """Where a name that a module defines or imports is defined; a module that it imports has no statement."""
         if name in module.defined:
             return module, module.defined[name]
         place, original = module.imported.get(name) or module.imported.get("*") or ("", "")
-        if f"{place}.{original}" in self.modules:
-            return self.modules[f"{place}.{original}"], None
+        if inner := self.front(f"{place}.{original}"):
+            return inner, None
         front = self.front(place)
         return self.definition(front, name if original == "*" else original) if front else None
+
+
+def name_of(path: str) -> str:
+    """The name of the module in a file."""
+    return path.partition(".py")[0].replace("/", ".").removesuffix(".__init__")
 
 
 def called(call: ast.Call) -> tuple[str, str | None]:

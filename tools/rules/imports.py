@@ -8,13 +8,18 @@ import ast
 import functools
 import graphlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tools.rules.house import House, Module, Place, rule
+from tools.rules.house import Check, Found, House, Module, Place, module_rule, rule
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
-LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "cli")
+LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "studies", "cli")
+#: layers that each may import from; golden and studies know nothing of each other, nor do draw and models
+ALLOWED = {name: {*LAYERS[: number + 1]} for number, name in enumerate(LAYERS)}
+ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"] - {"draw", "golden"}}
+ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
+SUFFIX = {"compiled": "_jit", "cases": "cases"}  #: of names for modules of a block
 #: modules and folders of a block, by what they hold
 KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels"}
 KINDS |= {"alternatives": "variants", "variants": "variants"}
@@ -44,16 +49,13 @@ TEST_ELSEWHERE = {
 
 
 class Edge(NamedTuple):
-    """One module that another one needs. kind: "top", "late" in a function or for type checkers, or "string"."""
+    """A module that another one needs. kind: "top", "late" in a function or for type checkers, or "string"."""
 
     source: str
     target: str
     kind: str
     line: int
-    bound: str = ""  #: name that the importer gives it, where it is imported as a whole
-
-    def __str__(self) -> str:
-        return f"imports {self.target}" if self.kind != "string" else f"names {self.target}"
+    bound: str  #: name that the importer gives it, where it is imported as a whole
 
 
 @functools.lru_cache(1)  # for all rules
@@ -75,27 +77,34 @@ def _edges(house: House, module: Module) -> Iterator[Edge]:
     for node in module.of(ast.Constant):
         match = NAMED.fullmatch(node.value) if isinstance(node.value, str) else None
         if match and match[1] in house.modules:
-            yield Edge(module.name, match[1], "string", node.lineno)
+            yield Edge(module.name, match[1], "string", node.lineno, "")
 
 
-@functools.lru_cache(1)
-def inside(house: House) -> list[Edge]:
-    """The edges between modules of refemu."""
-    return [edge for edge in edges(house) if edge.target.split(".")[0] == "refemu"]
+def edge_rule(fix: str) -> Callable[[Callable[[Edge], bool]], Check]:
+    """Register a function that says whether an edge breaks the rule of its name."""
+
+    def register(breaks: Callable[[Edge], bool]) -> Check:
+        def of_all(house: House) -> Iterator[Place]:
+            return (at(house, edge) for edge in edges(house) if breaks(edge))
+
+        return rule(fix)(functools.update_wrapper(of_all, breaks))
+
+    return register
 
 
-def at(house: House, edge: Edge, what: str = "") -> Place:
+def at(house: House, edge: Edge) -> Place:
     """Where an edge is."""
-    return house.modules[edge.source].path, edge.line, what or str(edge)
+    verb, bound = "names" if edge.kind == "string" else "imports", f" as {edge.bound}" if edge.bound else ""
+    return house.modules[edge.source].path, edge.line, f"{verb} {edge.target}{bound}"
 
 
 def layer(name: str) -> str:
-    """The folder of refemu that a module lies in."""
-    return f"{name}..".split(".")[1]
+    """The folder of refemu that a module is in, "" of another package."""
+    return f"{name}..".split(".")[1] if name.startswith("refemu.") else ""
 
 
 def paper(name: str) -> str:
-    """The paper whose folder a module lies in, or ""."""
+    """The paper whose folder a module is in, or ""."""
     parts = name.removeprefix("refemu.models.schemes.").removeprefix(f"refemu.{layer(name)}.").split(".")
     return parts[0] if parts[0] in PAPERS else ""
 
@@ -107,54 +116,60 @@ def kind_of(name: str) -> str:
 
 def block(name: str) -> str:
     """The block that a module belongs to: `refemu.units.kllm.orizuru` for all of its files."""
-    parts = [part for part in name.split(".") if part not in KINDS]
-    return ".".join(parts[:4])
+    return ".".join([part for part in name.split(".") if part not in KINDS][:4])
 
 
-@rule("move what both need to the lower layer")
-def layers(house: House) -> Iterator[Place]:
-    """Imports point down the layers: arith, formats, units, draw or models, golden, cli.
+@edge_rule("move what both need to the lower layer")
+def layers(edge: Edge) -> bool:
+    """Imports point down the layers: arith, formats, units, draw or models, golden or studies, cli.
 
-    `draw` and `models` know nothing of each other. What formats and units show in a notebook is drawn above them: they
-    may name a drawing by a string. arith imports nothing but itself and `refemu.home`.
+    What formats and units show in a notebook is drawn above them: they may name a drawing by a string.
     """
-    allowed = {name: {*LAYERS[: number + 1]} for number, name in enumerate(LAYERS)}
-    allowed["models"] -= {"draw"}
-    allowed["testing"] = {"arith", "formats", "units", "golden", "testing"}
-    for edge in inside(house):
-        source, target = layer(edge.source), layer(edge.target)
-        drawn = edge.kind == "string" and target == "draw" and source in ("formats", "units")
-        known = target in {*LAYERS, "testing"} and target not in allowed.get(source, {*LAYERS, "testing"})
-        if (known or (source == "arith" and target not in ("arith", "home"))) and not drawn:
-            yield at(house, edge)
+    source, target = layer(edge.source), layer(edge.target)
+    if source == "arith":  # `refemu.home` says where the user keeps things
+        return target not in ("", "arith", "home")
+    if edge.kind == "string" and target == "draw" and source in ("formats", "units"):
+        return False
+    return target in (*LAYERS, "testing") and source in ALLOWED and target not in ALLOWED[source]
 
 
-@rule("move what both papers need to a shared module")
-def papers(house: House) -> Iterator[Place]:
+@edge_rule("move what both papers need to a shared module")
+def papers(edge: Edge) -> bool:
     """Nothing of one paper imports anything of another."""
-    for edge in inside(house):
-        if paper(edge.source) and paper(edge.target) and paper(edge.source) != paper(edge.target):
-            yield at(house, edge)
+    return "" != paper(edge.source) != paper(edge.target) != ""
 
 
-@rule("pass it in, or find it by name through a registry")
-def shared(house: House) -> Iterator[Place]:
+@edge_rule("pass it in, or find it by name through a registry")
+def shared(edge: Edge) -> bool:
     """Modules outside the folders of papers import nothing of a paper, registries excepted."""
-    for edge in inside(house):
-        free = edge.source in REGISTRIES or layer(edge.source) == "testing"
-        if paper(edge.target) and not paper(edge.source) and not free:
-            yield at(house, edge)
+    free = edge.source in REGISTRIES or layer(edge.source) == "testing"
+    return bool(paper(edge.target)) and not paper(edge.source) and not free
 
 
-@rule("import it inside the function that needs it")
-def early_compiled(house: House) -> Iterator[Place]:
-    """Compiled code and the compiler are imported where a function needs them."""
-    for edge in inside(house):
-        may = kind_of(edge.source) in ("compiled", "kernels") or layer(edge.source) == "arith"
-        compiles = kind_of(edge.target) in ("compiled", "kernels") or COMPILED.fullmatch(edge.target)
-        server = edge.source == "refemu.golden.campaign.server"
-        if not may and ((compiles and edge.kind == "top") or (edge.target == "refemu.arith.jit" and not server)):
-            yield at(house, edge)
+@edge_rule("import it inside the function that needs it")
+def early_compiled(edge: Edge) -> bool:
+    """Compiled code is imported where a function needs it, the compiler by compiled code alone."""
+    if kind_of(edge.source) in ("compiled", "kernels") or layer(edge.source) == "arith":
+        return False
+    if edge.target == "refemu.arith.jit":
+        return edge.source != "refemu.golden.campaign.server"
+    of_refemu = layer(edge.target) and kind_of(edge.target) in ("compiled", "kernels")
+    return edge.kind == "top" and bool(of_refemu or COMPILED.fullmatch(edge.target))
+
+
+@edge_rule("import it as <block>_jit, or <block>_cases or cases")
+def bound_name(edge: Edge) -> bool:
+    """Compiled forms and cases are imported under names that do not hide their block."""
+    kind = kind_of(edge.target) if layer(edge.target) else ""
+    plain = edge.bound in ("", *KINDS) or kind_of(edge.source) == kind
+    return kind in SUFFIX and not plain and not edge.bound.endswith(SUFFIX[kind])
+
+
+@edge_rule("import it in the modules of THIRD_PARTY in tools/rules/imports.py")
+def third_party(edge: Edge) -> bool:
+    """Each of numba, llvmlite and hypothesis is imported in few modules."""
+    may = THIRD_PARTY.get(edge.target.split(".")[0], (edge.source,))
+    return not {edge.source, f"refemu.{layer(edge.source)}"} & {*may}
 
 
 @rule("import what the block exports")
@@ -164,11 +179,11 @@ def blocks(house: House) -> Iterator[Place]:
     Its compiled form and cases may use both, and cases those of blocks that their block contains. Cases import nothing
     of their block at module level.
     """
-    contains = {(block(edge.source), block(edge.target)) for edge in inside(house) if kind_of(edge.source) != "cases"}
-    for edge in inside(house):
+    contains = {(block(edge.source), block(edge.target)) for edge in edges(house) if kind_of(edge.source) != "cases"}
+    for edge in edges(house):
         same = block(edge.source) == block(edge.target)
         within = kind_of(edge.source) == "cases" and (block(edge.source), block(edge.target)) in contains
-        foreign = kind_of(edge.target) == "cases" and not within
+        foreign = kind_of(edge.target) == "cases" and layer(edge.target) and not within
         part = layer(edge.target) == "units" and not kind_of(edge.target) and edge.target.count(".") == 4
         inner = part and block(edge.target) in house.modules and edge.target != block(edge.target)
         early = kind_of(edge.source) == "cases" and not kind_of(edge.target) and edge.kind == "top"
@@ -182,7 +197,7 @@ def circle(house: House) -> Iterator[Place]:
 
     A package that only re-exports does not count, nor do strings.
     """
-    graph = inside(house)
+    graph = edges(house)
     exports = {name for name, module in house.modules.items() if _only_exports(house, module)}
     wanted: dict[str, set[str]] = {name: set() for name in house.modules}
     exported: dict[str, set[str]] = {name: set() for name in exports}
@@ -211,31 +226,10 @@ def _only_exports(house: House, module: Module) -> bool:
     return all(isinstance(node, plain) for node in module.tree.body)
 
 
-@rule("import it as <block>_jit, or <block>_cases or cases")
-def bound_name(house: House) -> Iterator[Place]:
-    """Compiled forms and cases are imported under names that do not hide their block."""
-    suffix = {"compiled": "_jit", "cases": "cases"}
-    for edge in inside(house):
-        kind = kind_of(edge.target)
-        plain = edge.bound in KINDS or kind_of(edge.source) == kind
-        if edge.bound and kind in suffix and not plain and not edge.bound.endswith(suffix[kind]):
-            yield at(house, edge, f"{edge} as {edge.bound}")
-
-
-@rule("import it in these modules and use theirs elsewhere")
-def third_party(house: House) -> Iterator[Place]:
-    """Each of numba, llvmlite and hypothesis is imported in few modules."""
-    for edge in edges(house):
-        may = THIRD_PARTY.get(edge.target.split(".")[0])
-        if may and not {edge.source, f"refemu.{layer(edge.source)}"} & {*may}:
-            yield at(house, edge, f"{edge}, which {', '.join(may)} may")
-
-
-@rule("import from refemu")
-def relative_import(house: House) -> Iterator[Place]:
+@module_rule("import from refemu")
+def relative_import(module: Module) -> Found:
     """Imports are absolute."""
-    for module in house.modules.values():
-        yield from ((module.path, node.lineno, "relative import") for node in module.of(ast.ImportFrom) if node.level)
+    return [(node.lineno, "relative import") for node in module.of(ast.ImportFrom) if node.level]
 
 
 @rule("write it, or name in TEST_ELSEWHERE of tools/rules/imports.py the one that covers it")
@@ -246,7 +240,7 @@ def untested(house: House) -> Iterator[Place]:
     those of the compiled forms that import them, and a compiled module of arith those of its readable form.
     """
     users: dict[str, set[str]] = {}
-    for edge in inside(house):
+    for edge in edges(house):
         users.setdefault(edge.target, set()).add(edge.source)
     packages = {name.rpartition(".")[0] for name in house.modules}
     for name, module in house.modules.items():

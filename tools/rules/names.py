@@ -70,14 +70,11 @@ def vague_name(module: Module) -> Iterator[tuple[int, str]]:
 
 @module_rule("cite it, [olive §4.2] say, or list the file in UNCITED of tools/rules/names.py")
 def citation(module: Module) -> Iterator[tuple[int, str]]:
-    """Files of formats and units cite their paper."""
+    """Files of formats and units cite their paper, in their docstring unless they are a part of a block."""
+    kind = kind_of(module.name)
+    text = module.text if kind else ast.get_docstring(module.tree) or ""
     block = layer(module.name) in ("formats", "units") and not module.path.endswith("__init__.py")
-    if (
-        block
-        and module.short not in UNCITED
-        and kind_of(module.name) != "variants"
-        and not CITATION.search(module.text)
-    ):
+    if block and module.short not in UNCITED and kind != "variants" and not CITATION.search(text):
         yield 1, "no citation of a paper"
 
 

@@ -33,41 +33,46 @@ class Public(NamedTuple):
 
 
 @functools.lru_cache(1)  # for all rules
-def public(house: House) -> list[Public]:
-    """Every public function, class and value."""
-    names = [f"refemu.{name}" for name in PACKAGES]
+def packages(house: House) -> list[Module]:
+    """What exports public names."""
+    names = [*(f"refemu.{name}" for name in PACKAGES), *FOR_AUTHORS]
     if arith := house.front("refemu.arith"):
         places = [house.definition(arith, name) for name in arith.exported]
         names += [place[0].name for place in places if place and place[1] is None]
-    names += FOR_AUTHORS
     if units := house.front("refemu.units"):
         papers = ast.literal_eval(getattr(units.defined.get("PAPERS"), "value", ast.Dict([], [])))
         names += [f"refemu.units.{paper}.{name}" for name, paper in papers.items()]
-    fronts = [front for name in names if (front := house.front(name))]
-    places = [(name, house.definition(front, name)) for front in fronts for name in _exported(house, front)]
+    return [front for name in names if (front := house.front(name))]
+
+
+@functools.lru_cache(1)
+def public(house: House) -> list[Public]:
+    """Every public function, class and value."""
+    places = [(name, house.definition(front, name)) for front in packages(house) for name in exported(house, front)]
     return [Public(name, place[0], place[1]) for name, place in places if place and place[1]]
 
 
-def _exported(house: House, module: Module) -> list[str]:
+def exported(house: House, module: Module) -> list[str]:
     """`__all__` of a module, or of the one that it takes it from."""
     front = house.front(module.imported.get("__all__", ("", ""))[0])
-    return _exported(house, front) if front else module.exported
+    return exported(house, front) if front else module.exported
 
 
 @rule("write numpydoc sections as CONTRIBUTING says")
 def numpydoc(house: House) -> Iterator[Place]:
     """Public functions and methods have numpydoc sections that fit their signatures; fields and values, comments."""
-    for each in public(house):
-        if isinstance(each.node, ast.FunctionDef):
-            problems = [(each.node.lineno, text) for text in of_function(each.name, each.node, [each.node])]
-        elif isinstance(each.node, ast.ClassDef):
-            problems = list(of_class(house, each.module, each.node))
-        else:
-            text = comment(each.module.lines, each.node.lineno, each.node.end_lineno or 0)
-            unsaid = not text or ASKING.match(text)
-            problems = [(each.node.lineno, f"{each.name}: no comment says what it is")] if unsaid else []
-            problems = [] if each.name in DERIVED and "UNIT" in each.module.defined else problems
-        yield from ((each.module.path, line, text) for line, text in problems)
+    for front in packages(house):
+        if not exported(house, front):
+            yield front.path, 1, "no __all__"
+    for name, module, node in public(house):
+        if isinstance(node, ast.FunctionDef):
+            yield from ((module.path, node.lineno, text) for text in of_function(name, node, [node]))
+        elif isinstance(node, ast.ClassDef):
+            yield from ((module.path, line, text) for line, text in of_class(house, module, node))
+        elif name not in DERIVED or "UNIT" not in module.defined:
+            text = comment(module.lines, node.lineno, node.end_lineno or 0)
+            if not text or ASKING.match(text):
+                yield module.path, node.lineno, f"{name}: no comment says what it is"
 
 
 def of_function(name: str, function: ast.FunctionDef, documented: Sequence[ast.FunctionDef]) -> Iterator[str]:
@@ -81,17 +86,14 @@ def of_function(name: str, function: ast.FunctionDef, documented: Sequence[ast.F
     described = [part for each in parsed.params for part in each.arg_name.split(", ")]
     if parameters != described:
         yield f"{name}: parameters {parameters}, described {described}"
-    for each in parsed.params:
+    for each in (*parsed.params, *parsed.many_returns):
         if not (each.type_name and each.description):
-            yield f"{name}: parameter {each.arg_name} without type or description"
-    if not (isinstance(function.returns, ast.Constant) and function.returns.value is None) and not parsed.many_returns:
+            yield f"{name}: {' '.join(each.args)} without type or description"
+    if ast.unparse(function.returns or function.args) != "None" and not parsed.many_returns:
         yield f"{name}: no Returns"
-    for returns in parsed.many_returns:
-        if not (returns.type_name and returns.description):
-            yield f"{name}: Returns without type or description"
-    calls = [last_of(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
-    raises = any(isinstance(node, ast.Raise) for node in ast.walk(function)) or any(map(CHECKED.match, calls))
-    if raises and not parsed.raises:
+    inner = list(ast.walk(function))
+    calls = [last_of(node) for node in inner if isinstance(node, ast.Call)]
+    if (any(map(CHECKED.match, calls)) or any(isinstance(node, ast.Raise) for node in inner)) and not parsed.raises:
         yield f"{name}: no Raises"
 
 
@@ -105,25 +107,28 @@ def names_of(function: ast.FunctionDef) -> list[str]:
 
 def of_class(house: House, module: Module, node: ast.ClassDef) -> Iterator[tuple[int, str]]:
     """Yield what is wrong in the docstrings of a class, its constructor, fields, properties and methods."""
-    first = (ast.get_docstring(node) or "").split("\n\n")[0]
+    first = ast.get_docstring(node) or ""
     if not first or ASKING.match(first):
         yield node.lineno, f"{node.name}: no first line says what it is"
-    above = ancestors(house, module, node)
-    known = {(each.module.name, id(each.node)) for each in public(house)}
-    for at, (place, owner) in enumerate(above):
-        if at and (place.name, id(owner)) in known:
-            continue
-        declared = any(base.name == "Declared" for _, base in ancestors(house, place, owner))
-        for method in owner.body:
-            if isinstance(method, ast.FunctionDef) and (method.name[0] != "_" or method.name == "__init__"):
-                same = [_method(base, method.name) for _, base in ancestors(house, place, owner)[1:]]
-                line = method.lineno if place is module else node.lineno
-                texts = of_method(f"{node.name}.{method.name}", method, list(filter(None, same)), declared)
-                yield from ((line, text) for text in texts)
-    decorators = {last_of(each) for each in node.decorator_list}
-    record = {"dataclass", "parameters"} & decorators or "NamedTuple" in map(last_of, node.bases)
-    for name, line in uncommented(node, module.lines) if record else ():
-        yield line, f"{node.name}.{name}: no comment"
+    known = [each.node for each in public(house)]
+    for place, owner in ancestors(house, module, node):
+        bases = [base for _, base in ancestors(house, place, owner)]
+        declared = any(base.name == "Declared" for base in bases)
+        for method in methods_of(owner) if owner is node or owner not in known else ():
+            below = [each for base in bases[1:] for each in methods_of(base) if each.name == method.name]
+            texts = of_method(f"{node.name}.{method.name}", method, below, declared)
+            yield from ((method.lineno if place is module else node.lineno, text) for text in texts)
+    record = {"dataclass", "parameters", "NamedTuple"} & set(map(last_of, [*node.decorator_list, *node.bases]))
+    for each in node.body if record and node.name != "Result" else ():  # fields of a unit's Result are its ports
+        field = isinstance(each, ast.AnnAssign) and "ClassVar" not in ast.unparse(each.annotation)
+        if field and not comment(module.lines, each.lineno, each.end_lineno or 0):
+            yield each.lineno, f"{node.name}.{last_of(each.target)}: no comment"
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    """Public methods of a class and its constructor."""
+    functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    return [each for each in functions if each.name[0] != "_" or each.name == "__init__"]
 
 
 def of_method(name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], declared: bool) -> Iterator[str]:
@@ -131,13 +136,12 @@ def of_method(name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], 
 
     One line is enough where a method that it overrides documents the same parameters.
     """
-    decorators = {last_of(each) for each in method.decorator_list}
+    decorators = set(map(last_of, method.decorator_list))
     documented = [each for each in (method, *below) if ast.get_docstring(each)]
     if decorators & {"setter", "overload", "constant", "cached_property"}:
         return
     if declared or "property" in decorators:
-        if not documented:
-            yield f"{name}: no docstring"
+        yield from () if documented else (f"{name}: no docstring",)
         return
     same = [each for each in below if names_of(each) == names_of(method)]
     one_line = "\n" not in (ast.get_docstring(method) or "\n")
@@ -158,18 +162,6 @@ def ancestors(house: House, module: Module, node: ast.ClassDef) -> list[tuple[Mo
     return places
 
 
-def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    return next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == name), None)
-
-
-def uncommented(body: ast.ClassDef, lines: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield fields of a record without a `#:` comment; those of a unit's Result are its ports."""
-    for node in body.body if body.name != "Result" else ():
-        field = isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation)
-        if field and not comment(lines, node.lineno, node.end_lineno or node.lineno):
-            yield last_of(node.target), node.lineno
-
-
 def comment(lines: list[str], first: int, last: int) -> str:
     """The `#:` at the end of a statement, or the lines of `#:` above it."""
     for line in lines[first - 1 : last]:
@@ -185,32 +177,21 @@ def comment(lines: list[str], first: int, last: int) -> str:
 
 @rule("cite it in References, [olive §4.2] say")
 def reference(house: House) -> Iterator[Place]:
-    """Public functions of a paper cite it in their References, modules of units in their docstring."""
-    for each in public(house):
-        if not OF_PAPER.match(each.module.name):
-            continue
-        if isinstance(each.node, ast.ClassDef):
-            declared = any(base.name == "Declared" for _, base in ancestors(house, each.module, each.node))
-            if declared and not CITATION.search(ast.get_docstring(each.module.tree) or ""):
-                yield each.module.path, 1, f"{each.name}: its module does not cite the paper"
-        if isinstance(each.node, ast.FunctionDef):
-            text = ast.get_docstring(each.node) or ""
-            if not CITATION.search(text.partition("References\n----------")[2]):
-                yield each.module.path, each.node.lineno, f"{each.name}: no References to the paper"
+    """Public functions of a paper cite it in their References."""
+    for name, module, node in public(house):
+        if isinstance(node, ast.FunctionDef) and OF_PAPER.match(module.name):
+            references = (ast.get_docstring(node) or "").partition("References\n----------")[2]
+            if not CITATION.search(references):
+                yield module.path, node.lineno, f"{name}: no References to the paper"
 
 
 @rule("give it its type")
 def open_type(house: House) -> Iterator[Place]:
     """No parameter or result of a public function or method is Any; drawings take the states of any unit."""
-    for each in public(house):
-        if layer(each.module.name) == "draw":
-            continue
-        methods = each.node.body if isinstance(each.node, ast.ClassDef) else [each.node]
-        for node in methods:
-            if isinstance(node, ast.FunctionDef) and (node.name[0] != "_" or node.name == "__init__"):
-                name = each.name if node is each.node else f"{each.name}.{node.name}"
-                arguments = [part for part in ast.walk(node.args) if isinstance(part, ast.arg)]
-                types = [*(part.annotation for part in arguments), node.returns]
-                texts = {ast.unparse(part).strip("'") for part in types if part}
-                if "Any" in texts:
-                    yield each.module.path, node.lineno, f"{name} says Any"
+    for name, module, node in public(house):
+        functions = methods_of(node) if isinstance(node, ast.ClassDef) else [node]
+        for each in functions if layer(module.name) != "draw" else ():
+            arguments = [part for part in ast.walk(getattr(each, "args", each)) if isinstance(part, ast.arg)]
+            types = [*(part.annotation for part in arguments), getattr(each, "returns", None)]
+            if "Any" in {ast.unparse(part).strip("'") for part in types if part}:
+                yield module.path, each.lineno, f"{name if each is node else f'{name}.{each.name}'} says Any"

@@ -40,7 +40,7 @@ def float_sum(house: House) -> Iterator[Place]:
     """No sum or mean of floats in the order of a library; sums of visible integers are exact."""
     for module in house.modules.values():
         for call, name, owner in module.calls:
-            if owner is not None and name in REDUCTIONS:
+            if name in REDUCTIONS and (owner is not None or name == "fsum"):
                 yield module.path, call.lineno, f"reduction {name}"
             elif name in SUMS and (owner, name) not in ((None, "prod"), ("math", "prod")):
                 visible = Visible(house, module, _local(module, call))
@@ -87,9 +87,11 @@ class Visible(NamedTuple):
                 return self.integers(alone)
             case ast.Call(ast.Name("min" | "max" | "abs"), arguments):
                 return all(map(self.integer, arguments))
-            case ast.Call() if last_of(node) in COUNTS:
-                return last_of(node) == "count_nonzero" or called(node)[1] not in ("np", "numpy")
-        return last_of(node) in SIZES or self.says(node, INT)
+            case ast.Call(function) if self.text(function) is None and last_of(function) in COUNTS:
+                return last_of(function) == "count_nonzero" or called(node)[1] not in ("np", "numpy")
+            case ast.Attribute(attr=name) if name in SIZES:
+                return True
+        return self.says(node, INT)
 
     def integers(self, node: ast.expr) -> bool:
         """Whether the elements of an expression are visibly integers."""
@@ -103,7 +105,7 @@ class Visible(NamedTuple):
             case ast.Call(ast.Name(name), [value]) if name in KEEPING:
                 return self.integers(value)
             case ast.Call(ast.Name("map"), [function, *_]):
-                return last_of(function) in COUNTS or self.says(function, INT)
+                return self.integer(ast.Call(function, [], []))
             case ast.Call(ast.Attribute(value, "values"), []):
                 return self.says(value, MAPS)
             case ast.Call(ast.Name("range")) | ast.Attribute(attr="shape"):
@@ -120,16 +122,16 @@ class Visible(NamedTuple):
 
     def says(self, node: ast.expr, wanted: re.Pattern[str]) -> bool:
         """Whether the annotation of a variable or of a function's result is wanted."""
-        node = node.func if isinstance(node, ast.Call) else node
-        name, text = last_of(node), ""
-        if isinstance(node, ast.Name) and name in self.local:
-            text = self.local[name]
-        elif isinstance(node, ast.Name | ast.Attribute):
-            place = self.house.definition(self.module, root_of(node) or "")
-            inside = place and place[1] is None and isinstance(node, ast.Attribute)
-            text = annotation(place[0].defined.get(name) if inside else place[1]) if place else ""
-            text = text if inside or isinstance(node, ast.Name) else ""  # the field of an object is not looked up
-        return wanted.fullmatch(text) is not None
+        return wanted.fullmatch(self.text(node.func if isinstance(node, ast.Call) else node) or "") is not None
+
+    def text(self, node: ast.expr) -> str | None:
+        """The annotation of a variable of refemu or of the result of a function; None of what is not refemu's."""
+        if isinstance(node, ast.Name) and node.id in self.local:
+            return self.local[node.id]
+        place = self.house.definition(self.module, root_of(node) or "")
+        if place and isinstance(node, ast.Attribute):
+            return annotation(place[0].defined.get(node.attr)) if place[1] is None else None
+        return annotation(place[1]) if place else None
 
 
 def annotation(node: ast.AST | None) -> str:
