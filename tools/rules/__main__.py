@@ -25,17 +25,16 @@ def main(words: Sequence[str]) -> int:
     if arguments.list:
         print(*(f"{name:15} {rule.summary}" for name, rule in sorted(rules.RULES.items())), sep="\n")
         return 0
-    root = arguments.root.resolve()
-    absent = [str(path) for path in arguments.paths if not path.resolve().is_relative_to(root) or not path.exists()]
-    if absent:
-        options.error(f"no such file in {root.name}: {', '.join(absent)}")
-    below = [path.resolve().relative_to(root) for path in arguments.paths] or [Path()]
+    root, paths = arguments.root.resolve(), [path.resolve() for path in arguments.paths or [arguments.root]]
+    for path in paths:
+        if not path.is_relative_to(root) or not path.exists():
+            options.error(f"no such file in {root.name}: {path.name}")
+    places = [str(path.relative_to(root)) for path in paths]
     lines = [
-        str(each)
-        for each in rules.violations(rules.House.read(root))
-        if any(Path(each.path).is_relative_to(path) for path in below)
+        each for each in rules.violations(rules.House.read(root)) if any(map(Path(each.path).is_relative_to, places))
     ]
-    print(*lines, sep="\n", end="\n" if lines else "")
+    for line in lines:
+        print(line)
     return int(bool(lines))
 
 

@@ -6,6 +6,25 @@ SECONDS = "seconds of a report, never a vector"
 ANY_UNIT = "every unit has inputs and registers of its own"
 ANY_MANAGER = "a device is any object with the methods of the golden manager"
 
+#: files of formats and units that hold no mechanism of a paper
+SHARED = (
+    *(f"formats/{name}" for name in ("code_format", "field", "html", "spelling")),
+    *(
+        f"units/{name}"
+        for name in ("alternative", "clocked", "comments", "config", "consistent", "declared", "derived")
+    ),
+    *(f"units/{name}" for name in ("described", "events", "faults", "parameters", "ports", "shown", "spelled")),
+    *(f"units/{name}" for name in ("stepped", "unit", "compiled/bounds", "compiled/lifted", "kernels/clocked")),
+    "units/kernels/packing",
+)
+#: modules that tests elsewhere cover
+ELSEWHERE = {
+    **{f"cli/options/{name}": "cli/test_arguments" for name in ("common", "devices", "models", "sets", "studies")},
+    "cli/unit_rows": "cli/test_list",
+    **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
+    "testing/types": "testing/test_strategies",
+}
+
 EXCEPTIONS = {
     ("arith/casts.py", "cast to float16"): "the one place that casts",
     ("arith/jit/__init__.py", "njit"): "the one place that compiles",
@@ -60,4 +79,7 @@ EXCEPTIONS = {
     **{
         ("testing/machines.py", f"PageManagerMachine.{name} says Any"): ANY_MANAGER for name in ("make", "call", "runs")
     },
+    ("arith/float_jit/groups.py", "arith names a paper"): "a kernel of the papers that group elements",
+    **{(f"{name}.py", "no citation of a paper"): "shared by papers" for name in SHARED},
+    **{(f"{name}.py", "no test module"): f"tests/{place}.py covers it" for name, place in ELSEWHERE.items()},
 }

@@ -30,22 +30,9 @@ REGISTRIES = {
     *("refemu.formats", "refemu.formats.ready", "refemu.formats.structure", "refemu.units", "refemu.draw.registry"),
     *("refemu.models.schemes.registry", "refemu.cli.show", "refemu.cli.study"),
 }
+COMPILERS = ("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.float_jit.scalars")
 #: packages that only some modules may import: those modules, or the folder of a layer
-THIRD_PARTY = {
-    **dict.fromkeys(
-        ("numba", "llvmlite"), ("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.float_jit.scalars")
-    ),
-    "hypothesis": ("refemu.testing",),  # and what is below it
-}
-OPTIONS = ("common", "devices", "models", "sets", "studies")
-#: modules that tests elsewhere cover: where
-TEST_ELSEWHERE = {
-    **{f"refemu.cli.options.{name}": "tests/cli/test_arguments.py" for name in OPTIONS},
-    "refemu.cli.unit_rows": "tests/cli/test_list.py",
-    "refemu.testing.blocks": "tests/testing/test_plugin.py",
-    "refemu.testing.save": "tests/testing/test_plugin.py",
-    "refemu.testing.types": "tests/testing/test_strategies.py",
-}
+THIRD_PARTY = {"numba": COMPILERS, "llvmlite": COMPILERS, "hypothesis": ("refemu.testing",)}
 
 
 class Edge(NamedTuple):
@@ -214,8 +201,8 @@ def circle(house: House) -> Iterator[Place]:
         graphlib.TopologicalSorter(wanted).prepare()
     except graphlib.CycleError as error:
         group = error.args[1]
-        line = next(edge.line for edge in graph if edge.source == group[1] and edge.target.startswith(group[0]))
-        yield house.modules[group[1]].path, line, f"circle of {' <- '.join(group)}"
+        lines = [edge.line for edge in graph if edge.source == group[1] and edge.target.startswith(group[0])]
+        yield house.modules[group[1]].path, min(lines, default=1), f"circle of {' <- '.join(group)}"
 
 
 def _only_exports(house: House, module: Module) -> bool:
@@ -232,7 +219,7 @@ def relative_import(module: Module) -> Found:
     return [(node.lineno, "relative import") for node in module.of(ast.ImportFrom) if node.level]
 
 
-@rule("write it, or name in TEST_ELSEWHERE of tools/rules/imports.py the one that covers it")
+@rule("write it at the mirrored path, or list in tools/rules/exceptions.py the one that covers the module")
 def untested(house: House) -> Iterator[Place]:
     """Each module has a test module at the mirrored path.
 
@@ -249,9 +236,8 @@ def untested(house: House) -> Iterator[Place]:
         sharing = {name, readable(name), block(name) if layer(name) == "units" else name}
         if kind_of(name) == "kernels":
             sharing |= {block(user) if layer(user) == "units" else readable(user) for user in users.get(name, ())}
-        places = {TEST_ELSEWHERE.get(name, ""), *map(mirrored, sharing)}
-        if not any(place in house.texts for place in places):
-            yield module.path, 1, f"there is no {mirrored(name)}"
+        if house.texts.keys().isdisjoint(map(mirrored, sharing)):
+            yield module.path, 1, "no test module"
 
 
 def readable(name: str) -> str:

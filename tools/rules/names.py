@@ -21,16 +21,7 @@ DTYPES = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 1
 VAGUE = {"found", "given", "made", "told", "one", "own", "led"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 PAPER = re.compile(r"\b(olive|kllm|harmonia|leankv)\b", re.IGNORECASE)
-OF_A_PAPER = "arith/float_jit/groups.py"  #: a kernel of the papers that group elements
 LARGEST = 30  #: files of a folder
-#: files of formats and units that hold no mechanism of a paper
-UNCITED = {
-    *(f"formats/{name}.py" for name in ("code_format", "field", "html", "spelling")),
-    *("units/compiled/bounds.py", "units/compiled/lifted.py", "units/kernels/clocked.py", "units/kernels/packing.py"),
-    *(f"units/{name}.py" for name in ("alternative", "clocked", "comments", "config", "consistent", "declared")),
-    *(f"units/{name}.py" for name in ("derived", "described", "events", "faults", "parameters", "ports", "shown")),
-    *(f"units/{name}.py" for name in ("spelled", "stepped", "unit")),
-}
 
 
 @module_rule("write in one line what it is")
@@ -68,13 +59,13 @@ def vague_name(module: Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"name {name}"
 
 
-@module_rule("cite it, [olive §4.2] say, or list the file in UNCITED of tools/rules/names.py")
+@module_rule("cite it, [olive §4.2] say, or list the file in tools/rules/exceptions.py")
 def citation(module: Module) -> Iterator[tuple[int, str]]:
     """Files of formats and units cite their paper, in their docstring unless they are a part of a block."""
     kind = kind_of(module.name)
     text = module.text if kind else ast.get_docstring(module.tree) or ""
     block = layer(module.name) in ("formats", "units") and not module.path.endswith("__init__.py")
-    if block and module.short not in UNCITED and kind != "variants" and not CITATION.search(text):
+    if block and kind != "variants" and not CITATION.search(text):
         yield 1, "no citation of a paper"
 
 
@@ -82,7 +73,7 @@ def citation(module: Module) -> Iterator[tuple[int, str]]:
 def paper_in_arith(module: Module) -> Iterator[tuple[int, str]]:
     """arith names no paper."""
     for number, line in enumerate(module.lines, 1):
-        if layer(module.name) == "arith" and module.short != OF_A_PAPER and PAPER.search(line):
+        if layer(module.name) == "arith" and PAPER.search(line):
             yield number, "arith names a paper"
 
 

@@ -1,9 +1,9 @@
 """Rules of pages: links of docs, and decisions, which the docs, the code and the tests name alike."""
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from tools.rules.house import House, Place, rule
 
@@ -23,10 +23,7 @@ def link(house: House) -> Iterator[Place]:
             continue
         plain = CODE.sub(lambda code: "\n" * code[0].count("\n"), text)
         for match in LINK.finditer(plain):
-            parts: list[str] = []
-            for part in (PurePosixPath(path).parent / match[1]).parts:
-                parts[len(parts) - (part == "..") :] = [part] * (part != "..")
-            target = "/".join(parts)
+            target = posixpath.normpath(f"{path}/../{match[1]}")
             there = target in house.texts or (house.root is not None and (house.root / target).exists())
             if "://" not in match[1] and not there:
                 yield path, plain.count("\n", 0, match.start()) + 1, f"link to {match[1]}"
