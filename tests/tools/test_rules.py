@@ -105,6 +105,7 @@ PLANTED: list[tuple[Any, ...]] = [
             ("(v for v, w in ints)", "(v * 2 for v in range(3) for w in y)"),
             ("(v * x for v in ints)", "(v << x for v in y)"),
             ("map(f, ints)", "map(len, x)"),
+            ("map(abs, ints)", "map(ord, x)"),
             ("(round(v, 2) for v in y)", "(int(v) for v in y)"),
             ("ints, 0.5", "ints, n"),
             ("ints, start=x", "sorted(ints)[1:], start=sum(ints)"),

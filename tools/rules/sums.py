@@ -59,7 +59,7 @@ class Visible(NamedTuple):
         """Whether `sum(terms)`, `np.sum(array)` or `array.sum()` adds visible integers."""
         if not isinstance(call.func, ast.Attribute):
             starts = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
-            return self.integers(call.args[0]) and all(map(self.integer, starts))
+            return bool(call.args) and self.integers(call.args[0]) and all(map(self.integer, starts))
         of_library = ast.unparse(call.func.value) in ("np", "numpy") and call.args
         array = call.args[0] if of_library else call.func.value
         types = [keyword.value for keyword in call.keywords if keyword.arg == "dtype"]
@@ -81,7 +81,7 @@ class Visible(NamedTuple):
                 return self.integer(body) and self.integer(other)
             case ast.Subscript(value, index):
                 return not isinstance(index, ast.Slice) and (self.integers(value) or self.says(value, MAPS))
-            case ast.Call(ast.Name("sum")):
+            case ast.Call(ast.Name("sum"), [_, *_]):
                 return self.sum(node)
             case ast.Call(ast.Name("min" | "max"), [alone]):
                 return self.integers(alone)
@@ -105,7 +105,7 @@ class Visible(NamedTuple):
             case ast.Call(ast.Name(name), [value]) if name in KEEPING:
                 return self.integers(value)
             case ast.Call(ast.Name("map"), [function, *_]):
-                return self.integer(ast.Call(function, [], []))
+                return self.integer(ast.Call(function, [ast.Constant(None)], []))
             case ast.Call(ast.Attribute(value, "values"), []):
                 return self.says(value, MAPS)
             case ast.Call(ast.Name("range")) | ast.Attribute(attr="shape"):
