@@ -68,16 +68,6 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     assert len(README.split()) < 750
 
 
-@pytest.mark.parametrize(
-    "page", sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "index.md"}), ids=lambda page: page.stem
-)
-def test_links_of_a_page_lead_to_files(page: Path) -> None:
-    """As the pages lie in the repository; the index is the front page of the site, which has pages more."""
-    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
-    targets = [target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target]
-    assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
 def test_the_shown_values_are_the_real_ones() -> None:
     names: dict[str, Any] = {}
     for block in PLAIN:

@@ -67,7 +67,7 @@ STAGES = (
     Stage("docs", "make docs", 110, needs=ENVIRONMENT),
     Stage("arm64", "make arm64", 170, needs=ENVIRONMENT),
     Stage("pythons", "make test-pythons PYTHONS=--digests", 110, needs=ENVIRONMENT),
-    Stage("lint", "make lint", 70, needs=ENVIRONMENT),
+    Stage("lint", "make lint", 75, needs=ENVIRONMENT),
     Stage("committed", "make test-committed", 150, True, (*BITS, "refemu/golden", "vectors"), ENVIRONMENT),
     Stage("grades", "make grades GRADES=--check", 3600, folders=(*BITS, "refemu/golden", "vectors"), needs=ENVIRONMENT),
     Stage("rtl-bugs", "make rtl", 900, folders=("examples/rtl", "refemu/golden/rtl", *BITS), needs=("rtl",)),

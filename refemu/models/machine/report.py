@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from refemu import units
-from refemu.arith.integers import total
 from refemu.units.unit import Config
 
 
@@ -88,7 +87,7 @@ class Report:
         int
             0 where machine and scheme agree.
         """
-        return int(total(np.array([operation.differing for operation in self.operations], np.int64)))
+        return sum(int(operation.differing) for operation in self.operations)
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers.

@@ -18,7 +18,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.leankv import layout, taps
-from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools, sum_of
+from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.pool import Pool, Prompt
 from refemu.models.schemes.leankv.steps import Units
@@ -113,8 +113,8 @@ class LeanKv(Fp16):
         if watch.taps is not None:
             taps.compressed(self.units, pools, prompts, classes, watch)
         for pool in pools.pools:
-            sizes = [pool.manager.requests.table[name].prompt for name in prompts]
-            seen = sum_of(iter(sizes)) * self.model.blocks * pool.manager.shape.heads
+            sizes: list[int] = [pool.manager.requests.table[name].prompt for name in prompts]
+            seen = sum(sizes) * self.model.blocks * pool.manager.shape.heads
             kept = int(integers.total(pool.manager.lengths(list(prompts))))
             watch.count("tokens_written", kept)
             watch.count("tokens_pruned", seen - kept)

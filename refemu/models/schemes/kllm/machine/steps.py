@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.integers import total
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
@@ -127,7 +126,7 @@ def normed(
         config,
         a.shape,
         len(np.concatenate([np.ravel(wire) for wire in wires.values()])),
-        int(total(np.array([_unlike(wire, getattr(due, part)) for part, wire in wires.items()]))),
+        sum(_unlike(wire, getattr(due, part)) for part, wire in wires.items()),
         0,
         words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
         kind="norm",
