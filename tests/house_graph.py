@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.syntax_rules import tree
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
-LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "cli")
+LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "studies", "cli")
 #: modules and folders of a block, by what they hold
 KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
@@ -28,7 +28,6 @@ REGISTRIES = {
     "refemu.units",
     "refemu.models.schemes.registry",
     "refemu.cli.show",
-    "refemu.cli.study",
 }
 
 
@@ -108,12 +107,14 @@ def block(name: str) -> str:
 
 
 def upward(graph: list[Edge]) -> list[str]:
-    """Rule 1: layers point down, `draw` and `models` stand beside each other, and `refemu.testing` beside `cli`.
+    """Rule 1: layers point down; `draw` and `models` import nothing of each other, nor do `studies` and `golden`, nor
+    `refemu.testing` and `cli`.
 
     What formats and units show in a notebook is drawn above them: they may name a drawing by a string.
     """
     allowed = {name: set(LAYERS[: number + 1]) for number, name in enumerate(LAYERS)}
     allowed["models"] -= {"draw"}
+    allowed["studies"] -= {"draw", "golden"}
     allowed["testing"] = {"arith", "formats", "units", "golden", "testing"}
     return [
         str(edge)

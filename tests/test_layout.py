@@ -132,6 +132,25 @@ def test_drawings_are_named_by_strings_below_them(name: str, line: str, seen: in
     assert len(house_graph.upward(planted)) == seen
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "seen"),
+    [
+        ("refemu.models.planted", "from refemu.studies import perplexity", 1),
+        ("refemu.models.schemes.olive.planted", "STUDY = 'refemu.studies.olive.experiments:steps'", 1),
+        ("refemu.golden.planted", "from refemu.studies import perplexity", 1),
+        ("refemu.studies.planted", "from refemu.cli import output", 1),
+        ("refemu.studies.planted", "from refemu.golden.files import sets", 1),
+        ("refemu.studies.planted", "from refemu.draw import svg", 1),
+        ("refemu.studies.planted", "from refemu.models import runtime", 0),
+        ("refemu.cli.planted", "from refemu.studies import perplexity", 0),
+    ],
+)
+def test_studies_stand_between_models_and_the_command_line(name: str, line: str, seen: int) -> None:
+    planted, _ = with_module(name, f"def run():\n    {line}\n")
+
+    assert len(house_graph.upward(planted)) == seen
+
+
 def test_nothing_of_a_paper_imports_anything_of_another() -> None:
     assert house_graph.across(graph()) == []
 

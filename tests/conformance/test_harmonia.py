@@ -13,10 +13,10 @@ import pytest
 from refemu.arith import fp32
 from refemu.arith.dot import Sequential
 from refemu.models import backend, machine, runtime, text
-from refemu.models.measure.spread import Change, change
-from refemu.models.schemes.harmonia import study
 from refemu.models.schemes.harmonia.search import Observer
-from refemu.models.schemes.harmonia.study import Point
+from refemu.studies.harmonia import points
+from refemu.studies.harmonia.points import Point
+from refemu.studies.uncertainty import Change, change
 from refemu.units.harmonia.k_offset import Offsets
 from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 
@@ -45,25 +45,25 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "claims.md").read_text()
 def found(smollm2: Any) -> dict[str, float]:
     """Perplexity of 511 tokens by scheme, what the cache has aside."""
     ids = smollm2.tokenizer.encode(text.default())[:TOKENS]
-    names = [name for name in study.POINTS.values() if name not in CACHES]
-    return {point.scheme: point.perplexity for point in study.study(smollm2, ids, TOKENS, names)}
+    names = [name for name in points.POINTS.values() if name not in CACHES]
+    return {point.scheme: point.perplexity for point in points.study(smollm2, ids, TOKENS, names)}
 
 
-def points(smollm2: Any, windows: int, prefill: int) -> dict[str, Point]:
+def scored(smollm2: Any, windows: int, prefill: int) -> dict[str, Point]:
     ids = smollm2.tokenizer.encode(text.default())[: windows * TOKENS]
-    return {point.scheme: point for point in study.study(smollm2, ids, TOKENS, list(CACHES), prefill)}
+    return {point.scheme: point for point in points.study(smollm2, ids, TOKENS, list(CACHES), prefill)}
 
 
 @pytest.fixture(scope="module")
 def prompts(smollm2: Any) -> dict[str, Point]:
     """Eight windows by scheme of the cache, each one prompt."""
-    return points(smollm2, PROMPTS, 0)
+    return scored(smollm2, PROMPTS, 0)
 
 
 @pytest.fixture(scope="module")
 def decoded(smollm2: Any) -> dict[str, Point]:
     """Prompts of 352 tokens, then 160 decode steps in each of four windows."""
-    return points(smollm2, DECODED, 352)
+    return scored(smollm2, DECODED, 352)
 
 
 def over(found: dict[str, Point], scheme: str, other: str) -> Change:

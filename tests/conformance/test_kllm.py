@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from refemu.models import text
-from refemu.models.schemes.kllm import study
+from refemu.studies.kllm import study
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 

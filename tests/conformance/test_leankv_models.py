@@ -11,9 +11,9 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
-from refemu.models.measure.spread import Change, change
-from refemu.models.schemes.leankv import sparsity, study
-from refemu.models.schemes.leankv.study import Row
+from refemu.studies.leankv import memory, sparsity
+from refemu.studies.leankv.memory import Row
+from refemu.studies.uncertainty import Change, change
 from refemu.units.leankv.significance import critical_tokens
 
 pytestmark = pytest.mark.model
@@ -35,7 +35,7 @@ def prompt(smollm2: Any) -> Any:
 
 
 def rows(smollm2: Any, names: list[str], tokens: int, win: int, prefill: int) -> list[Row]:
-    return list(study.study(smollm2, ids(smollm2)[:tokens], win, prefill, names))
+    return list(memory.study(smollm2, ids(smollm2)[:tokens], win, prefill, names))
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ FIGURES = {
 @pytest.mark.slow
 def test_figures_of_the_study(smollm2: Any) -> None:
     """`refemu study leankv`, to the last digit shown [leankv Fig. 7, Fig. 8]."""
-    found = study.study(smollm2, ids(smollm2)[:1536], 768, 512)
+    found = memory.study(smollm2, ids(smollm2)[:1536], 768, 512)
 
     assert {row.scheme: f"{100 * row.payload:.2f} {row.perplexity:.3f}" for row in found} == FIGURES
 
@@ -187,7 +187,7 @@ def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
 
     With 42 % of the tokens heads win in three windows and in all together; with 53 % in two, and not in all.
     """
-    found = list(study.study(smollm2, ids(smollm2)[:1280], 320, 256, study.BUDGETS[2:]))
+    found = list(memory.study(smollm2, ids(smollm2)[:1280], 320, 256, memory.BUDGETS[2:]))
 
     assert [f"{100 * row.kept:.2f} {row.perplexity:.3f}" for row in found] == [
         "53.35 37.451",

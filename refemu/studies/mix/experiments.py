@@ -1,0 +1,70 @@
+"""Experiments of `refemu study mix` as steps: perplexity and bits of the KV cache, window by window, pair by pair."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from refemu.models import schemes
+from refemu.models.schemes.scheme import Progress
+from refemu.studies import evaluation
+from refemu.studies.evaluation import Score, Setting
+from refemu.studies.mix import windows
+from refemu.studies.mix.windows import PAIRS
+from refemu.studies.steps import DECODED, Bench, Step, factors
+
+PARTS = ("pairs",)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A scheme on the windows."""
+
+    score: Score
+    kv_bits: float  #: of a value in the cache, with scales and the like: the mean at the ends of the windows
+
+
+def steps(setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = ()) -> list[Step]:
+    """The steps of some of PARTS. schemes_: instead of PAIRS."""
+    setting.require_decoder("mix")
+    windows.require_prompt(setting.prefill)
+    names = schemes_ or (PAIRS if "pairs" in parts else ())
+    return [step for name in names for step in _windows(setting, name)]
+
+
+def mixed(setting: Setting, results: Mapping[str, Any], name: str) -> Mixed:
+    """A scheme from the results of its steps."""
+    windows = [results[_name(name, index)] for index in range(len(setting.windows))]
+    score = evaluation.score_of(name, [window["nll"] for window in windows])
+    return Mixed(score, evaluation.mean_of([window["kv_bits"] for window in windows]))
+
+
+def _name(name: str, index: int) -> str:
+    return f"{schemes.text(schemes.parse(name))}, decoded window {index}"
+
+
+def _windows(setting: Setting, name: str) -> list[Step]:
+    """A step for every window of a scheme, whose result is {"nll", "kv_bits"}."""
+    config = schemes.parse(name)
+    text = schemes.text(config)
+    whole, prompt = (evaluation.token_macs(setting.model, tokens) for tokens in (setting.win, setting.prefill))
+    macs = factors(text)[0] * (prompt + DECODED * (whole - prompt))
+
+    def compute(window: np.ndarray) -> Callable[[Bench, Progress], Any]:
+        def measure(bench: Bench, progress: Progress) -> Mapping[str, float]:
+            losses, bits = windows.measure(bench.prepared(config, progress), window, setting.prefill)
+            return {"nll": evaluation.mean_of(losses.tolist()), "kv_bits": bits}
+
+        return measure
+
+    return [
+        Step(
+            _name(name, index),
+            {"what": "mix window", "scheme": text, "ids": evaluation.digest(window), "prefill": setting.prefill},
+            macs,
+            compute(window),
+            text,
+        )
+        for index, window in enumerate(setting.windows)
+    ]
