@@ -88,24 +88,11 @@ def split(rated: Sequence[Rated], sentences: int) -> tuple[list[Rated], list[Rat
     return chosen[:sentences], chosen[sentences:]
 
 
-def study(
-    model: Model,
-    rated: Sequence[Rated],
-    sentences: int = 1000,
-    backend: str | Backend = "jit",
-    progress: Progress = silent,
-) -> list[Row]:
-    """A row for fp32, then one per scheme of `SCHEMES`. sentences: to test with; twice as many others train the probe.
-
-    Schemes calibrate as they do by default, on the shipped text. Refuses a decoder.
-    """
-    probe = Probe(model, rated, sentences)
-    rows = [probe.row("fp32", "", backend, progress)]
-    return [*rows, *(probe.row(name, scheme, backend, progress) for name, scheme in SCHEMES.items())]
-
-
 def steps(model: Model, rated: Sequence[Rated], sentences: int) -> list[Step]:
-    """The rows of `study` as steps, whose results are the fields of a Row."""
+    """A step for fp32, then one for each of `SCHEMES`; results are the fields of a Row. Refuses a decoder.
+
+    sentences: to test with; twice as many others train the probe. Schemes calibrate on the shipped text.
+    """
     probe = Probe(model, rated, sentences)
     lines = "\n".join(f"{each.rating}\t{each.text}" for each in rated)
     data = hashlib.sha256(lines.encode()).hexdigest()

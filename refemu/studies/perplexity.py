@@ -81,14 +81,19 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
 
 def window_losses(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> np.ndarray:
     """Negative log-likelihood of every scored token of one window, float64; ids, prefill: as for `perplexity`."""
+    return run_window(prepared, ids, prefill)[0]
+
+
+def run_window(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> tuple[np.ndarray, Session]:
+    """The losses of one window, and the session that read it."""
     require_decoding(prepared.config, prefill)
     tokens = require_tokens(ids, prepared)
     session = Session(prepared)
     if prefill == 0:
-        return surprise(session.append(tokens[:-1]), tokens[1:])
+        return surprise(session.append(tokens[:-1]), tokens[1:]), session
     rows = [session.append(tokens[:prefill], last=True)]
     rows += [session.append([token]) for token in tokens[prefill:-1].tolist()]
-    return surprise(np.concatenate(rows), tokens[prefill:])
+    return surprise(np.concatenate(rows), tokens[prefill:]), session
 
 
 def surprise(logits: np.ndarray, following: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ from refemu.models.encoder.plain_float import FloatEncoder
 from refemu.models.fetch import store
 from refemu.studies import accuracy
 from refemu.studies.accuracy import Rated
+from refemu.studies.evaluation import Setting
+from tests.studies.measured import measured
 
 RATED = [
     Rated(rating, f"{word} {thing}.")
@@ -91,7 +93,9 @@ def test_embeddings_do_not_depend_on_their_batch(monkeypatch: pytest.MonkeyPatch
 def test_rows_judge_every_scheme_by_the_probe_of_fp32() -> None:
     """Counted again for one scheme, sentence by sentence."""
     model = models.load("tiny-encoder")
-    rows = accuracy.study(model, RATED, 4)
+    setting = Setting(model, (), 0)
+    results = measured(accuracy.steps(model, RATED, 4), setting)
+    rows = [accuracy.Row(**result) for result in results.values()]
     test, train = accuracy.split(RATED, 4)
     plain, prepared = FloatEncoder(model), models.prepare(model, "olive-4")
     weights = accuracy.fit(accuracy.embeddings(plain, model, train), np.array([one.rating > 0 for one in train]))
@@ -112,7 +116,7 @@ def test_rows_judge_every_scheme_by_the_probe_of_fp32() -> None:
 
 def test_refuses_a_decoder() -> None:
     with pytest.raises(Refused, match="accuracy: tiny is a decoder; name an encoder"):
-        accuracy.study(models.load("tiny"), RATED, 4)
+        accuracy.steps(models.load("tiny"), RATED, 4)
 
 
 def test_repr() -> None:

@@ -28,7 +28,13 @@ def test_other_sources_lose_the_results(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_sources_are_those_of_the_paper_and_what_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("arith/a.py", "models/schemes/olive/a.py", "models/schemes/kllm/a.py", "studies/output/a.py"):
+    for name in (
+        "arith/a.py",
+        "models/schemes/olive/a.py",
+        "models/schemes/kllm/a.py",
+        "studies/output/a.py",
+        "studies/a.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1")
     monkeypatch.setattr(results, "PACKAGE", tmp_path)
@@ -45,8 +51,10 @@ def test_sources_are_those_of_the_paper_and_what_all_share(tmp_path: Path, monke
         assert (before[0] == after[0], before[1] == after[1]) == (True, False)
         (tmp_path / "studies/output/a.py").write_text("x = 2")
         assert digests() == after
-        (tmp_path / "arith/a.py").write_text("x = 2")
-        assert not set(digests()) & set(after)
+        for name in ("arith/a.py", "studies/a.py"):
+            before = digests()
+            (tmp_path / name).write_text("x = 2")
+            assert not set(digests()) & set(before)
     finally:
         results.sources.cache_clear()
 

@@ -21,11 +21,27 @@ from refemu.models.schemes.harmonia.smoothing import Smoothing
 from refemu.models.schemes.scheme import Progress
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Setting
-from refemu.studies.harmonia.points import POINTS
 from refemu.studies.steps import Bench, Step
 from refemu.units.harmonia import fdgf
 from refemu.units.harmonia.k_offset import Offsets
 
+BITS = (8, 6, 5, 4)  #: of a mantissa
+EVERYTHING = "harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16"
+NONE = "harmonia-kv4:offline=false,online=false"  #: the first and the latest tokens at 8 bits, no smoothing
+POINTS = {
+    "scheme fp16": "fp16",
+    **{f"all activations at {m} bits, FP16 weights [Fig. 4]": EVERYTHING.format(m=m) for m in BITS},
+    **{
+        f"keys and values at {m} bits, FP16 weights [Fig. 5]": f"harmonia-kv8:high={m},low={m},weights=fp16"
+        for m in BITS[1:]
+    },
+    "INT4 weights, keys and values at 8 bits [Table I]": "harmonia-kv8",
+    "at 4 bits, naive [Table II]": "harmonia-kv4-naive",
+    "at 4 bits, first and latest tokens at 8 [Fig. 8]": NONE,
+    "and offline smoothing [Fig. 10]": "harmonia-kv4:online=false",
+    "and online smoothing [Fig. 10]": "harmonia-kv4:offline=false",
+    "and both [Table I]": "harmonia-kv4",
+}  #: what a point is -> its scheme
 #: `fp16`, mantissa bits of everything and of the cache [harmonia Fig. 4, 5]
 MANTISSAS = tuple(scheme for scheme in POINTS.values() if "weights=fp16" in scheme or scheme == "fp16")
 WIDE = tuple(

@@ -10,8 +10,7 @@ from refemu.models import schemes
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Score, Setting
 from refemu.studies.harmonia import experiments
-from refemu.studies.harmonia.experiments import CACHE, INNER, MANTISSAS, TILE, WIDE
-from refemu.studies.harmonia.points import EVERYTHING, POINTS, REFERENCES
+from refemu.studies.harmonia.experiments import BITS, CACHE, EVERYTHING, INNER, MANTISSAS, NONE, POINTS, TILE, WIDE
 from refemu.studies.output import scores
 from refemu.studies.output.figure import Figure, Line, Panel, Series
 from refemu.studies.output.table import Column, Table
@@ -26,8 +25,6 @@ FIGURES = {
     "offsets": "attention",
     "dataflows": "dataflows",
 }
-BITS = (8, 6, 5, 4)
-NONE = REFERENCES[2]  #: 4 bits with the first and the latest tokens at 8, without smoothing
 #: perplexities on WikiText-2 with caches of 8 and of 4 bits [harmonia Table I]
 STATED = {
     "Llama-7B": (5.78, 6.19),
@@ -239,12 +236,7 @@ def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
     names = ("naive", "first 32 and latest 64 tokens at 8 bits", "and both smoothings")
     scored = [_score(setting, results, name) for name in ("harmonia-kv4-naive", NONE, "harmonia-kv4")]
     changes = [item.over(reference) for item in scored]
-    measured = Series(
-        "measured",
-        names,
-        tuple(change.percent for change in changes),
-        tuple(change.error for change in changes),
-    )
+    measured = scores.series("measured", names, changes)
     tables_ = [
         Series(model, names[2:], (100 * (four / eight - 1),), source="[harmonia Table I]")
         for model, (eight, four) in STATED.items()
@@ -285,11 +277,8 @@ def _fig10(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> 
     reference = _score(setting, results, NONE)
     scored = [_score(setting, results, name, tokens) for name in SMOOTHED]
     changes = [item.over(reference) for item in scored]
-    bars = Series(
-        "measured",
-        tuple("both" if name == "both" else f"{name} smoothing" for name in SMOOTHED.values()),
-        tuple(change.percent for change in changes),
-        tuple(change.error for change in changes),
+    bars = scores.series(
+        "measured", ["both" if name == "both" else f"{name} smoothing" for name in SMOOTHED.values()], changes
     )
     panels = [Panel("Perplexity", "change over no smoothing, %", "", (bars,))]
     layers = results.get("attention")

@@ -231,7 +231,7 @@ def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
         panels.append(Panel(f"{title}: first pair of windows", "centroid", "value", pair, "points"))
     names = tuple(what for what, _ in scored)
     each = [spread(values) for _, values in scored]
-    measured = Series("measured", names, tuple(item.mean for item in each), tuple(item.error for item in each))
+    measured = scores.series("measured", names, each)
     stated = Series("LLaMA-2-7B", names, RMSE, source="[kllm §II-A2]")
     panels.append(Panel("Distance of the texts", "RMSE (log)", "", (measured, stated), log_x=True, base=1e-3))
     return Figure(

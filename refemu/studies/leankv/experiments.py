@@ -58,7 +58,7 @@ def row_name(name: str, before: str = "") -> str:
 
 
 def row(results: Mapping[str, Any], name: str, before: str = "") -> Row:
-    """The row of a scheme from the results, without its change."""
+    """The row of a scheme from the results."""
     value = dict(results[row_name(name, before)])
     lists = {field: tuple(value[field]) for field in ("windows", "losses", "payloads")}
     return Row(**{**value, **lists})

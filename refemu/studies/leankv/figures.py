@@ -206,12 +206,7 @@ def _fig1(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
     each = [spread([100 * share for share in layer["prompts"]]) for layer in results["sparsity"]]
-    series = Series(
-        "mean ± standard error over the prompts",
-        tuple(float(place) for place in range(len(each))),
-        tuple(item.mean for item in each),
-        tuple(item.error for item in each),
-    )
+    series = scores.series("mean ± standard error over the prompts", [float(place) for place in range(len(each))], each)
     panel = Panel("", "layer", "% of the tokens a query sees", (series,), "lines", y_range=(0, 100))
     return Figure(
         "fig2", "[leankv Fig. 2]", "Tokens that carry 95 % of the attention, by layer", (panel,), _sparse_about(setting)
@@ -230,12 +225,7 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
     panels = []
     for place in _shown(len(results["sparsity"])):
         heads = _heads(results["sparsity"][place])
-        series = Series(
-            "heads",
-            tuple(f"head {index}" for index in range(len(heads))),
-            tuple(item.mean for item in heads),
-            tuple(item.error for item in heads),
-        )
+        series = scores.series("heads", [f"head {index}" for index in range(len(heads))], heads)
         panels.append(Panel(f"Layer {place}", "% of the tokens", "", (series,), x_range=(0, 110)))
     return Figure(
         "fig3",
@@ -252,12 +242,7 @@ def _changes(results: Mapping[str, Any], names: Sequence[str], labels: Sequence[
     scored = [row(results, *each) for each in placed(names)]
     changes = [experiments.over(item, reference) for item in scored]
     memory = Series("codes", tuple(labels), tuple(100 * item.payload for item in scored))
-    loss = Series(
-        "perplexity",
-        tuple(labels),
-        tuple(change.percent for change in changes),
-        tuple(change.error for change in changes),
-    )
+    loss = scores.series("perplexity", labels, changes)
     return memory, loss
 
 
@@ -340,14 +325,7 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
     for label, names in groups.items():
         scored = sorted((row(results, *each) for each in names), key=lambda item: item.payload)
         changes = [experiments.over(item, reference) for item in scored]
-        series.append(
-            Series(
-                label,
-                tuple(100 * item.payload for item in scored),
-                tuple(change.percent for change in changes),
-                tuple(change.error for change in changes),
-            )
-        )
+        series.append(scores.series(label, [100 * item.payload for item in scored], changes))
     top = max(value for item in series for value in item.y)
     stated = []
     for name, loss in (("without loss", 0.0), ("5 % loss", 5.0)):
@@ -382,12 +360,7 @@ def _fig10(setting: Setting, results: Mapping[str, Any]) -> Figure:
     reference = row(results, "fp16")
     scored = [row(results, name) for name in PRUNED]
     changes = [experiments.over(item, reference) for item in scored]
-    series = Series(
-        setting.label,
-        tuple(100 * (1 - item.kept) for item in scored),
-        tuple(change.percent for change in changes),
-        tuple(change.error for change in changes),
-    )
+    series = scores.series(setting.label, [100 * (1 - item.kept) for item in scored], changes)
     panel = Panel("fp16 tokens", "% of the tokens pruned", "perplexity over that of fp16, %", (series,), "lines")
     return Figure(
         "fig10",
@@ -404,12 +377,7 @@ def _fig11(setting: Setting, results: Mapping[str, Any]) -> Figure:
     scored = [row(results, name) for name in LOWERED]
     share = [0.0, *(100 * item.low for item in scored[1:-1]), 100.0]
     changes = [experiments.over(item, reference) for item in scored]
-    series = Series(
-        setting.label,
-        tuple(share),
-        tuple(change.percent for change in changes),
-        tuple(change.error for change in changes),
-    )
+    series = scores.series(setting.label, share, changes)
     panel = Panel(
         "K4V2 with K4V1",
         "% of the tokens at K4V1",

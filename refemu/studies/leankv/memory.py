@@ -5,7 +5,7 @@ enter as its prompt, the others one by one, whatever the model would have chosen
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,6 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.backend import Backend, find
-from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.fp16.config import Fp16Config
@@ -27,7 +26,6 @@ from refemu.models.schemes.mix.config import Mix
 from refemu.models.schemes.scheme import Prepared, Progress, silent
 from refemu.studies import uncertainty
 from refemu.studies.perplexity import Perplexity, summary, surprise, windows
-from refemu.studies.uncertainty import Change
 from refemu.units.leankv.page_manager import Memory
 
 MATCHED = "leankv-k16v16:policy=static"  #: its budget is what the row before kept on average
@@ -73,46 +71,6 @@ class Row:
     losses: tuple[float, ...]  #: mean negative log-likelihood of each
     payloads: tuple[float, ...]  #: codes of each, at its own end
     payload_error: float | None  #: standard error of their mean
-    change: Change | None = None  #: of the perplexity against the first row, by window; None for that row
-
-
-def study(
-    model: Model,
-    ids: Sequence[int],
-    win: int = 768,
-    prefill: int = 512,
-    names: Sequence[str] | None = None,
-    backend: "str | Backend" = "jit",
-    progress: Progress = silent,
-) -> Iterator[Row]:
-    """A row per scheme of `names`, by default `fp16`, PAIRS, MIXED and BUDGETS.
-
-    ids: the text. win: tokens of a window, of which `prefill` enter as a prompt and are not scored. The budget of a
-    scheme MATCHED is the share of tokens that the row before kept. Refuses an encoder, and schemes of other papers.
-    """
-    if isinstance(model.config, EncoderConfig):
-        raise Refused(f"study leankv: {model.name} is an encoder; name a decoder of `refemu models list`")
-    engine, first, kept, reference = find(backend), None, 1.0, None
-    for name in ("fp16", *PAIRS, *MIXED, *BUDGETS) if names is None else names:
-        config = matched(name, kept)
-        require_row(name, config)
-        if paged_mix(config):
-            mixed = models.prepare(model, config, engine, progress=progress)
-            row = measure(schemes.text(config), mixed, ids, win, prefill, progress)
-            kept = row.kept
-        elif not isinstance(config, LeanKvConfig):
-            parts = models.prepare(model, config, engine, progress=progress)
-            row = plain_row(name, parts, ids, win, prefill)
-        else:
-            first = LeanKv(model, config, engine, progress) if first is None else first.under(config)
-            row = measure(schemes.text(config), first, ids, win, prefill, progress)
-            kept = row.kept
-        if reference is None:
-            reference = row
-        else:
-            against = uncertainty.change(reference.scheme, row.losses, reference.losses)
-            row = dataclasses.replace(row, change=against)
-        yield row
 
 
 def matched(name: str, kept: float) -> Any:
@@ -121,14 +79,10 @@ def matched(name: str, kept: float) -> Any:
     return dataclasses.replace(config, keep_percent=round(100 * kept)) if name == MATCHED else config
 
 
-def paged_mix(config: Any) -> bool:
-    """Whether a configuration is a mix whose attention is that of a LeanKV scheme."""
-    return isinstance(config, Mix) and isinstance(config.attention.scheme, LeanKvConfig)
-
-
 def require_row(name: str, config: Any) -> None:
     """Refuse a scheme without pages, but for `fp16`."""
-    if not (isinstance(config, Fp16Config | LeanKvConfig) or paged_mix(config)):
+    paged = config.attention.scheme if isinstance(config, Mix) else config
+    if not isinstance(paged, LeanKvConfig) and not isinstance(config, Fp16Config):
         raise Refused(
             f"study leankv: fp16 and the schemes leankv are compared, got {name!r}; a mix needs their attention"
         )

@@ -1,4 +1,8 @@
-"""Experiments of `refemu study mix` as steps: perplexity and bits of the KV cache, window by window, pair by pair."""
+"""Experiments of `refemu study mix` as steps: perplexity and bits of the KV cache, window by window, pair by pair.
+
+A window is a prompt and then decode steps, which alone are scored: attention in pages attends to full precision in a
+prompt.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.models import schemes
-from refemu.models.schemes.scheme import Progress
+from refemu.models.schemes.scheme import Prepared, Progress
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Score, Setting
-from refemu.studies.mix import windows
-from refemu.studies.mix.windows import PAIRS
+from refemu.studies.perplexity import run_window
 from refemu.studies.steps import DECODED, Bench, Step, factors
 
+LINEAR = ("fp16", "olive-4", "kllm-a4", "harmonia-kv4")
+ATTENTION = ("fp16", "kllm-a4", "harmonia-kv4", "leankv-k8v4")
+PAIRS = tuple(f"{linear}+{attention}" for linear in LINEAR for attention in ATTENTION)
 PARTS = ("pairs",)
 
 
@@ -28,7 +35,8 @@ class Mixed:
 def steps(setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = ()) -> list[Step]:
     """The steps of some of PARTS. schemes_: instead of PAIRS."""
     setting.require_decoder("mix")
-    windows.require_prompt(setting.prefill)
+    if setting.prefill < 1:
+        raise Refused(f"study mix: prefill must be at least 1, got {setting.prefill}")
     names = schemes_ or (PAIRS if "pairs" in parts else ())
     return [step for name in names for step in _windows(setting, name)]
 
@@ -52,11 +60,11 @@ def _windows(setting: Setting, name: str) -> list[Step]:
     macs = factors(text)[0] * (prompt + DECODED * (whole - prompt))
 
     def compute(window: np.ndarray) -> Callable[[Bench, Progress], Any]:
-        def measure(bench: Bench, progress: Progress) -> Mapping[str, float]:
-            losses, bits = windows.measure(bench.prepared(config, progress), window, setting.prefill)
+        def of_window(bench: Bench, progress: Progress) -> Mapping[str, float]:
+            losses, bits = measure(bench.prepared(config, progress), window, setting.prefill)
             return {"nll": evaluation.mean_of(losses.tolist()), "kv_bits": bits}
 
-        return measure
+        return of_window
 
     return [
         Step(
@@ -68,3 +76,10 @@ def _windows(setting: Setting, name: str) -> list[Step]:
         )
         for index, window in enumerate(setting.windows)
     ]
+
+
+def measure(prepared: Prepared, window: np.ndarray, prefill: int) -> tuple[np.ndarray, float]:
+    """Negative log-likelihoods of the tokens after a prompt, and bits of a value in the cache at the end."""
+    losses, session = run_window(prepared, window, prefill)
+    sizes = prepared.model
+    return losses, session.storage_bits / (2 * len(session) * sizes.blocks * sizes.kv_heads * sizes.head_dim)

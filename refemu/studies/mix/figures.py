@@ -5,8 +5,7 @@ from typing import Any
 
 from refemu.studies.evaluation import Score, Setting
 from refemu.studies.mix import experiments
-from refemu.studies.mix.experiments import Mixed
-from refemu.studies.mix.windows import ATTENTION, LINEAR, PAIRS
+from refemu.studies.mix.experiments import ATTENTION, LINEAR, PAIRS, Mixed
 from refemu.studies.output import scores
 from refemu.studies.output.figure import Figure, Panel, Series
 from refemu.studies.output.table import Column, Table
@@ -66,9 +65,4 @@ def _ratios(linear: str, rows: Sequence[Mixed], reference: Score) -> Series:
 def _changes(linear: str, rows: Sequence[Mixed], reference: Score) -> Series:
     """Changes of the perplexity in percent, paired by window, by bits."""
     changes = [row.score.over(reference) for row in rows]
-    return Series(
-        linear,
-        tuple(row.kv_bits for row in rows),
-        tuple(change.percent for change in changes),
-        tuple(change.error for change in changes),
-    )
+    return scores.series(linear, [row.kv_bits for row in rows], changes)

@@ -6,7 +6,6 @@ Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5; §5.2 Tbl. 9].
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refemu.formats.olive import ovp_study
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Setting
 from refemu.studies.olive import experiments, outliers
@@ -96,16 +95,13 @@ def _pairs(setting: Setting, results: Mapping[str, Any], parts: Sequence[str]) -
     for part in ("weights", "inputs"):
         if part in parts:
             tensors = experiments.measured(results[part])
-            kinds = dict.fromkeys(tensor.kind for tensor in tensors)
-            groups = [[tensor for tensor in tensors if tensor.kind == kind] for kind in kinds] + [tensors]
-            names = [*kinds, f"all {part}"]
-            listed += [_summary(name, group) for name, group in zip(names, groups, strict=True)]
+            listed += [_summary(*group) for group in outliers.by_kind(tensors, f"all {part}").items()]
     title = f"outliers and pairs of {setting.label}, means over the tensors [olive Fig. 2, Tbl. 2]"
     return Table("pairs", title, _PAIRS, rows(listed, _PAIRS))
 
 
 def _summary(name: str, tensors: Sequence[outliers.Measured]) -> dict[str, Any]:
-    total = outliers.summaries(tensors, name)[-1]
+    total = outliers.summary(name, tensors)
     some, both = (spread([100 * tensor.pairs.shares[place] for tensor in tensors]).error for place in (1, 2))
     shares = ("beyond_three", "beyond_six", "normal_normal", "outlier_normal", "outlier_outlier", "independent")
     return {
@@ -119,32 +115,14 @@ def _summary(name: str, tensors: Sequence[outliers.Measured]) -> dict[str, Any]:
     }
 
 
-def _contenders(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Mean error of the tensors' maxima in every format of [olive Fig. 5], with its standard error."""
-    maxima = [tensor.tensor.max_sigma for tensor in experiments.measured(results["weights"])]
-    listed = []
-    for normal, (largest, contenders) in outliers.CONTENDERS.items():
-        errors = [
-            spread([ovp_study.outlier_rounding_error([each], outlier, largest) for each in maxima])
-            for outlier in contenders
-        ]
-        least = min(each.mean for each in errors)
-        listed += [
-            {
-                "normal": normal,
-                "outlier": outlier.name,
-                "error": each.mean,
-                "spread": each.error,
-                "least": "least" if each.mean == least else "",
-            }
-            for outlier, each in zip(contenders, errors, strict=True)
-        ]
-    return listed
-
-
 def _errors(results: Mapping[str, Any]) -> Table:
     title = "error of the largest weight of each tensor, by format of the outliers [olive Fig. 5]"
-    return Table("rounding_errors", title, _ERRORS, rows(_contenders(results), _ERRORS))
+    return Table(
+        "rounding_errors",
+        title,
+        _ERRORS,
+        rows(outliers.rounding_errors(experiments.measured(results["weights"])), _ERRORS),
+    )
 
 
 def _meaning(scheme: str) -> str:
@@ -200,15 +178,13 @@ def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 def _table2(setting: Setting, results: Mapping[str, Any]) -> Figure:
     tensors = experiments.measured(results["weights"])
-    kinds = list(dict.fromkeys(tensor.kind for tensor in tensors))
-    groups = [[tensor for tensor in tensors if tensor.kind == kind] for kind in kinds] + [tensors]
-    names = (*kinds, "all weights")
-    scored = [_summary(name, group) for name, group in zip(names, groups, strict=True)]
+    groups = outliers.by_kind(tensors, "all weights")
+    scored = [_summary(*group) for group in groups.items()]
     panels = []
     for place, field, title in ((1, "outlier_normal", "Outlier-normal"), (2, "outlier_outlier", "Outlier-outlier")):
         measured = Series(
             "measured",
-            tuple(names),
+            tuple(groups),
             tuple(row[field] for row in scored),
             tuple(row[f"{field}_error"] for row in scored),
         )
@@ -231,12 +207,7 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
     )
     if setting.is_encoder:
         each = [spread(results[f"{name}, embeddings"]) for name in LOST[1:]]
-        series = Series(
-            "measured",
-            tuple(map(_meaning, LOST[1:])),
-            tuple(item.mean for item in each),
-            tuple(item.error for item in each),
-        )
+        series = scores.series("measured", map(_meaning, LOST[1:]), each)
         panel = Panel("Distance of the embeddings", "1 - cosine to those under fp16", "", (series,))
         about = f"{setting.label}, {each[0].count} paragraphs ± standard error."
     else:
@@ -249,7 +220,7 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 
 def _fig5(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    scored = _contenders(results)
+    scored = outliers.rounding_errors(experiments.measured(results["weights"]))
     panels = []
     for normal in dict.fromkeys(row["normal"] for row in scored):
         some = [row for row in scored if row["normal"] == normal]

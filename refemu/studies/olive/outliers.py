@@ -32,9 +32,8 @@ from refemu.formats.olive.flint import FLINT4
 from refemu.models.encoder import runtime
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.schemes.olive.config import EXPERIMENTS
 from refemu.models.schemes.scheme import Progress, silent
-from refemu.studies import perplexity
+from refemu.studies.uncertainty import spread
 
 CONTENDERS = {
     "int4": (INT4.largest, (E0M3_BIAS0, E1M2_BIAS1, E2M1_BIAS2, E3M0_BIAS2)),
@@ -116,58 +115,39 @@ class Recorder:
         return self._prepared.linear(layer, names, x, watch)
 
 
-def summaries(measured: Sequence[Measured], name: str) -> list[Summary]:
-    """A row per kind in the order met, and one of all, called `name`."""
-    kinds = dict.fromkeys(measure.kind for measure in measured)
-    rows = [_summary(kind, [measure for measure in measured if measure.kind == kind]) for kind in kinds]
-    return [*rows, _summary(name, measured)]
+def by_kind(measured: Sequence[Measured], name: str) -> dict[str, list[Measured]]:
+    """The tensors of each kind in the order met, and all of them as `name`."""
+    kinds = dict.fromkeys(tensor.kind for tensor in measured)
+    return {**{kind: [tensor for tensor in measured if tensor.kind == kind] for kind in kinds}, name: list(measured)}
 
 
 def rounding_errors(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Mean error in sigma of the tensors' maxima in every contender of [olive Fig. 5]; `least` marks the smallest."""
-    maxima = [measure.tensor.max_sigma for measure in measured]
+    """Mean error in sigma of the tensors' maxima in every contender of [olive Fig. 5], and its standard error.
+
+    `least` marks the smallest for each normal type.
+    """
     rows: list[dict[str, Any]] = []
-    for normal, (largest, outliers) in CONTENDERS.items():
-        errors = [ovp_study.outlier_rounding_error(maxima, outlier, largest) for outlier in outliers]
+    for normal, (largest, formats) in CONTENDERS.items():
+        errors = [
+            spread([ovp_study.outlier_rounding_error([each.tensor.max_sigma], outlier, largest) for each in measured])
+            for outlier in formats
+        ]
+        least = min(each.mean for each in errors)
         rows += [
-            {"normal": normal, "outlier": outlier.name, "error": error, "least": error == min(errors)}
-            for outlier, error in zip(outliers, errors, strict=True)
+            {
+                "normal": normal,
+                "outlier": outlier.name,
+                "error": each.mean,
+                "spread": each.error,
+                "least": "least" if each.mean == least else "",
+            }
+            for outlier, each in zip(formats, errors, strict=True)
         ]
     return rows
 
 
-def losses(
-    model: Model, read: Sequence[Sequence[int]], win: int, progress: Progress = silent
-) -> Iterator[dict[str, Any]]:
-    """What scheme `fp16` and each experiment of [olive Fig. 3] make of the texts `read`.
-
-    win: tokens of a window. `value` is the perplexity of a decoder; of an encoder the mean over the texts of 1 - cosine
-    between the text's embedding and that of scheme `fp16`.
-    """
-    reference: list[np.ndarray] = []
-    for scheme in ("fp16", *(f"olive-study:experiment={experiment}" for experiment in EXPERIMENTS)):
-        prepared = models.prepare(model, scheme, progress=progress)
-        if isinstance(model.config, EncoderConfig):
-            vectors = [models.embedding(model, ids, prepared).astype(np.float64) for ids in read]
-            reference = reference or vectors
-            yield {"scheme": scheme, "measure": "1 - cosine", "value": _distance(vectors, reference)}
-        else:
-            value = perplexity.perplexity(prepared, read[0], win=win, progress=progress).perplexity
-            yield {"scheme": scheme, "measure": "perplexity", "value": value}
-
-
-def _distance(vectors: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> float:
-    """Mean of 1 - cosine of vectors of length 1."""
-    return _mean(distance(vector, other) for vector, other in zip(vectors, reference, strict=True))
-
-
-def distance(vector: np.ndarray, other: np.ndarray) -> float:
-    """1 - cosine of two vectors of length 1: half the square of their difference."""
-    off = vector - other
-    return float(dot.total64(off * off, order=Sequential())) / 2
-
-
-def _summary(kind: str, measured: Sequence[Measured]) -> Summary:
+def summary(kind: str, measured: Sequence[Measured]) -> Summary:
+    """The means over some tensors."""
     if not measured:
         raise Refused(f"study: {kind}: at least one tensor is needed, got none")
     none, some, both = (_mean(measure.pairs.shares[place] for measure in measured) for place in range(3))
@@ -184,6 +164,12 @@ def _summary(kind: str, measured: Sequence[Measured]) -> Summary:
         max_sigma_median=statistics.median(maxima),
         max_sigma_largest=max(maxima),
     )
+
+
+def distance(vector: np.ndarray, other: np.ndarray) -> float:
+    """1 - cosine of two vectors of length 1: half the square of their difference."""
+    off = vector - other
+    return float(dot.total64(off * off, order=Sequential())) / 2
 
 
 def _mean(values: Iterable[float]) -> float:

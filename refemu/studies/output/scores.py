@@ -1,6 +1,7 @@
 """Tables and series of the scores of schemes: perplexities with their spread, and changes paired by window."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from refemu.studies.output.table import (
     Column,
     Table,
 )
+from refemu.studies.uncertainty import Change, Spread
 
 MEANING = Column("meaning", "text", "", "what the scheme is in the paper")
 SCHEME = Column("scheme", "text", "scheme", "as `--scheme` takes it")
@@ -61,6 +63,13 @@ def ratios(name: str, names: Sequence[str], scores: Sequence[Score], reference: 
         tuple(1 + change.percent / 100 for change in changes),
         tuple(None if change.error is None else change.error / 100 for change in changes),
     )
+
+
+def series(name: str, places: Iterable[float] | Iterable[str], values: Sequence[Change | Spread]) -> Series:
+    """Changes in percent, or means, with their standard errors."""
+    centers = tuple(value.percent if isinstance(value, Change) else value.mean for value in values)
+    at: Any = tuple(places)
+    return Series(name, at, centers, tuple(value.error for value in values))
 
 
 def stated(name: str, source: str, values: Mapping[str, float], reference: float) -> Series:

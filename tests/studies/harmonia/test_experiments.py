@@ -1,18 +1,20 @@
 """Experiments of `refemu study harmonia`: scores, factors that are kept, attention and channels, dataflows."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refemu import models
+from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.backend import Jit
 from refemu.models.schemes.harmonia import search, smoothing
 from refemu.models.schemes.scheme import silent
-from refemu.studies import steps
+from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting, score
-from refemu.studies.harmonia import experiments, points
+from refemu.studies.harmonia import experiments
 from refemu.studies.results import Kept
 from refemu.studies.steps import Bench
 
@@ -25,12 +27,30 @@ def bench(folder: Path) -> Bench:
     return Bench(models.load("tiny"), Jit(), Kept("harmonia", folder))
 
 
-def test_scores_are_those_of_the_study(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefill", [0, 8])
+def test_scores_are_perplexities(prefill: int, tmp_path: Path) -> None:
     names = ("fp16", "harmonia-kv8", "harmonia-kv4:offline=false")
-    results = steps.run(experiments.steps(setting(), (), names), bench(tmp_path)).results
+    place = dataclasses.replace(setting(), prefill=prefill)
+    results = steps.run(experiments.steps(place, (), names), bench(tmp_path)).results
 
-    for point in points.study(setting().model, setting().ids, 12, names):
-        assert score(setting(), results, point.scheme).losses == point.losses
+    for name in names:
+        alone = perplexity.perplexity(models.prepare("tiny", name), place.ids, 12, prefill)
+        assert score(place, results, name).losses == alone.windows
+
+
+def test_points_are_those_of_the_figures() -> None:
+    """[harmonia Fig. 4, 5, 8, 10; Tables I, II]"""
+    names = list(experiments.POINTS.values())
+    bits = [(config.act_mantissa, config.high, config.low) for config in map(schemes.parse, names[1:])]  # type: ignore
+
+    assert names[0] == "fp16" and len(set(names)) == len(names) == 14
+    assert bits[:7] == [(8, 8, 8), (6, 6, 6), (5, 5, 5), (4, 4, 4), (8, 6, 6), (8, 5, 5), (8, 4, 4)]
+    assert bits[7:] == [(8, 8, 8), (8, 4, 4), *[(8, 8, 4)] * 4]
+
+
+def test_encoders_are_refused() -> None:
+    with pytest.raises(Refused, match="study harmonia: tiny-encoder is an encoder"):
+        experiments.steps(Setting(models.load("tiny-encoder"), (), 12), experiments.PARTS)
 
 
 def test_mantissas_are_measured_on_half_of_the_windows() -> None:

@@ -6,17 +6,18 @@ from typing import Any
 import pytest
 
 from refemu import models
+from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.backend import Jit
 from refemu.models.schemes.kllm import calibrate
 from refemu.models.schemes.scheme import silent
-from refemu.studies import steps
+from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting, score
-from refemu.studies.kllm import experiments, study
+from refemu.studies.kllm import experiments
 from refemu.studies.results import Kept
 from refemu.studies.steps import Bench
 
-NAMES = ("fp16", "kllm-a4:quantizer=rtn", "kllm-a3")
+NAMES = ("fp16", "kllm-a4:quantizer=rtn", "kllm-a4", "kllm-a4-s", "kllm-a3")
 
 
 def setting(tokens: int = 24) -> Setting:
@@ -27,14 +28,27 @@ def bench(folder: Path) -> Bench:
     return Bench(models.load("tiny"), Jit(), Kept("kllm", folder))
 
 
-def test_scores_are_those_of_the_study(tmp_path: Path) -> None:
-    listed = experiments.steps(setting(), (), NAMES, 32)
-    results = steps.run(listed, bench(tmp_path)).results
-    direct = list(study.study(setting().model, setting().ids, 12, NAMES, 32))
+def test_scores_are_perplexities_with_one_calibration_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    learn = calibrate.calibrate
 
-    for rung in direct:
-        text = schemes.text(experiments.with_tokens(rung.scheme, 32))
-        assert score(setting(), results, text).losses == rung.windows
+    def counted(model: Any, configs: Any, *rest: Any) -> Any:
+        runs.append(len(configs))
+        return learn(model, configs, *rest)
+
+    monkeypatch.setattr(calibrate, "calibrate", counted)
+    results = steps.run(experiments.steps(setting(), (), NAMES, 32), bench(tmp_path)).results
+    monkeypatch.undo()
+
+    assert runs == [2]  # kllm-a4 and its static twin share one
+    for name in ("fp16", *(f"{name}{',' if ':' in name else ':'}calibration_tokens=32" for name in NAMES[1:])):
+        alone = perplexity.perplexity(models.prepare("tiny", name), setting().ids, 12)
+        assert score(setting(), results, name).losses == alone.windows
+
+
+def test_encoders_are_refused() -> None:
+    with pytest.raises(Refused, match="study kllm: tiny-encoder is an encoder"):
+        experiments.steps(Setting(models.load("tiny-encoder"), (), 12), experiments.PARTS)
 
 
 def test_a_calibration_is_found_again_and_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

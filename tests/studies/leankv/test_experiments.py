@@ -10,11 +10,12 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.backend import Jit
 from refemu.models.schemes.leankv.engine import Engine
-from refemu.studies import steps
+from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import experiments, memory, sparsity
 from refemu.studies.results import Kept
 from refemu.studies.steps import Bench
+from tests.studies.measured import leankv_rows
 
 SMALL = "leankv:k_vec=1,v_group=2,window=4,score_rule=cumulative,t_low=0.05,t_high=0.2"
 NAMES = ("fp16", "leankv-k16v16:k_vec=1,v_group=2,window=4,score_rule=cumulative,t_low=0.2", memory.MATCHED, SMALL)
@@ -29,20 +30,14 @@ def bench(folder: Path) -> Bench:
     return Bench(models.load("tiny"), Jit(), Kept("leankv", folder))
 
 
-def test_rows_are_those_of_the_study(setting: Setting, tmp_path: Path) -> None:
-    results = steps.run(experiments.steps(setting, (), NAMES), bench(tmp_path)).results
-    direct = list(memory.study(setting.model, setting.ids, 16, 12, NAMES))
-
-    for (name, before), row in zip(experiments.placed(NAMES), direct, strict=True):
-        measured = experiments.row(results, name, before)
-        assert (measured.losses, measured.payloads, measured.kept) == (row.losses, row.payloads, row.kept)
-    assert experiments.row(results, memory.MATCHED, NAMES[1]).scheme.endswith(
-        "keep_percent=" + _percent(direct[1].kept)
-    )
-
-
-def _percent(share: float) -> str:
-    return str(round(100 * share))
+def test_an_equal_budget_is_what_the_row_before_kept(setting: Setting) -> None:
+    """D-leankv-54; also before a mix."""
+    mixed = ("fp16", f"olive-4:calibration_tokens=64+{NAMES[1]}", memory.MATCHED)
+    for names in (NAMES, mixed):
+        _, before, matched, *_ = leankv_rows(setting, names)
+        assert matched.scheme == f"{memory.MATCHED},keep_percent={round(100 * before.kept)}" and before.kept < 1
+        alone = perplexity.perplexity(models.prepare("tiny", matched.scheme), setting.ids, 16, 12)
+        assert matched.losses == alone.windows
 
 
 def test_an_equal_budget_that_is_measured_later_takes_the_kept_row(setting: Setting, tmp_path: Path) -> None:
@@ -78,15 +73,6 @@ def test_mixes_share_no_prompt_with_other_linear_layers(setting: Setting, tmp_pa
         assert (rows[name].losses, rows[name].payloads, rows[name].read) == (alone.losses, alone.payloads, alone.read)
     assert rows[names[1]].losses == rows[SMALL].losses
     assert len({row.losses for row in rows.values()}) == 3
-
-
-def test_an_equal_budget_takes_that_of_a_mix(setting: Setting, tmp_path: Path) -> None:
-    names = ("fp16", f"olive-4:calibration_tokens=64+{NAMES[1]}", memory.MATCHED)
-    results = steps.run(experiments.steps(setting, (), names), bench(tmp_path)).results
-
-    direct = list(memory.study(setting.model, setting.ids, 16, 12, names))
-    matched = experiments.row(results, memory.MATCHED, names[1])
-    assert (matched.losses, matched.scheme) == (direct[2].losses, direct[2].scheme) and direct[1].kept < 1
 
 
 @pytest.mark.parametrize("name", ["olive-4", "olive-4+fp16", "fp16+fp16"])

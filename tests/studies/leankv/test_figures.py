@@ -33,7 +33,6 @@ def results() -> dict[str, Any]:
             "losses": [3.0 + place / 100, 3.1 + place / 90],
             "payloads": [0.5, 0.6],
             "payload_error": 0.05,
-            "change": None,
         }
     layer = {"layer": 0, "prompts": [0.2, 0.4], "heads": [[0.1, 0.3], [0.5, 0.3]]}
     found["sparsity"] = [layer | {"layer": place} for place in range(3)]

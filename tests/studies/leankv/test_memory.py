@@ -1,6 +1,5 @@
 """`study leankv`: rows, budgets, thresholds; its figures are those of `perplexity` through the cache."""
 
-from functools import cache
 from typing import Any
 
 import pytest
@@ -10,9 +9,11 @@ from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.schemes.leankv import layout
 from refemu.studies import perplexity
-from refemu.studies.leankv import memory
+from refemu.studies.evaluation import Setting
+from refemu.studies.leankv import experiments, memory
 from refemu.studies.leankv.memory import Row
 from tests.models.schemes.leankv.plain import CHANGES
+from tests.studies.measured import leankv_rows
 
 IDS = list(b"It is a truth universally acknowledged, that a single man in possession of a good fortune, must want")
 PRUNED = f"leankv-k16v16:{CHANGES},window=4,score_rule=cumulative,t_low=0.2"
@@ -20,14 +21,14 @@ MIXED = f"leankv:{CHANGES},window=4,t_low=0.02,t_high=0.1"
 NAMES = [schemes.text(schemes.parse(name)) for name in ("fp16", f"leankv-k8v8:{CHANGES}", MIXED, PRUNED)]
 
 
-@cache
+@pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return list(memory.study(models.load("tiny"), IDS, 40, 24, NAMES))
+    return leankv_rows(Setting(models.load("tiny"), tuple(IDS), 40, 24), NAMES)
 
 
-def test_perplexity_is_that_of_sessions() -> None:
+def test_perplexity_is_that_of_sessions(rows: list[Row]) -> None:
     """Windows that run together score what each scores alone, token by token; the last window is shorter."""
-    found = {row.scheme: row for row in rows()}
+    found = {row.scheme: row for row in rows}
 
     assert list(found) == NAMES
     for name in NAMES:
@@ -35,8 +36,8 @@ def test_perplexity_is_that_of_sessions() -> None:
         assert (found[name].perplexity, found[name].nll) == (one.perplexity, one.nll)
 
 
-def test_memory_is_measured_with_all_windows_in_the_pool() -> None:
-    fp16, k8v8, mixed, pruned = rows()
+def test_memory_is_measured_with_all_windows_in_the_pool(rows: list[Row]) -> None:
+    fp16, k8v8, mixed, pruned = rows
 
     assert (fp16.payload, fp16.kept) == (1.0, 1.0)
     assert (k8v8.payload, k8v8.kept, k8v8.low) == (0.5, 1.0, 0.0)
@@ -50,12 +51,9 @@ def test_memory_is_measured_with_all_windows_in_the_pool() -> None:
 @pytest.mark.parametrize("tokens", [80, 70], ids=["equal", "the second ends early"])
 def test_memory_of_a_window_is_that_of_its_own_run(tokens: int) -> None:
     """Requests share no page; the spread is over what each holds at its own end."""
-    (both,) = memory.study(models.load("tiny"), IDS[:tokens], 40, 24, [MIXED])
-    alone = [
-        row
-        for at in (0, 40)
-        for row in memory.study(models.load("tiny"), IDS[at : at + 40][: tokens - at], 40, 24, [MIXED])
-    ]
+    prepared = models.prepare("tiny", MIXED)
+    both = memory.measure(MIXED, prepared, IDS[:tokens], 40, 24)
+    alone = [memory.measure(MIXED, prepared, IDS[at : at + 40][: tokens - at], 40, 24) for at in (0, 40)]
 
     assert list(both.payloads) == [row.payload for row in alone]
     assert both.losses == tuple(row.nll for row in alone)
@@ -64,20 +62,21 @@ def test_memory_of_a_window_is_that_of_its_own_run(tokens: int) -> None:
     assert alone[0].payload_error is None
 
 
-def test_changes_are_against_the_first_row() -> None:
-    fp16, *others = rows()
+def test_changes_are_by_window(rows: list[Row]) -> None:
+    fp16, *others = rows
 
-    assert fp16.change is None
     for row in others:
-        assert row.change is not None and row.change.scheme == fp16.scheme
+        change = experiments.over(row, fp16)
         by_window = [100 * (one / other - 1) for one, other in zip(row.windows, fp16.windows, strict=True)]
-        assert (row.change.least, row.change.most) == pytest.approx((min(by_window), max(by_window)))
+        assert (change.least, change.most) == pytest.approx((min(by_window), max(by_window)))
 
 
 def test_a_matched_budget_is_what_the_row_before_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-leankv-54."""
-    monkeypatch.setattr(memory, "MATCHED", matched := f"leankv-k16v16:{CHANGES},window=4,policy=static")
-    before, row = memory.study(models.load("tiny"), IDS, 40, 24, [PRUNED, matched])
+    matched = f"leankv-k16v16:{CHANGES},window=4,policy=static"
+    for module in (memory, experiments):
+        monkeypatch.setattr(module, "MATCHED", matched)
+    before, row = leankv_rows(Setting(models.load("tiny"), tuple(IDS), 40, 24), [PRUNED, matched])
 
     assert f"keep_percent={round(100 * before.kept)}" in row.scheme
     assert abs(row.kept - before.kept) < 0.05
@@ -101,7 +100,7 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
         b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never "
         b"took up any"
     )
-    (fp16,) = memory.study(models.load("tiny"), text, 40, 24, ["fp16"])
+    fp16 = memory.plain_row("fp16", models.prepare("tiny"), text, 40, 24)
     strict, loose = (
         memory.profile(models.load("tiny"), text, config, tolerance, 40, 24, (0.01, 0.2), (0.0, 0.05))
         for tolerance in (0.0, 0.05)
@@ -117,20 +116,15 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "prefill", "message"),
-    [
-        pytest.param(["olive-4"], 24, "fp16 and the schemes leankv are compared, got 'olive-4'", id="scheme"),
-        pytest.param([NAMES[1]], 0, "prefill must be at least 1, got 0", id="prefill"),
-        pytest.param([NAMES[1]], 40, r"prefill must be in \[0, 40\), got 40", id="window"),
-    ],
+    ("prefill", "message"), [(0, "prefill must be at least 1, got 0"), (40, r"prefill must be in \[0, 40\), got 40")]
 )
-def test_refuses(names: list[str], prefill: int, message: str) -> None:
+def test_refuses_prompts_of_no_or_all_tokens(prefill: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        list(memory.study(models.load("tiny"), IDS, 40, prefill, names))
+        memory.measure(NAMES[1], models.prepare("tiny", NAMES[1]), IDS, 40, prefill)
 
 
 def test_refuses_encoders_and_tolerances() -> None:
     with pytest.raises(Refused, match="study leankv: tiny-encoder is an encoder"):
-        list(memory.study(models.load("tiny-encoder"), IDS))
+        experiments.steps(Setting(models.load("tiny-encoder"), (), 40, 24), experiments.PARTS)
     with pytest.raises(Refused, match="tolerance must be at least 0, got -1"):
         memory.profile(models.load("tiny"), IDS, schemes.parse("leankv"), -1)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Experiments of `refemu study mix`: the rows of the study, window by window, kept by all papers of a mix."""
+"""Experiments of `refemu study mix`: scores and bits of the caches, window by window, kept by all papers of a mix."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.backend import Jit
-from refemu.studies import steps
+from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting
-from refemu.studies.mix import experiments, windows
+from refemu.studies.mix import experiments
 from refemu.studies.results import Kept
 from refemu.studies.steps import Bench
-from tests.models.schemes.mix.pairs import part
+from tests.models.schemes.mix.pairs import part, prepared
 
-NAMES = ("fp16+fp16", f"{part('olive-4')}+leankv-k8v4", "fp16+harmonia-kv8")
+NAMES = ("fp16+fp16", f"{part('olive-4')}+leankv-k8v4", f"fp16+{part('kllm-a4')}", "fp16+harmonia-kv8")
 
 
 def setting(tokens: int = 32, prefill: int = 12, model: str = "tiny") -> Setting:
@@ -25,16 +25,19 @@ def bench(folder: Path) -> Bench:
     return Bench(models.load("tiny"), Jit(), Kept("mix", folder))
 
 
-def test_rows_are_those_of_the_study(tmp_path: Path) -> None:
+def test_scores_are_those_of_sessions(tmp_path: Path) -> None:
+    """Bits of a value are those of the formats: a token of tiny has 2 KV heads of 16 values a side."""
     results = steps.run(experiments.steps(setting(), (), NAMES), bench(tmp_path)).results
+    rows = [experiments.mixed(setting(), results, name) for name in NAMES]
 
-    for row in windows.study(setting().model, setting().ids, 16, 12, NAMES):
-        measured = experiments.mixed(setting(), results, row.scheme)
-        assert (measured.score.losses, measured.score.error) == (row.losses, pytest.approx(row.error))
-        assert measured.kv_bits == row.kv_bits
-        assert row.change is None or measured.score.over(
-            experiments.mixed(setting(), results, NAMES[0]).score
-        ).percent == pytest.approx(row.change.percent)
+    for row in rows:
+        alone = perplexity.perplexity(prepared(row.score.scheme), setting().ids, 16, 12)
+        assert row.score.losses == alone.windows
+    fp16, paged, indexed, blocks = (row.kv_bits for row in rows)
+    assert fp16 == 16
+    assert paged == (16 * 8 + 16 * 4 + 2 * 2 * 16 + 32 + 32) / 32  # codes, scale and minimum of both, score, position
+    assert 4 + 16 / 32 < indexed < 7  # an index, a scale for 32 values, outliers beside
+    assert 9 < blocks < 10  # sign, eight bits, five bits of an exponent for a group of 16 keys or of up to 32 values
 
 
 def test_more_windows_measure_only_the_new_ones(tmp_path: Path) -> None:
@@ -48,8 +51,8 @@ def test_more_windows_measure_only_the_new_ones(tmp_path: Path) -> None:
 def test_the_pairs_are_sixteen_with_every_window() -> None:
     listed = experiments.steps(setting(), experiments.PARTS)
 
-    assert len({step.name for step in listed}) == 16 * 2
-    assert {step.scheme for step in listed} == set(windows.PAIRS)
+    assert len({step.name for step in listed}) == 16 * 2 and "olive-4+leankv-k8v4" in experiments.PAIRS
+    assert {step.scheme for step in listed} == set(experiments.PAIRS)
     assert experiments.steps(setting(), ()) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from refemu import models
 from refemu.studies.evaluation import Setting
 from refemu.studies.mix import experiments, figures
-from refemu.studies.mix.windows import ATTENTION, LINEAR, PAIRS
+from refemu.studies.mix.experiments import ATTENTION, LINEAR, PAIRS
 from refemu.studies.output import plot
 
 BITS = dict(zip(ATTENTION, (16, 5, 8, 7), strict=True))

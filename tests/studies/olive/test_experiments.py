@@ -7,7 +7,7 @@ import pytest
 
 from refemu import models
 from refemu.models.backend import Jit
-from refemu.studies import steps
+from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.olive import experiments, outliers
 from refemu.studies.results import Kept
@@ -27,9 +27,9 @@ def test_results_are_those_of_the_study(tmp_path: Path) -> None:
 
     assert experiments.measured(results["weights"]) == outliers.weights(setting.model)
     assert experiments.measured(results["inputs"]) == outliers.inputs(setting.model, [WORDS])
-    direct = [row["value"] for row in outliers.losses(setting.model, [WORDS], 12)]
-    found = [score(setting, results, name).perplexity for name in experiments.LOST]
-    assert found == [pytest.approx(value) for value in direct]
+    for name in experiments.LOST:
+        alone = perplexity.perplexity(models.prepare("tiny", name), WORDS, 12)
+        assert score(setting, results, name).losses == alone.windows
 
 
 def test_an_encoder_is_measured_text_by_text(tmp_path: Path) -> None:
@@ -37,11 +37,13 @@ def test_an_encoder_is_measured_text_by_text(tmp_path: Path) -> None:
     model = models.load("tiny-encoder")
     setting = Setting(model, texts[0] + texts[1], 24, texts=texts)
     results = run(setting, experiments.ENCODER_PARTS, tmp_path)
-    direct = [row["value"] for row in outliers.losses(model, texts, 24)]
 
-    for name, value in zip(experiments.LOST, direct, strict=True):
-        each = results[f"{name}, embeddings"]
-        assert len(each) == 2 and (each[0] + each[1]) / 2 == pytest.approx(value)
+    plain = [models.embedding(model, ids, "fp16").astype(float) for ids in texts]
+    for name in experiments.LOST:
+        vectors = [models.embedding(model, ids, name).astype(float) for ids in texts]
+        distances = [1 - float(x @ y) for x, y in zip(vectors, plain, strict=True)]
+        assert results[f"{name}, embeddings"] == pytest.approx(distances, abs=1e-6)
+    assert results["fp16, embeddings"] == [0, 0] and min(results[f"{experiments.LOST[1]}, embeddings"]) > 0
     assert experiments.steps(setting, ("ladder",)) == []
 
 

@@ -9,9 +9,11 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import text
-from refemu.studies import evaluation, perplexity
-from refemu.studies.olive import outliers
+from refemu.studies import evaluation
+from refemu.studies.evaluation import Setting
+from refemu.studies.olive import experiments, outliers
 from tests.oracles.olive import ovp_study
+from tests.studies.measured import measured
 
 IDS = list(b"She was only Anne. ")
 
@@ -45,7 +47,7 @@ def test_rows_are_means_over_tensors() -> None:
     rows = [model.tensor(name).tolist() for name in names]
     counts = [ovp_study.pairs(tensor) for tensor in rows]
     maxima = [max(abs(value) for row in tensor for value in row) / ovp_study.sigma(tensor) for tensor in rows]
-    found = next(row for row in outliers.summaries(outliers.weights(model), "all") if row.kind == "gate")
+    found = outliers.summary("gate", outliers.by_kind(outliers.weights(model), "all")["gate"])
 
     assert (found.tensors, found.max_sigma_median, found.max_sigma_largest) == (3, median(maxima), max(maxima))
     # means of three quotients in float64 against exact ones: within three roundings
@@ -57,7 +59,7 @@ def test_rows_are_means_over_tensors() -> None:
 def test_every_linear_weight_and_every_input_is_measured() -> None:
     model = models.load("tiny")
     weights, inputs = outliers.weights(model), outliers.inputs(model, [IDS])
-    kinds = [row.kind for row in outliers.summaries(inputs, "all inputs")]
+    kinds = list(outliers.by_kind(inputs, "all inputs"))
 
     assert [one.name for one in weights[:8]] == [
         f"blk.{n}" for n in ("0.q", "0.k", "0.v", "0.o", "0.gate", "0.up", "0.down", "1.q")
@@ -83,25 +85,6 @@ def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
     assert least == {"int4": "e2m1_bias2", "flint4": "e2m1_bias3"}
 
 
-def test_losses_are_perplexities_of_the_schemes() -> None:
-    rows = list(outliers.losses(models.load("tiny"), [IDS], 12))
-    victims = models.prepare("tiny", "olive-study:experiment=prune_victims")
-
-    assert [row["scheme"].rpartition("=")[2] for row in rows] == ["fp16", "clip", "prune_victims", "prune_normals"]
-    assert rows[2]["value"] == perplexity.perplexity(victims, IDS, 12).perplexity
-
-
-def test_losses_of_an_encoder_are_distances_between_embeddings() -> None:
-    model, read = models.load("tiny-encoder"), [IDS, IDS[4:]]
-    rows = list(outliers.losses(model, read, 12))
-    vectors = [[models.embedding(model, ids, scheme).tolist() for ids in read] for scheme in ("fp16", "olive-study")]
-    halves = [sum((a - b) ** 2 for a, b in zip(*pair, strict=True)) / 2 for pair in zip(*vectors, strict=True)]
-
-    assert rows[0]["value"] == 0
-    assert rows[1]["value"] == sum(halves) / 2
-    assert {row["measure"] for row in rows} == {"1 - cosine"}
-
-
 def test_a_decoder_takes_one_text() -> None:
     with pytest.raises(Refused, match="study: tiny is a decoder and takes one text, got 2"):
         outliers.inputs(models.load("tiny"), [IDS, IDS])
@@ -116,7 +99,7 @@ def test_progress_ends_at_the_whole() -> None:
 
 def test_refuses_no_tensors() -> None:
     with pytest.raises(Refused, match="study: all: at least one tensor is needed, got none"):
-        outliers.summaries([], "all")
+        outliers.summary("all", [])
 
 
 def test_repr() -> None:
@@ -130,7 +113,7 @@ def test_repr() -> None:
 def test_pairs_of_smollm2(smollm2: Any) -> None:
     """[olive Tbl. 2]: about 99 % normal-normal, 1 % outlier-normal, below 0.06 % outlier-outlier pairs."""
     found = outliers.weights(smollm2)
-    row = outliers.summaries(found, "all")[-1]
+    row = outliers.summary("all", found)
 
     assert row.tensors == 210
     assert percent(row) == [0.693, 98.640, 1.333, 0.0267, 0.0057]
@@ -145,7 +128,7 @@ def test_pairs_of_smollm2(smollm2: Any) -> None:
 def test_pairs_of_minilm(minilm: Any) -> None:
     """[olive Tbl. 2, Fig. 2]; unlike in [olive Fig. 5] E3M0 is best: the largest maximum is 175 sigma."""
     found = outliers.weights(minilm)
-    last, row = outliers.summaries(found, "all")[-2:]
+    last, row = (outliers.summary(*group) for group in list(outliers.by_kind(found, "all").items())[-2:])
 
     assert (row.tensors, last.tensors, last.kind) == (36, 6, "down")
     assert percent(row) == [0.682, 98.657, 1.322, 0.0215, 0.0050]
@@ -162,7 +145,9 @@ def test_pairs_of_minilm(minilm: Any) -> None:
 def test_clipping_outliers_hurts_most_on_minilm(minilm: Any) -> None:
     """[olive Fig. 3]: clipping >> pruning victims >= pruning as many normal values, in what embeddings lose."""
     read = evaluation.paragraphs(minilm, text.default(), 600, 128)
-    none, clip, victims, normals = (row["value"] for row in outliers.losses(minilm, read, 128))
+    setting = Setting(minilm, sum(read, ()), 128, texts=read)
+    results = measured(experiments.steps(setting, ("losses",)), setting)
+    none, clip, victims, normals = (mean(results[f"{name}, embeddings"]) for name in experiments.LOST)
 
     assert none == 0
     assert clip > 5 * victims
