@@ -66,14 +66,14 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     """Tables, figures, setting, and steps that were measured and kept."""
     from refemu.models.backend import Jit
     from refemu.studies import steps
-    from refemu.studies.results import Kept
+    from refemu.studies.results import ResultStore
 
     experiments = importlib.import_module(f"refemu.studies.{arguments.name}.experiments")
     figures = importlib.import_module(f"refemu.studies.{arguments.name}.figures")
     setting = _setting(model, arguments)
     parts, names = _parts(setting, arguments, experiments, figures)
     options = _options(arguments)
-    bench = steps.Bench(model, Jit(), Kept(arguments.name, notice=_notice))
+    bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice))
     listed = experiments.steps(setting, parts, **options)
     outcome = _measured(listed, bench, arguments.name)
     shown = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
@@ -196,11 +196,11 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
     from refemu.studies import accuracy, steps
     from refemu.studies.evaluation import Setting
     from refemu.studies.output import accuracy_table
-    from refemu.studies.results import Kept
+    from refemu.studies.results import ResultStore
 
     path = arguments.data or store.require("film-reviews")
     listed = accuracy.steps(model, accuracy.read(path), arguments.sentences)
-    bench = steps.Bench(model, Jit(), Kept("olive", notice=_notice))
+    bench = steps.Bench(model, Jit(), ResultStore("olive", notice=_notice))
     outcome = _measured(listed, bench, "accuracy")
     rows = [accuracy.Row(**outcome.results[step.name]) for step in listed]
     table = accuracy_table.table(model, rows, arguments.sentences, str(arguments.data or "film-reviews"))

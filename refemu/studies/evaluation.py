@@ -92,7 +92,7 @@ def seeded(model: Model) -> bool:
 
 
 def label(model: Model) -> str:
-    """The name of a model, with a warning behind that of a seeded net."""
+    """The name of a model, with a warning after that of a seeded net."""
     return f"{model.name} (seeded net, not trained)" if seeded(model) else model.name
 
 

@@ -73,10 +73,10 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
         raise Refused(f"perplexity: prefill must be in [0, {win}), got {prefill}")
     tokens, shortest = np.asarray(ids), max(2, prefill + 1)
     cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
-    kept = [window for window in cut if len(window) >= shortest]
-    if not kept:
+    scored = [window for window in cut if len(window) >= shortest]
+    if not scored:
         raise Refused(f"perplexity: at least {shortest} tokens are needed, got {len(tokens)}")
-    return kept
+    return scored
 
 
 def window_losses(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> np.ndarray:

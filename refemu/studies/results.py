@@ -1,4 +1,4 @@
-"""Results of measurements, kept on disk and found again by everything that they depend on.
+"""Results of measurements, saved on disk and found again by everything that they depend on.
 
 A result is a JSON file of $REFEMU_HOME/measured, named by the sha256 of what it depends on: the step's description, the
 model's weights, and the sources of refemu that compute. It appears whole or not at all. A file that cannot be read, or
@@ -21,12 +21,23 @@ from refemu.models.schemes import offline
 PACKAGE = Path(__file__).parents[1]
 LAYERS = ("arith", "formats", "units", "models", "studies")  #: whose sources results depend on
 #: folders and files of theirs that no result depends on
-APART = ("cases", "alternatives", "fetch", "machine", "output", "figures.py", "results.py", "steps.py", "token_ids.py")
+APART = (
+    "cases.py",
+    "variants.py",
+    "variants",
+    "fetch",
+    "machine",
+    "output",
+    "figures.py",
+    "results.py",
+    "steps.py",
+    "token_ids.py",
+)
 SCHEMES = PACKAGE / "models" / "schemes"  #: a folder for each paper
 
 
-class Kept:
-    """The results that are kept in a folder."""
+class ResultStore:
+    """The results that are saved in a folder."""
 
     def __init__(
         self, paper: str, folder: Path | None = None, notice: Callable[[str], None] = lambda text: None
@@ -35,7 +46,7 @@ class Kept:
 
         Sources of other folders count for results under their schemes alone.
 
-        folder: by default that of the user. notice: called once where results cannot be kept.
+        folder: by default that of the user. notice: called once where results cannot be saved.
         """
         self._folder = cache_folder() / "measured" if folder is None else folder
         self._paper = paper
@@ -43,7 +54,7 @@ class Kept:
         self._writable = True
 
     def __repr__(self) -> str:
-        return f"Kept({str(self._folder)!r})"
+        return f"ResultStore({str(self._folder)!r})"
 
     def path(self, depends: Mapping[str, Any], suffix: str = ".json") -> Path:
         """The file of a result. depends: JSON values."""

@@ -1,7 +1,7 @@
-"""A study as steps: each is measured once, kept, and found again by what it depends on.
+"""A study as steps: each is measured once, saved, and found again by what it depends on.
 
 The estimate counts multiply-accumulates and the rate of this machine, measured beforehand for a moment. It is rough: a
-scheme's factors stand for all that it does beside products. A test holds it against the times that docs/studies.md has.
+scheme's factors include all that it does besides products. A test compares it with the times in docs/studies.md.
 """
 
 import json
@@ -17,11 +17,11 @@ from refemu.models import schemes
 from refemu.models.backend import Backend
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 
 PROBE = 48  #: tokens of the product that measures the rate
-#: cost of a token's multiply-accumulate beside one of the product, and multiply-accumulates that stand for a weight's
-#: preparation with its calibration, by the first word of a scheme's name; measured on SmolLM2-135M
+#: cost of a token's multiply-accumulate over one of the product, and multiply-accumulates that take as long as the
+#: preparation of a weight with its calibration, by the first word of a scheme's name; measured on SmolLM2-135M
 FACTORS = {
     "fp16": (1.4, 900.0),
     "olive-8": (2.7, 7_000.0),
@@ -31,14 +31,14 @@ FACTORS = {
     "kllm": (3.2, 16_000.0),
 }
 OTHER = (1.9, 900.0)  #: of a scheme that is not there
-DECODED = 8  #: cost of a decoded token beside one of a prompt: each reads all weights
+DECODED = 8  #: cost of a decoded token over one of a prompt: each reads all weights
 
 
 @dataclass(frozen=True)
 class Step:
     """One measurement of a study."""
 
-    name: str  #: under which its result stands; steps of one name are one
+    name: str  #: of its result; steps of one name are one
     depends: Mapping[str, Any]  #: all that the result depends on, but for model and sources; JSON values
     macs: float  #: multiply-accumulates that take as long, for the estimate
     compute: Callable[["Bench", Progress], Any]  #: measures; the result is a JSON value
@@ -48,17 +48,17 @@ class Step:
 class Bench:
     """A model under study, and the last scheme that it was prepared under."""
 
-    def __init__(self, model: Model, backend: Backend, kept: Kept) -> None:
+    def __init__(self, model: Model, backend: Backend, store: ResultStore) -> None:
         self.model: Model = model
         self.backend: Backend = backend
-        self.kept: Kept = kept
+        self.store: ResultStore = store
         self._last: tuple[str, Any] = ("", None)
 
     def __repr__(self) -> str:
         return f"Bench({self.model.name!r}, {self._last[0]!r})"
 
     def prepared(self, scheme: Scheme, progress: Progress, calibration: Callable[[], Any] | None = None) -> Prepared:
-        """The model under a scheme; one at a time is held. calibration: makes what `models.prepare` takes."""
+        """The model under a scheme, of which one stays in memory. calibration: makes what `models.prepare` takes."""
         text = schemes.text(scheme)
         if self._last[0] != text:
             self._last = ("", None)  # frees the one before
@@ -74,16 +74,16 @@ class Run:
 
     results: dict[str, Any] = field(default_factory=dict)
     measured: int = 0  #: steps that were measured now
-    found: int = 0  #: that were kept
+    found: int = 0  #: steps that were saved before
 
 
 def missing(steps: Sequence[Step], bench: Bench) -> dict[str, Step]:
-    """The steps that are not kept, by name."""
-    return {step.name: step for step in steps if bench.kept.get(_depends(step, bench)) is None}
+    """The steps that are not saved, by name."""
+    return {step.name: step for step in steps if bench.store.get(_depends(step, bench)) is None}
 
 
 def run(steps: Sequence[Step], bench: Bench, progress: Progress = silent, what: str = "study") -> Run:
-    """Measure the steps that are not kept, in their order, and keep each as soon as it is there.
+    """Measure the steps that are not saved, in their order, and save each at once.
 
     progress: called with `what` as well, for the whole, in thousandths.
     """
@@ -91,11 +91,11 @@ def run(steps: Sequence[Step], bench: Bench, progress: Progress = silent, what: 
     whole, done, state = estimate(list(todo.values()), bench.model), 0.0, Run()
     prepared: set[str] = set()
     for step in {step.name: step for step in steps}.values():
-        value = bench.kept.get(_depends(step, bench))
+        value = bench.store.get(_depends(step, bench))
         if value is None:
             progress(what, round(1000 * done / max(whole, 1)), 1000)
-            value = json.loads(json.dumps(step.compute(bench, progress)))  # as a kept one is read
-            bench.kept.put(_depends(step, bench), value)
+            value = json.loads(json.dumps(step.compute(bench, progress)))  # as a saved one is read
+            bench.store.put(_depends(step, bench), value)
             done += _macs(step, bench.model, prepared)
             state.measured += 1
         else:

@@ -265,7 +265,7 @@ def own_json(rng: Random, samples: Samples, folder: Path) -> Job:
     path, state = folder / "known.json", "of the sources"
     value: Any = rng.choice(({"nll": 6.07, "tokens": [1, 2]}, 2.5, [["a", 1], ["b", 2.5]], []))
     memory, stamp = {"path": str(path), "sha256": "ab", "stamp": [1, 2, 3]}, digests.Stamp(1, 2, 3)
-    measurements = results.Kept("olive", folder)
+    measurements = results.ResultStore("olive", folder)
     depends = {"model": "tiny", "seed": 1}
     writes: dict[str, tuple[Path, Callable[[], object], Callable[[], object], object]] = {
         "digest": (

@@ -10,14 +10,14 @@ from refemu.studies import steps
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import experiments as leankv
 from refemu.studies.leankv.memory import Row
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench, Step
 
 
 def measured(listed: Sequence[Step], setting: Setting) -> dict[str, Any]:
     """The results of steps by name."""
     with TemporaryDirectory() as folder:
-        return steps.run(listed, Bench(setting.model, Jit(), Kept("olive", Path(folder)))).results
+        return steps.run(listed, Bench(setting.model, Jit(), ResultStore("olive", Path(folder)))).results
 
 
 def leankv_rows(setting: Setting, names: Sequence[str]) -> list[Row]:

@@ -12,7 +12,7 @@ from refemu.arith.checks import Refused
 from refemu.models.backend import Jit
 from refemu.studies import evaluation, perplexity, steps
 from refemu.studies.evaluation import Setting, label, score, score_of, score_steps, seeded
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 
 
@@ -20,7 +20,7 @@ from refemu.studies.steps import Bench
 def test_scores_are_those_of_perplexity(prefill: int, tmp_path: Path) -> None:
     model = models.load("tiny")
     setting = Setting(model, tuple(range(3, 33)), 10, prefill)
-    run = steps.run(score_steps(setting, "olive-8"), Bench(model, Jit(), Kept("olive", tmp_path)))
+    run = steps.run(score_steps(setting, "olive-8"), Bench(model, Jit(), ResultStore("olive", tmp_path)))
     scored = score(setting, run.results, "olive-8")
     direct = perplexity.perplexity(models.prepare(model, "olive-8"), setting.ids, 10, prefill)
 

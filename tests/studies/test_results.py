@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 
 from refemu.studies import results
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 
 DEPENDS = {"what": "losses", "scheme": "fp16", "ids": "ab"}
 
 
 def test_a_result_is_found_by_all_that_it_depends_on(tmp_path: Path) -> None:
-    store = Kept("olive", tmp_path)
+    store = ResultStore("olive", tmp_path)
     store.put(DEPENDS, {"nll": 0.1, "scored": 3})
 
-    assert Kept("olive", tmp_path).get(DEPENDS) == {"nll": 0.1, "scored": 3}
+    assert ResultStore("olive", tmp_path).get(DEPENDS) == {"nll": 0.1, "scored": 3}
     assert store.get({**DEPENDS, "ids": "ac"}) is None
-    assert Kept("kllm", tmp_path).get(DEPENDS) is None
+    assert ResultStore("kllm", tmp_path).get(DEPENDS) is None
 
 
 def test_other_sources_lose_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Kept("olive", tmp_path)
+    store = ResultStore("olive", tmp_path)
     store.put(DEPENDS, 1)
     monkeypatch.setattr(results, "sources", lambda *papers: "others")
 
@@ -34,6 +34,8 @@ def test_sources_are_those_of_the_paper_and_what_all_share(tmp_path: Path, monke
         "models/schemes/kllm/a.py",
         "studies/output/a.py",
         "studies/a.py",
+        "units/olive/mac/cases.py",
+        "units/olive/mac/variants.py",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1")
@@ -49,7 +51,8 @@ def test_sources_are_those_of_the_paper_and_what_all_share(tmp_path: Path, monke
         (tmp_path / "models/schemes/kllm/a.py").write_text("x = 2")
         after = digests()
         assert (before[0] == after[0], before[1] == after[1]) == (True, False)
-        (tmp_path / "studies/output/a.py").write_text("x = 2")
+        for name in ("studies/output/a.py", "units/olive/mac/cases.py", "units/olive/mac/variants.py"):
+            (tmp_path / name).write_text("x = 2")
         assert digests() == after
         for name in ("arith/a.py", "studies/a.py"):
             before = digests()
@@ -65,7 +68,7 @@ def test_a_result_depends_on_the_folders_of_its_scheme(tmp_path: Path, monkeypat
     places = {"fp16": {"fp16"}, mixed["scheme"]: {"mix", "olive", "harmonia"}, "kllm-a4": {"kllm"}, "": set()}
     assert {scheme: set(results.folders(scheme)) for scheme in places} == places
 
-    store = Kept("leankv", tmp_path)
+    store = ResultStore("leankv", tmp_path)
     store.put(mixed, 1)
     store.put(DEPENDS, 2)
     before = results.sources
@@ -77,7 +80,7 @@ def test_a_result_depends_on_the_folders_of_its_scheme(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"value": 2}', b'{"depends": {}, "value": 2}'])
 def test_a_damaged_file_is_measured_again(content: bytes, tmp_path: Path) -> None:
-    store = Kept("olive", tmp_path)
+    store = ResultStore("olive", tmp_path)
     store.put(DEPENDS, 1)
     store.path(DEPENDS).write_bytes(content)
     assert store.get(DEPENDS) is None
@@ -89,7 +92,7 @@ def test_a_damaged_file_is_measured_again(content: bytes, tmp_path: Path) -> Non
 def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told: list[str] = []
-    store = Kept("olive", tmp_path / "file", told.append)
+    store = ResultStore("olive", tmp_path / "file", told.append)
     store.put(DEPENDS, 1)
     store.put(DEPENDS, 2)
 
@@ -99,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), {"nll": float("inf")}])
 def test_result_that_json_lacks_is_measured_again(value: object, tmp_path: Path) -> None:
-    store = Kept("olive", tmp_path)
+    store = ResultStore("olive", tmp_path)
     store.put({"model": "tiny"}, value)
 
     assert store.get({"model": "tiny"}) is None

@@ -11,12 +11,12 @@ from refemu.models.backend import Jit
 from refemu.models.schemes import parse
 from refemu.models.schemes.scheme import silent
 from refemu.studies import steps
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench, Step
 
 
 def bench(folder: Path) -> Bench:
-    return Bench(models.load("tiny"), Jit(), Kept("olive", folder))
+    return Bench(models.load("tiny"), Jit(), ResultStore("olive", folder))
 
 
 def listed(log: list[str], fails: str = "") -> list[Step]:
@@ -47,7 +47,7 @@ def test_an_interrupted_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None
 def test_another_model_is_measured_anew(tmp_path: Path) -> None:
     log: list[str] = []
     steps.run(listed(log), bench(tmp_path))
-    other = Bench(models.load("tiny-gpt2"), Jit(), Kept("olive", tmp_path))
+    other = Bench(models.load("tiny-gpt2"), Jit(), ResultStore("olive", tmp_path))
 
     assert len(steps.missing(listed(log), other)) == 3
 

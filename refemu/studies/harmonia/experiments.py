@@ -89,20 +89,20 @@ def with_tokens(name: str, tokens: int | None) -> Any:
 
 
 def factors(bench: Bench, config: Any, progress: Progress) -> Smoothing | None:
-    """The factors of offline smoothing for a scheme: kept, shipped, or learned now and kept."""
+    """The factors of offline smoothing for a scheme: saved, shipped, or learned now and saved."""
     if not isinstance(config, HarmoniaConfig) or not config.offline:
         return None
-    path = bench.kept.path({"what": "harmonia factors", **search.described(bench.model, config)}, ".npz")
+    path = bench.store.path({"what": "harmonia factors", **search.described(bench.model, config)}, ".npz")
     try:
         return smoothing.load(path)
     except Refused:
         result = search.obtain(bench.model, config, bench.backend, None, progress)
-    bench.kept.write(path, result.to_bytes())
+    bench.store.write(path, result.to_bytes())
     return result
 
 
 def _attention(setting: Setting) -> list[Step]:
-    """Queries, keys and values behind the rotation under scheme `fp16`: places of attention, widths of channels."""
+    """Queries, keys and values after the rotation under scheme `fp16`: places of attention, widths of channels."""
     ids = setting.ids[: min(PROMPT, setting.model.config.context)]
     if len(ids) <= INITIAL + LOCAL:
         return []

@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study harmonia`, beside what the paper states.
+"""Tables and figures of `refemu study harmonia`, with what the paper states.
 
 Paper: [harmonia §II-C Fig. 4, Fig. 5; §III-B Fig. 7, Fig. 8; §III-C Fig. 9, Fig. 10; §IV-D; Table I].
 """

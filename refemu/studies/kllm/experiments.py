@@ -67,7 +67,7 @@ def with_tokens(name: str, tokens: int | None) -> Any:
 
 
 class Calibrations:
-    """Calibrations of several configurations: those that are not kept are trained in one run, and kept."""
+    """Calibrations of several configurations: those that are not saved are trained in one run, and saved."""
 
     def __init__(self, configs: Sequence[KllmConfig]) -> None:
         self._configs = [config for config in configs if config.quantizer == "kmeans"]
@@ -79,13 +79,13 @@ class Calibrations:
         """The calibration of one of the configurations; None for a scheme that has none."""
         if not isinstance(config, KllmConfig) or config.quantizer != "kmeans" or config.calibration is not None:
             return None
-        kept = _load(bench, config)
-        if kept is not None:
-            return kept
+        saved = _load(bench, config)
+        if saved is not None:
+            return saved
         todo = {str(_key(bench, other)): other for other in self._configs if _load(bench, other) is None}
         trained = calibrate.calibrate(bench.model, list(todo.values()), bench.backend, None, progress)
         for other, result in zip(todo.values(), trained, strict=True):
-            bench.kept.write(_path(bench, other), result.to_bytes())
+            bench.store.write(_path(bench, other), result.to_bytes())
         return dict(zip(todo, trained, strict=True))[str(_key(bench, config))]
 
 
@@ -99,7 +99,7 @@ def _key(bench: Bench, config: KllmConfig) -> dict[str, Any]:
 
 
 def _path(bench: Bench, config: KllmConfig) -> Any:
-    return bench.kept.path(_key(bench, config), ".npz")
+    return bench.store.path(_key(bench, config), ".npz")
 
 
 def _load(bench: Bench, config: KllmConfig) -> calibration.Calibration | None:

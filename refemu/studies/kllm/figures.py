@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study kllm`, beside what the paper states.
+"""Tables and figures of `refemu study kllm`, with what the paper states.
 
 Paper: [kllm §II-A2 Fig. 2; §IV-C; §V-B Table II; §V-D Table IV, Fig. 11].
 """

@@ -94,8 +94,8 @@ def _row(setting: Setting, name: str, before: str, prompts: Prompts) -> Step:
 
 
 def _kept(bench: Bench, step: Step, progress: Progress) -> float:
-    """The share of tokens that a row kept."""
-    value = bench.kept.get({"model": bench.model.sha256, **step.depends})
+    """The share of tokens that a row stores."""
+    value = bench.store.get({"model": bench.model.sha256, **step.depends})
     share: float = (step.compute(bench, progress) if value is None else value)["kept"]
     return share
 

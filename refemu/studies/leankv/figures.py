@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study leankv`, beside what the paper states.
+"""Tables and figures of `refemu study leankv`, with what the paper states.
 
 Paper: [leankv §3 Fig. 1-4; §7.2 Table 1, Fig. 7-9; §7.3 Fig. 10, Fig. 11].
 """

@@ -28,7 +28,7 @@ from refemu.studies import uncertainty
 from refemu.studies.perplexity import Perplexity, summary, surprise, windows
 from refemu.units.leankv.page_manager import Memory
 
-MATCHED = "leankv-k16v16:policy=static"  #: its budget is what the row before kept on average
+MATCHED = "leankv-k16v16:policy=static"  #: its budget is the mean share that the row before stores
 PAIRS = (
     "leankv-k16v16",
     "leankv-k8v8",
@@ -212,7 +212,7 @@ def evaluate(
 
 
 def _largest(first: Memory, other: Memory) -> Memory:
-    """The one with more tokens behind it: windows that end early are given back."""
+    """The one that has seen more tokens: windows that end early give their pages back."""
     return other if other.seen_tokens >= first.seen_tokens else first
 
 

@@ -37,11 +37,11 @@ def figures(setting: Setting, results: Mapping[str, Any], names: Sequence[str]) 
 
 
 def _bits(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    """Perplexity of every pair, and what the attention alone costs behind each linear part."""
+    """Perplexity of every pair, and what the attention alone costs after each linear part."""
     rows = {name: experiments.mixed(setting, results, name) for name in PAIRS}
     first = rows[PAIRS[0]]
-    pairs = tuple(_ratios(linear, _behind(rows, linear), first.score) for linear in LINEAR)
-    alone = tuple(_changes(linear, _behind(rows, linear), rows[f"{linear}+fp16"].score) for linear in LINEAR)
+    pairs = tuple(_ratios(linear, _by_bits(rows, linear), first.score) for linear in LINEAR)
+    alone = tuple(_changes(linear, _by_bits(rows, linear), rows[f"{linear}+fp16"].score) for linear in LINEAR)
     panels = (
         Panel("Linear part and attention", X, f"perplexity / that of {PAIRS[0]} (log)", pairs, "lines", log_y=True),
         Panel("The attention alone", X, "change over attention fp16, %", alone, "lines"),
@@ -51,7 +51,7 @@ def _bits(setting: Setting, results: Mapping[str, Any]) -> Figure:
     return Figure("bits", "", "Perplexity by bits of the KV cache", panels, about)
 
 
-def _behind(rows: Mapping[str, Mixed], linear: str) -> list[Mixed]:
+def _by_bits(rows: Mapping[str, Mixed], linear: str) -> list[Mixed]:
     """The mixes of a linear part, by bits of the cache."""
     return sorted((rows[f"{linear}+{name}"] for name in ATTENTION), key=lambda row: row.kv_bits)
 

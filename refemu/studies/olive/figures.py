@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study olive`, beside what the paper states.
+"""Tables and figures of `refemu study olive`, with what the paper states.
 
 Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5; §5.2 Tbl. 9].
 """

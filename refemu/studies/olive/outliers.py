@@ -38,7 +38,7 @@ from refemu.studies.uncertainty import spread
 CONTENDERS = {
     "int4": (INT4.largest, (E0M3_BIAS0, E1M2_BIAS1, E2M1_BIAS2, E3M0_BIAS2)),
     "flint4": (FLINT4.largest, (E0M3_BIAS1, E1M2_BIAS2, E2M1_BIAS3, E3M0_BIAS4)),
-}  #: the outlier formats of [olive Fig. 5] beside each normal type and its largest value (D-olive-45)
+}  #: the outlier formats of [olive Fig. 5] for each normal type with its largest value (D-olive-45)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A study as JSON, `refemu.study/1`: schema/study-1.json says what stands where."""
+"""A study as JSON, `refemu.study/1`: schema/study-1.json has its fields."""
 
 import json
 import platform
@@ -28,7 +28,7 @@ def document(
     figures: Sequence[Figure],
     counts: tuple[int, int],
 ) -> dict[str, Any]:
-    """The study for tools. source: file of the text; "" for the shipped item. counts: steps measured now, and kept."""
+    """The study for tools. source: file of the text; "" for the shipped item. counts: steps measured and found."""
     windows = len(setting.texts) if setting.is_encoder else len(setting.windows) if setting.ids else 0
     whole = {
         "schema": SCHEMA,

@@ -184,7 +184,7 @@ def _scales(axis: Any, panel: Panel) -> None:
 
 
 def bar_range(panel: Panel) -> tuple[float, float]:
-    """Limits that hold every bar with its error and its number, on both sides of the base."""
+    """Limits of an axis with room for every bar, its error and its number, on both sides of the base."""
     ends = [panel.base, *(line.value for line in panel.lines)]
     for series in panel.series:
         errors = [error or 0.0 for error in series.error] or [0.0] * len(series.y)
@@ -229,7 +229,7 @@ def _curve(axis: Any, series: Series, form: str, place: int) -> None:
 
 
 def _bar_chart(axis: Any, panel: Panel) -> None:
-    """Horizontal bars, the first name above; those of one name stand together."""
+    """Horizontal bars, the first name above; those of one name next to each other."""
     names = list(dict.fromkeys(name for series in panel.series for name in series.x))
     at, ticks = 0.0, []
     drawn: set[str] = set()

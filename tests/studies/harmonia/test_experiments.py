@@ -15,7 +15,7 @@ from refemu.models.schemes.scheme import silent
 from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.harmonia import experiments
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 
 
@@ -24,7 +24,7 @@ def setting(tokens: int = 48, win: int = 12) -> Setting:
 
 
 def bench(folder: Path) -> Bench:
-    return Bench(models.load("tiny"), Jit(), Kept("harmonia", folder))
+    return Bench(models.load("tiny"), Jit(), ResultStore("harmonia", folder))
 
 
 @pytest.mark.parametrize("prefill", [0, 8])

@@ -14,7 +14,7 @@ from refemu.models.schemes.scheme import silent
 from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.kllm import experiments
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 
 NAMES = ("fp16", "kllm-a4:quantizer=rtn", "kllm-a4", "kllm-a4-s", "kllm-a3")
@@ -25,7 +25,7 @@ def setting(tokens: int = 24) -> Setting:
 
 
 def bench(folder: Path) -> Bench:
-    return Bench(models.load("tiny"), Jit(), Kept("kllm", folder))
+    return Bench(models.load("tiny"), Jit(), ResultStore("kllm", folder))
 
 
 def test_scores_are_perplexities_with_one_calibration_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from refemu.models.schemes.leankv.engine import Engine
 from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import experiments, memory, sparsity
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 from tests.studies.measured import leankv_rows
 
@@ -27,7 +27,7 @@ def setting() -> Setting:
 
 
 def bench(folder: Path) -> Bench:
-    return Bench(models.load("tiny"), Jit(), Kept("leankv", folder))
+    return Bench(models.load("tiny"), Jit(), ResultStore("leankv", folder))
 
 
 def test_an_equal_budget_is_what_the_row_before_kept(setting: Setting) -> None:

@@ -10,7 +10,7 @@ from refemu.models.backend import Jit
 from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting
 from refemu.studies.mix import experiments
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 from tests.models.schemes.mix.pairs import part, prepared
 
@@ -22,7 +22,7 @@ def setting(tokens: int = 32, prefill: int = 12, model: str = "tiny") -> Setting
 
 
 def bench(folder: Path) -> Bench:
-    return Bench(models.load("tiny"), Jit(), Kept("mix", folder))
+    return Bench(models.load("tiny"), Jit(), ResultStore("mix", folder))
 
 
 def test_scores_are_those_of_sessions(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from refemu.models.backend import Jit
 from refemu.studies import perplexity, steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.olive import experiments, outliers
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 
 WORDS = tuple(range(60, 84))
 
 
 def run(setting: Setting, parts: tuple[str, ...], folder: Path) -> dict[str, Any]:
-    bench = Bench(setting.model, Jit(), Kept("olive", folder))
+    bench = Bench(setting.model, Jit(), ResultStore("olive", folder))
     return steps.run(experiments.steps(setting, parts), bench).results
 
 

@@ -13,7 +13,7 @@ from refemu.studies import steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.olive import experiments, figures
 from refemu.studies.output import plot
-from refemu.studies.results import Kept
+from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "claims.md").read_text()
@@ -26,7 +26,7 @@ def setting() -> Setting:
 
 @pytest.fixture(scope="module")
 def results(setting: Setting, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    bench = Bench(setting.model, Jit(), Kept("olive", tmp_path_factory.mktemp("kept")))
+    bench = Bench(setting.model, Jit(), ResultStore("olive", tmp_path_factory.mktemp("kept")))
     return steps.run(experiments.steps(setting, experiments.PARTS), bench).results
 
 
@@ -78,7 +78,7 @@ def test_order_of_the_default_study_is_that_of_the_claims(smollm2: Any, tmp_path
 
     setting = Setting(smollm2, tuple(smollm2.tokenizer.encode(text.default())[:1024]), 128)
     found = steps.run(
-        experiments.steps(setting, ("losses", "ladder")), Bench(smollm2, Jit(), Kept("olive", tmp_path))
+        experiments.steps(setting, ("losses", "ladder")), Bench(smollm2, Jit(), ResultStore("olive", tmp_path))
     ).results
     ladder = [score(setting, found, name) for name in experiments.LADDER]
     lost = {name: score(setting, found, name) for name in experiments.LOST}
