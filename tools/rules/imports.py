@@ -28,7 +28,7 @@ COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
 #: shared modules that find things of papers by name
 REGISTRIES = {
     *("refemu.formats", "refemu.formats.ready", "refemu.formats.structure", "refemu.units", "refemu.draw.registry"),
-    *("refemu.models.schemes.registry", "refemu.cli.show", "refemu.cli.study"),
+    *("refemu.models.schemes.registry", "refemu.cli.show"),
 }
 COMPILERS = ("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.float_jit.scalars")
 #: packages that only some modules may import: those modules, or the folder of a layer
