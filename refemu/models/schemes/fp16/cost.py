@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 
 FP16 = "fp16"  #: mode of products outside the machine
 

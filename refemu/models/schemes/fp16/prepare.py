@@ -9,7 +9,6 @@ from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.fp16.encoder import Fp16Encoder
 from refemu.models.schemes.scheme import Prepared, Progress
-from refemu.models.schemes.share import Share
 
 
 def prepare(config: Fp16Config, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:
@@ -17,8 +16,3 @@ def prepare(config: Fp16Config, model: Model, backend: Backend, calibration: Any
     kind: Any = Fp16Encoder if isinstance(model.config, EncoderConfig) else Fp16
     prepared: Prepared = kind(model, config, backend, progress)
     return prepared
-
-
-def part(config: Fp16Config, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> Fp16:
-    """Prepare a part of a mix. calibration, behind: not used."""
-    return Fp16(model, config, backend, progress)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.formats.groups import count
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.harmonia.cache import allocation, offsets
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.attention import product

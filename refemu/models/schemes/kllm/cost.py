@@ -10,8 +10,7 @@ import numpy as np
 
 from refemu.arith.integers import matmul, total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.kllm.machine.block import require
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.tensors import INPUTS

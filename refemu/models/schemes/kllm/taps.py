@@ -17,7 +17,6 @@ from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tables import cartesian, squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.schemes.halves import Half
 from refemu.models.schemes.kllm import pieces
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.block import Gated, Linear, Plain
@@ -25,6 +24,7 @@ from refemu.models.schemes.kllm.cache import IndexCache, cut, outlier_words
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.models.schemes.kllm.tensors import INPUTS
+from refemu.models.schemes.scheme import Half
 from refemu.models.taps import Watch, config_of, model_case, sized
 from refemu.units.kllm.index_matmul import Scores
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from refemu import units
 from refemu.arith import integers
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.fp16.cost import FP16, linear
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns

@@ -16,6 +16,7 @@ from refemu.models.cache import Cache, Caches
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.mix.config import Mix
+from refemu.models.schemes.scheme import Scheme
 from refemu.models.taps import Watch
 
 
@@ -30,14 +31,16 @@ class Mixed:
         self.name: str = model.name
         self.sha256: str = model.sha256
         self.model: ModelConfig = model.config
-        self.config: Mix = config
+        self.config: Scheme = config
         self.backend: Backend = backend
         self.linear_parts: Mapping[int, Any] = linear
         self.outer_part: Any = outer
         self.attention_part: Any = attention
         self._scale = self.model.attention_scale
-        scaled_here = scales_queries(attention) and not self.model.qk_norm  # else by the attention's norm of q
-        self._plain_queries = {layer for layer, part in linear.items() if scaled_here and not scales_queries(part)}
+        scaled_here = attention.config.scales_queries and not self.model.qk_norm  # else by the attention's norm of q
+        self._plain_queries = {
+            layer for layer, part in linear.items() if scaled_here and not part.config.scales_queries
+        }
 
     def __repr__(self) -> str:
         return f"Mixed({self.name!r}, {self.config!r}, backend={self.backend.name!r})"
@@ -103,8 +106,3 @@ class Mixed:
     def queries(self, layer: int, q: np.ndarray) -> np.ndarray:
         """Queries as the attention reads them: times 1 / sqrt(head_dim) where that is due, rounded to fp16."""
         return self.backend.round16(q * self._scale) if layer in self._plain_queries else q
-
-
-def scales_queries(part: Any) -> bool:
-    """Whether 1 / sqrt(head_dim) is in the queries that a part makes or reads."""
-    return bool(getattr(part.config, "scales_queries", False))

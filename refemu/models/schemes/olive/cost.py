@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.fp16 import cost as fp16_cost
 from refemu.models.schemes.olive.linear import Part, Plain
 from refemu.models.schemes.olive.machine import ARRAY, mode, refusal

@@ -13,8 +13,7 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16
 from refemu.formats.olive.ovp import Ovp, quotient
-from refemu.models.machine.report import Absent, Cost, Operation, differences, unchecked
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Cost, Operation, differences, unchecked
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, operand, standard
 from refemu.models.schemes.olive.taps import encoder_config, patterns

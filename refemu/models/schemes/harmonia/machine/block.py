@@ -12,8 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.machine.report import Absent, Operation
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.harmonia.machine.attention import attention
 from refemu.models.schemes.harmonia.machine.memory import Memory, grouped, shifted
 from refemu.models.schemes.harmonia.machine.ports import Ports

@@ -12,8 +12,7 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Absent, Operation
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.kllm.machine.attention import attention
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import weighted

@@ -8,8 +8,7 @@ computed in fp16 (D-leankv-64).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refemu.models.machine.report import Absent, Operation
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.leankv.machine.kept import of_prompt
 from refemu.models.schemes.leankv.machine.prompt import prompt
 from refemu.models.schemes.leankv.machine.step import step
