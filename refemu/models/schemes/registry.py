@@ -6,7 +6,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refemu import plugins
 from refemu.arith.checks import Refused
@@ -93,8 +93,7 @@ def prepare(
     config: Scheme, model: Model, backend: Backend, calibration: CalibrationTokens | None, progress: Progress
 ) -> Prepared:
     """Prepare a model under a configuration; `models.prepare` also takes names, and checks the model."""
-    prepared: Any = kind_of(config).prepare(config, model, backend, calibration, progress)
-    return prepared  # type: ignore[no-any-return]  # of an encoder a PreparedEncoder
+    return cast(Prepared, kind_of(config).prepare(config, model, backend, calibration, progress))
 
 
 def taps(config: Scheme) -> tuple[str, ...]:

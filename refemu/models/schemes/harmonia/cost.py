@@ -24,26 +24,9 @@ from refemu.units.unit import Config
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
+    """Cost of one call of a part, by kind of work: "quantize", "linear", "offset", "grouping" and "attention".
 
-    Parameters
-    ----------
-    prepared : Harmonia
-        Decoder under a Harmonia scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "quantize", "linear", "offset", "grouping" and "attention".
-
-    Raises
-    ------
-    Refused
-        As the machine does.
+    Refuses what the machine does.
     """
     ports = Ports(prepared, layer)
     if call.part == "linear":

@@ -21,26 +21,9 @@ FP16 = "fp16"  #: mode of the head, which no lane computes
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
+    """Cost of one call of a part, by kind of work: "quantize", "norm", "linear", "attention" and "activation".
 
-    Parameters
-    ----------
-    prepared : Kllm
-        Decoder under a KLLM scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "quantize", "norm", "linear", "attention" and "activation".
-
-    Raises
-    ------
-    Refused
-        As the machine does.
+    Refuses what the machine does.
     """
     require(prepared)
     ports = Ports(prepared.operands, layer)

@@ -8,7 +8,7 @@ that are frozen as they arrive: one run of the whole mix, block by block.
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from refemu.models.model import Model
 from refemu.models.schemes.kind import kind_of
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.mix.decoder import Mixed
-from refemu.models.schemes.scheme import CalibrationTokens, Progress, require_layers
+from refemu.models.schemes.scheme import CalibrationTokens, PreparedPart, Progress, require_layers
 from refemu.models.schemes.share import Share
 
 
@@ -26,14 +26,13 @@ from refemu.models.schemes.share import Share
 class Entry:
     """A linear part, prepared."""
 
-    part: Part
     share: Share
-    prepared: Any
+    prepared: PreparedPart
 
     @property
     def arrives(self) -> bool:
         """Whether its inputs are frozen as they arrive behind all else."""
-        return self.part.scheme.arriving_tokens is not None
+        return self.prepared.config.arriving_tokens is not None
 
 
 def prepare(
@@ -49,22 +48,22 @@ def prepare(
     for part in config.parts:
         require_layers(part.scheme, model)
     layers = [config.layers_of(part, model.config.blocks) for part in config.linear]
-    attention = _part(config.attention, _share(model, attends=True), backend, calibration, progress)
-    smoothed = attention.smoothed(model)
-    scaled = config.attention.scheme.scales_queries
+
+    def prepared(part: Part, share: Share) -> PreparedPart:
+        function = kind_of(part.scheme).prepare
+        return cast(PreparedPart, function(part.scheme, share, backend, calibration, progress))
+
+    attention = prepared(config.attention, _share(model, attends=True))
+    smoothed, scaled = attention.smoothed(model), attention.config.scales_queries
     entries = []
     for part, blocks in zip(config.linear, layers, strict=True):
         share = _share(smoothed, blocks=blocks, outer=part.layers is None, scaled=scaled, attention=attention)
-        entries.append(Entry(part, share, _part(part, share, backend, calibration, progress)))
+        entries.append(Entry(share, prepared(part, share)))
     return settled(entries, attention, model, config, backend, calibration)
 
 
 def _share(model: Model, **options: Any) -> Share:
     return Share(**{field.name: getattr(model, field.name) for field in dataclasses.fields(Model)}, **options)
-
-
-def _part(part: Part, share: Share, backend: Backend, calibration: Any, progress: Progress) -> Any:
-    return kind_of(part.scheme).prepare(part.scheme, share, backend, calibration, progress)
 
 
 def settled(

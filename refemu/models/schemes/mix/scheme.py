@@ -21,27 +21,7 @@ def tapped(config: Mix, half: Half | None = None) -> tuple[str, ...]:
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
-
-    Parameters
-    ----------
-    prepared : Mixed
-        Decoder under a mix.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took and gave.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        As the scheme of the part names them.
-
-    Raises
-    ------
-    Refused
-        As that scheme does.
-    """
+    """What the scheme of the part says; it refuses as that scheme does."""
     part = prepared.outer_part if call.part == "head" else prepared.linear_parts.get(layer)
     if call.part == "attention":
         q, cache = call.inputs

@@ -18,22 +18,7 @@ from refemu.units.olive.olive_systolic import OliveSystolic
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
-
-    Parameters
-    ----------
-    prepared : Olive
-        Decoder under an OliVe scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "quantize", "linear", "requant" and "attention".
-    """
+    """Cost of one call of a part, by kind of work: "quantize", "linear", "requant" and "attention"."""
     if call.part == "linear":
         names, x = call.inputs
         for part in prepared.group(layer, names):

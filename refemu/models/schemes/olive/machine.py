@@ -32,22 +32,7 @@ OUTSIDE = {
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of the block's linear layers, and what stays outside.
-
-    Parameters
-    ----------
-    prepared : Olive
-        Decoder under an OliVe scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave.
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-    """
+    """Operations of the block's linear layers, in its order, and what stays outside."""
     operations: list[Operation] = []
     absent: list[Absent] = []
     for call in calls:

@@ -25,27 +25,7 @@ STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of a block on the chip, and what stays outside.
-
-    Parameters
-    ----------
-    prepared : Kllm
-        Decoder under a KLLM scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave.
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-
-    Raises
-    ------
-    Refused
-        The configuration's datapath is not that of the paper.
-    """
+    """Operations of a block on the chip, in order, and what stays outside. Refuses a datapath unlike the paper's."""
     require(prepared)
     ports = Ports(prepared.operands, layer)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]

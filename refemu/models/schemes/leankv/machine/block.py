@@ -24,22 +24,7 @@ PROMPT = {"attention": "a prompt attends to its own keys and values in fp16 (D-l
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of the block's cache and attention, and what stays outside.
-
-    Parameters
-    ----------
-    prepared : LeanKv
-        Decoder under a LeanKV scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave, of the prompt first.
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-    """
+    """Operations of the block's cache and attention, and what stays outside. calls: of the prompt first."""
     first, *behind = [call for call in calls if call.part == "attention"]
     q, cache = first.inputs
     held = cache.held
