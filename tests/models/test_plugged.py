@@ -8,6 +8,7 @@ from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.cli import main
 from refemu.models import plugged, schemes
+from refemu.models.schemes.kind import kind_of
 from tests.plugin_distribution import installed, write
 
 SOURCE = """
@@ -61,3 +62,7 @@ def test_by_call() -> None:
         models.register("tiny", lambda: models.load("tiny"))
     with pytest.raises(RefusedType, match="a function that makes a Model is needed, got str"):
         models.register("mine", "tiny")  # type: ignore[arg-type]
+    with pytest.raises(RefusedType, match="a SchemeKind with ready configurations is needed, got 'fp16'"):
+        schemes.register("fp16")  # type: ignore[arg-type]
+    with pytest.raises(RefusedType, match="a SchemeKind with ready configurations is needed, got SchemeKind"):
+        schemes.register(kind_of(schemes.parse("fp16+fp16")))

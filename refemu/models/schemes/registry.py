@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refemu import plugins
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import spelling
 from refemu.models.backend import Backend
 from refemu.models.model import Model
@@ -72,8 +72,10 @@ def register(kind: SchemeKind[C]) -> SchemeKind[C]:
     """Add the schemes of `kind.ready` in this process, for `parse` and for `--scheme` of a program that does so.
 
     A distribution brings schemes by entry points `refemu.schemes`. Refuses a name of refemu's own, and what is no
-    SchemeKind.
+    SchemeKind or brings no name.
     """
+    if not isinstance(kind, SchemeKind) or not kind.ready:
+        raise RefusedType(f"scheme: a SchemeKind with ready configurations is needed, got {kind!r:.60}")
     for known in kind.ready:
         PLUGGED.register(kind, known)
     return kind

@@ -27,6 +27,11 @@ class Other(models.Scheme):
     """Another one."""
 
 
+@dataclasses.dataclass
+class Changing(models.Scheme):
+    """Not frozen, so that no cache can find what was made of it."""
+
+
 @pytest.mark.parametrize("name", schemes.SCHEMES)
 def test_registered_configurations_have_their_code_in_the_module_of_their_paper(name: str) -> None:
     config = schemes.SCHEMES[name]
@@ -49,6 +54,7 @@ def test_a_mix_has_its_own_code() -> None:
         ({"config": "Whole", "prepare": print}, "SchemeKind: config must be a frozen dataclass .* got 'Whole'"),
         ({"config": int, "prepare": print}, "SchemeKind: config must be a frozen dataclass .* got <class 'int'>"),
         ({"config": models.Scheme, "prepare": print}, "config must be a frozen dataclass that derives from refemu"),
+        ({"config": Changing, "prepare": print}, "SchemeKind: config must be a frozen dataclass .*Changing'>"),
         ({"config": Whole(), "prepare": print}, r"SchemeKind: config must be a frozen dataclass .* got Whole\(\)"),
         (
             {"config": Whole, "prepare": "acme:prepare"},

@@ -10,13 +10,13 @@ from refemu.models.schemes.mix.prepare import prepare
 from refemu.models.schemes.scheme import Half
 
 
-def tapped(config: Mix, half: Half | None = None) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order. half: None stands for both."""
+def tapped(config: Mix, half: Half | None) -> tuple[str, ...]:
+    """The units whose ports a run under `config` can show, in alphabetical order. half: not used, no mix is a part."""
     names: set[str] = set()
     for part in config.parts:
         mine: Half = "attention" if part is config.attention else "linear"
         shown = kind_of(part.scheme).taps
-        names.update(shown(part.scheme, mine) if shown and half in (None, mine) else ())
+        names.update(shown(part.scheme, mine) if shown else ())
     return tuple(sorted(names))
 
 
