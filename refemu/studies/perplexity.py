@@ -6,7 +6,6 @@ report, computed in float64 with the C library's exp and log; the logits below i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from refemu.arith import dot
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
 from refemu.models.runtime import Session, require_tokens
-from refemu.models.schemes.scheme import Prepared, Progress, silent
+from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
 
 ROWS = 64  #: logits that are widened to float64 at a time
 
@@ -56,9 +55,9 @@ def perplexity(
     return summary(losses)
 
 
-def require_decoding(config: Any, prefill: int) -> None:
+def require_decoding(config: Scheme, prefill: int) -> None:
     """Refuse a window read as one prompt under a scheme that a prompt does not show, as its cache is read by steps."""
-    if prefill == 0 and getattr(config, "two_phases", False):
+    if prefill == 0 and config.two_phases:
         raise Refused(
             "perplexity: the attention of this scheme reads its KV cache in steps only, so a window read as one prompt "
             "shows nothing of it; read the rest of a window by steps: --prefill N, with N below --win"

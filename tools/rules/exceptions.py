@@ -23,6 +23,8 @@ ELSEWHERE = {
     "cli/unit_rows": "cli/test_list",
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     "testing/types": "testing/test_strategies",
+    **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},
+    **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("mix", "olive")},
 }
 
 EXCEPTIONS = {

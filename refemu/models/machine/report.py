@@ -1,9 +1,9 @@
 """Record of a machine's work on one block: an entry for each operation, and the reasons of those it does not do."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -63,6 +63,20 @@ class Absent:
 
     name: str
     reason: str  #: with the id of the decision
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a part of the block."""
+
+    part: str  #: one of `runner.PARTS`
+    inputs: tuple[Any, ...]  #: arguments between the layer and the watch
+    output: Any
+
+
+#: accelerator(prepared, layer, calls) -> operations, and what the scheme keeps to itself
+Accelerator: TypeAlias = Callable[[Any, int, Sequence[Call]], tuple[list[Operation], list[Absent]]]
+Costs: TypeAlias = Callable[[Any, int, Call], Iterable[tuple[str, Cost]]]  #: costs(prepared, layer, call) -> by kind
 
 
 @dataclass(frozen=True)

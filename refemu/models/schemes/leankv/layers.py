@@ -23,7 +23,6 @@ from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.pool import Pool, Prompt
 from refemu.models.schemes.leankv.steps import Units
 from refemu.models.schemes.scheme import Progress
-from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -159,11 +158,4 @@ def require_within_window(sizes: ModelConfig, tokens: int) -> None:
 
 def prepare(config: LeanKvConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> LeanKv:
     """Round the weights as scheme `fp16` does. calibration: not used."""
-    return LeanKv(model, config, backend, progress)
-
-
-def part(
-    config: LeanKvConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
-) -> LeanKv:
-    """Prepare the attention of a mix. calibration, behind: not used."""
     return LeanKv(model, config, backend, progress)

@@ -12,8 +12,7 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16, integers
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost, Operation, differences, unchecked
 from refemu.models.schemes.leankv.machine.kept import Kept
 from refemu.models.schemes.leankv.machine.pages import filled, paging
 from refemu.models.schemes.leankv.pool import Plan, Pool
