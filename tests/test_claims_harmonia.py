@@ -11,7 +11,7 @@ from refemu.formats import BFP4, BFP8
 from refemu.formats.groupint import INT4_G128
 from refemu.units.harmonia import bfp_converter, bfp_pe_array, bfp_pe_array_clocked
 from refemu.units.harmonia.k_offset import Offsets
-from refemu.units.harmonia.twins import k_offset as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 
 TABLE_1 = {  #: [harmonia Table I] perplexities of Llama 7B, 13B, Llama-2 7B, 13B, OPT 6.7B, and the reduction of KV
     "Full": "5.68 5.09 5.47 4.88 10.86 0.00",

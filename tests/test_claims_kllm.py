@@ -16,8 +16,8 @@ from refemu.models import text
 from refemu.models.schemes.kllm.cost import SOFTMAX_LANES, SOFTMAX_PASSES, search
 from refemu.units.kllm import index_counter, index_matmul
 from refemu.units.kllm.index_counter import IndexCounter
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 from refemu.units.kllm.kllm_chip import ChipSizes, edges, laid_out
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
 
 MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
 TABLE_2 = {  #: [kllm Table II], perplexities in the order of MODELS; 8e3 and so on as printed

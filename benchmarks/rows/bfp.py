@@ -9,7 +9,7 @@ from benchmarks.rows.arith import normal
 from refemu.formats import BFP8, INT4_G128, BfpTensor
 from refemu.formats.harmonia.twins import bfp as bfp_jit
 from refemu.formats.twins import groupint as groupint_jit
-from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
+from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
 
 
 def numpy_encode(x: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:

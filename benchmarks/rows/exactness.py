@@ -15,7 +15,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.models.backend import Jit
 from refemu.units.kllm import weighted_sum
 from refemu.units.kllm.kernels import index_matmul
-from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
+from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
 
 SIZE, TILE = 4096, 512  #: columns whose counters are summed, and those of a tile
 GOAL = "goal: 8 G MAC/s"

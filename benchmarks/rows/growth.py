@@ -16,8 +16,8 @@ from refemu.arith.orders import Sequential
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.units.kllm import index_matmul
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
-from refemu.units.kllm.twins import orizuru as orizuru_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_jit
 
 SCALES = (256, 512, 1024, 2048, 4096)
 SMALL = 5  #: pairs of a point: the fit is over the points

@@ -10,8 +10,8 @@ from refemu.formats import train
 from refemu.formats.kllm.kmeans import KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul
-from refemu.units.kllm.twins import index_counter as index_counter_jit
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.index_counter import compiled as index_counter_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 
 SIZE = 4096
 

@@ -7,10 +7,10 @@ import numpy as np
 from benchmarks.pairs import Row, absolute, size
 from refemu.formats import Codebook, KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
 from refemu.units.kllm.pe_lane import Slab
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
-from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
 
 LANE_EDGES, PRODUCT_SECONDS = 100.0, 2.0  #: by the goals
 SIZE = 4096  #: positions and columns

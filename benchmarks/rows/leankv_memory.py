@@ -10,9 +10,9 @@ from benchmarks.rows.arith import normal
 from refemu.formats import K4V2, K8V4, UnifiedPage
 from refemu.formats.leankv.twins import kv_page as kv_page_jit
 from refemu.units.leankv.free_page_list import FreePageList
+from refemu.units.leankv.page_manager.compiled import PageManager
 from refemu.units.leankv.paged_attention import Pages
-from refemu.units.leankv.twins import paged_attention as paged_attention_jit
-from refemu.units.leankv.twins.page_manager import PageManager
+from refemu.units.leankv.paged_attention import compiled as paged_attention_jit
 
 GROWTH = ((1, 30, 3), (8, 30, 3), (1, 32, 32), (16, 32, 32))  #: requests, layers, heads
 

@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.pairs import Row, absolute, pairs
 from benchmarks.rows.formats import numpy_encode
 from refemu.units.olive.olive_requant import NO_BIAS
+from refemu.units.olive.olive_requant import compiled as olive_requant_jit
 from refemu.units.olive.olive_systolic_clocked import OliveSystolicClocked, Product, multiply, tile
-from refemu.units.olive.twins import olive_requant as olive_requant_jit
 
 EDGES, ELEMENT_CYCLES = 2e3, 50e6  #: a second, by the goals
 BIASES = 2, 2  #: of int4's outliers

@@ -6,9 +6,9 @@ import numpy as np
 
 from benchmarks.pairs import Row, pairs
 from benchmarks.rows.arith import normal
+from refemu.units.kllm.functional import compiled as functional_jit
 from refemu.units.kllm.orizuru import Result
-from refemu.units.kllm.twins import functional as functional_jit
-from refemu.units.kllm.twins import orizuru as orizuru_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_jit
 
 N, K = 4096, 20  #: values of a token, outliers per side
 

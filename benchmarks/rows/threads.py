@@ -15,8 +15,8 @@ from refemu.arith import dot_jit
 from refemu.arith.orders import Sequential
 from refemu.arith.threads import using_threads
 from refemu.formats.harmonia.twins.bfp_dot import bfp_dot_int, prepare
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
-from refemu.units.kllm.twins import orizuru as orizuru_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_jit
 
 COUNT = int(os.environ.get("NUMBA_NUM_THREADS", "1"))  #: threads of this process, those of BLAS too
 

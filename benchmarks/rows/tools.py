@@ -20,7 +20,7 @@ from refemu.golden.make.rows import evaluate
 from refemu.units import find
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.twins import orizuru as orizuru_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_jit
 
 UNIT, CONFIG = "ovp_decoder", "int8"
 MILLION = 10**6

@@ -11,9 +11,9 @@ from benchmarks.rows.formats import numpy_encode
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp
 from refemu.formats.olive.twins import ovp as ovp_jit
 from refemu.units.harmonia.bfp_accumulator import exponent
-from refemu.units.harmonia.twins import bfp_pe as bfp_pe_jit
-from refemu.units.olive.twins import mmaovp as mmaovp_jit
-from refemu.units.olive.twins import olive_edp as olive_edp_jit
+from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_jit
+from refemu.units.olive.mmaovp import compiled as mmaovp_jit
+from refemu.units.olive.olive_edp import compiled as olive_edp_jit
 
 TYPES = {"int4": (OVP_INT4, "ovpi4"), "int8": (OVP_INT8, "ovpi8")}
 BIAS = {"int4": 2, "int8": 4}  #: of the outliers beside each type

@@ -63,7 +63,7 @@ class PageManagerMachine(RuleBasedStateMachine):
         object
             Device with the methods of the golden manager.
         """
-        from refemu.units.leankv.twins import page_manager as page_manager_jit
+        from refemu.units.leankv.page_manager import compiled as page_manager_jit
 
         return page_manager_jit.PageManager(**vars(shape))
 

@@ -1,4 +1,4 @@
-"""Hardware blocks: a folder per paper, in it one module or package per block. `find(name)` is a block's descriptor.
+"""Hardware blocks: a folder per paper, in it one package per block. `find(name)` is a block's descriptor.
 
 The types of both, and of `from refemu.units import orizuru`, are in `__init__.pyi`, which tools/stubs.py makes.
 """
@@ -9,7 +9,7 @@ from types import ModuleType
 from refemu import plugins
 from refemu.arith.checks import Refused
 from refemu.units import consistent, faults, parameters
-from refemu.units.declared import Changes, Combinational, Sequential, constant
+from refemu.units.declared import Changes, Combinational, Sequential, constant, decides
 from refemu.units.derived import twin
 from refemu.units.faults import FaultLibrary
 from refemu.units.ports import Port, Ports
@@ -40,6 +40,7 @@ __all__ = [
     "choose",
     "configurations",
     "constant",
+    "decides",
     "find",
     "module",
     "names",
@@ -52,7 +53,7 @@ __all__ = [
     "working",
 ]
 
-#: The paper of every unit, by which its module is found: `refemu.units.<paper>.<name>`.
+#: The paper of every unit, by which its package is found: `refemu.units.<paper>.<name>`.
 PAPERS = {
     "bfp_accumulator": "harmonia",
     "bfp_aligner": "harmonia",
@@ -361,7 +362,7 @@ def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
         Module.
     """
     if isinstance(name, str) and name in PAPERS:
-        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{'twins.' if compiled else ''}{name}")
+        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{name}{'.compiled' if compiled else ''}")
     unit = find(name)
     if _is_own(unit):
         return module(unit.name, compiled)

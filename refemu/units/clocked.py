@@ -1,8 +1,6 @@
 """The clocked form of a unit whose operation is several events: every row is a clock edge, with one event or none.
 
-The clocked unit holds the unit itself, the inner one, and steps it; nothing is computed here. Decisions: D-arith-19 (a
-start while an operation is under way), D-arith-20 (outputs show what the registers hold), D-arith-21 (`valid` lasts one
-row).
+The clocked unit holds the unit itself, the inner one, and steps it; nothing is computed here.
 """
 
 import dataclasses
@@ -13,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.units.config import Config
-from refemu.units.declared import Changes, Declared, DeclaredState, Sequential, constant
+from refemu.units.declared import Changes, Declared, DeclaredState, Sequential, constant, decides
 from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Stepped
 
@@ -70,6 +68,7 @@ class CycleAccurate(Sequential):
         self.state = self._in_step = self.changed(**row, **self._shown(inner), event=inner.event, **handshake)
         return self.state
 
+    @decides("D-arith-19")
     def begins(self, start: int) -> bool:
         """Whether this row opens an operation.
 
@@ -81,17 +80,18 @@ class CycleAccurate(Sequential):
         Returns
         -------
         bool
-            Never while an operation is under way (D-arith-19).
+            Never while an operation is under way.
         """
         return bool(start) and not self.state.busy
 
+    @decides("D-arith-21")
     def idle(self) -> Changes:
         """No operation is under way.
 
         Returns
         -------
         mapping
-            What an idle row changes: `valid` is 1 only in the row that closes an operation (D-arith-21).
+            What an idle row changes: `valid` is 1 only in the row that closes an operation.
         """
         return {"valid": 0}
 
@@ -100,8 +100,9 @@ class CycleAccurate(Sequential):
         """Names of the input ports."""
         return tuple(port.name for port in self.ports.inputs)
 
+    @decides("D-arith-20")
     def _shown(self, inner: Any) -> dict[str, Any]:
-        """Fields of a State that are the inner unit's: outputs and registers as they stand (D-arith-20), counters."""
+        """Fields of a State that are the inner unit's: outputs and registers as they stand, counters."""
         hidden = {"event", "index", "phase", *self._inputs}
         values: dict[str, Any] = vars(inner)
         held = {f"{name}{HELD}": values[name] for name in self.held}

@@ -20,11 +20,12 @@ from refemu.units import comments, described
 from refemu.units.ports import Lanes, Port, Ports, admit_events, fields, in_order, lanes
 from refemu.units.stepped import Stepped
 
-__all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant"]
+__all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant", "decides"]
 
 #: what an event changes: values of outputs and registers, increments of counters; `event` if it has another name
 Changes: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class DeclaredState:
@@ -55,6 +56,27 @@ def constant(method: Callable[[Any], T]) -> T:
         An attribute of devices: what the method returns.
     """
     return cached_property(method)  # type: ignore[return-value]  # what an instance has
+
+
+def decides(*ids: str) -> Callable[[F], F]:
+    """Mark the function that takes a decision, which a design with another answer overrides.
+
+    Parameters
+    ----------
+    *ids : str
+        Ids of docs/decisions.md, or of a plug-in's decisions.md: "D-word-number".
+
+    Returns
+    -------
+    callable
+        Decorator, which returns the function itself, with `decisions`.
+    """
+
+    def mark(function: F) -> F:
+        vars(function)["decisions"] = ids
+        return function
+
+    return mark
 
 
 def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:

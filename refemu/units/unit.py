@@ -6,7 +6,7 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -79,8 +79,8 @@ class Unit(Generic[S, R]):
     peaks: Sequence[str] = ()  #: counters whose total over devices is the largest one, not the sum
     result: type[R] = _DERIVED  #: of `run`; made of ports and counters where none is given
     run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); steps `unit_class` where none is given
-    #: "module:function" of the compiled twin, imported on first use; by default in `twins/`. Without a module there, a
-    #: declared class has one made of its events. "none": the readable form runs instead
+    #: "module:function" of the compiled twin, imported on first use; by default `compiled` next to it. A declared
+    #: class without it has one made of its events. "none": the readable form runs instead
     twin: str = ""
     timing: str = ""  #: "combinational", or "event": rows of a case are consecutive steps from reset; by `unit_class`
     version: int = 1  #: +1 whenever some input gives another output
@@ -94,7 +94,7 @@ class Unit(Generic[S, R]):
     #: closes(config, inputs, result) -> rows that complete an operation: bool (cases, events); by default, those in
     #: which an output `valid` is 1, or without one any output whose name ends in `_valid`
     closes: Callable[..., np.ndarray] | None = None
-    #: module with `ALTERNATIVES`, `FAULTS` and `UNOBSERVABLE`, imported on first use; in `alternatives/` by default
+    #: module with `ALTERNATIVES`, `FAULTS` and `UNOBSERVABLE`, imported on first use; by default `variants`
     others: str = ""
     #: "module:function" that draws a State: function(ports, state) -> SVG; where none is given, one of refemu.draw
     drawing: str = ""
@@ -114,14 +114,26 @@ class Unit(Generic[S, R]):
             "timing": lambda: "event" if issubclass(self.unit_class, Sequential) else "combinational",
             "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
-            "twin": lambda: self._beside("twins", ":run"),
-            "others": lambda: self._beside("alternatives"),
+            "twin": lambda: self._of_block("compiled", ":run"),
+            "others": lambda: self._of_block("variants"),
         }
         for name, value in derived.items():
             if not getattr(self, name):
                 object.__setattr__(self, name, value())
+        for name in ("cases", "mark", "care", "legal", "closes"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._completing(getattr(self, name)))
         described.methods(self)
         shown.install(self)
+
+    def _completing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the configuration that gets the parameters left to their defaults too."""
+
+        @wraps(function)
+        def completing(config: Config, *rest: Any) -> Any:
+            return function(parameters.full(self, config), *rest)
+
+        return completing
 
     def _require_callables(self) -> None:
         """Refuse what the derived fields could not be made of."""
@@ -154,7 +166,7 @@ class Unit(Generic[S, R]):
         if self.twin == "none":
             return self.run
         module, _, function = self.twin.partition(":")
-        usual = self.twin == self._beside("twins", ":run")
+        usual = self.twin == self._of_block("compiled", ":run")
         if usual and issubclass(self.unit_class, Declared) and not (module and _exists(module)):
             from refemu.units.compiled import derived  # numba
 
@@ -177,12 +189,10 @@ class Unit(Generic[S, R]):
         """The name that finds the unit whatever else is installed: "orizuru", "refemu-mx/mx_encoder"."""
         return f"{self.origin.distribution}/{self.name}" if self.origin.distribution else self.name
 
-    def _beside(self, folder: str, function: str = "") -> str:
-        """The module of the unit's name in a folder beside that of its class; "" where that is in no package."""
-        module = self.unit_class.__module__
-        paper = f"refemu.units.{self.paper.split()[0]}"
-        package = paper if module.startswith("refemu.") else module.rpartition(".")[0]
-        return f"{package}.{folder}.{self.name}{function}" if package else ""
+    def _of_block(self, module: str, function: str = "") -> str:
+        """A module in the package of the unit's class; "" where that is in no package."""
+        package = self.unit_class.__module__.rpartition(".")[0]
+        return f"{package}.{module}{function}" if package else ""
 
     @property
     def alternatives(self) -> Sequence[Alternative]:

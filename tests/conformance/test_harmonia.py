@@ -18,7 +18,7 @@ from refemu.models.schemes.harmonia import study
 from refemu.models.schemes.harmonia.search import Observer
 from refemu.models.schemes.harmonia.study import Point
 from refemu.units.harmonia.k_offset import Offsets
-from refemu.units.harmonia.twins import k_offset as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 TOKENS = 512

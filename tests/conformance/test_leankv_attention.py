@@ -10,7 +10,7 @@ import pytest
 
 from refemu.units.leankv import paged_attention
 from refemu.units.leankv.paged_attention import EPSILON, Arithmetic, Pages
-from refemu.units.leankv.twins import paged_attention as paged_attention_jit
+from refemu.units.leankv.paged_attention import compiled as paged_attention_jit
 from tests.conformance.test_leankv_pages import COMPILED, RUNS, Replay
 
 ULPS = 4  #: one wrong exponential moves a whole sum

@@ -11,10 +11,10 @@ import pytest
 
 from refemu.formats import HeteroKV, UnifiedPage
 from refemu.units.leankv import generation_compressor, kv_compressor, prompt_compressor, significance
+from refemu.units.leankv.generation_compressor import compiled as generation_compressor_jit
+from refemu.units.leankv.kv_compressor import compiled as kv_compressor_jit
 from refemu.units.leankv.prompt_compressor import LOW, PRUNED
-from refemu.units.leankv.twins import generation_compressor as generation_compressor_jit
-from refemu.units.leankv.twins import kv_compressor as kv_compressor_jit
-from refemu.units.leankv.twins import prompt_compressor as prompt_compressor_jit
+from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_jit
 
 RUNS = [f"kernels_cfg{i}" for i in range(6)]
 QUIRKS = ("score_by_rank", "position_epoch")

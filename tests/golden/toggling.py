@@ -28,10 +28,8 @@ class Constant:
 
 def lists(unit: AnyUnit) -> Mapping[str, str]:
     """Entries of a unit, and the reason of each."""
-    every: Mapping[str, Mapping[str, str]] = importlib.import_module(
-        f"{unit.others.rpartition('.')[0]}.constant"
-    ).CONSTANT
-    return every.get(unit.name, {})
+    listed = importlib.import_module(f"tests.golden.constant.{unit.paper.split()[0]}")
+    return dict(listed.CONSTANT.get(unit.name, {}))
 
 
 def entry(key: str) -> Constant:

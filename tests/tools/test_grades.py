@@ -86,16 +86,16 @@ def test_a_digest_follows_the_set_the_unit_and_the_library(tmp_path: Path, monke
     before = grades.digest("weighted_sum-example")
     paths = [path.relative_to(grades.ROOT) for path in grades.sources("weighted_sum")]
     assert {str(path) for path in paths} > {
-        "refemu/units/kllm/weighted_sum.py",
-        "refemu/units/kllm/twins/weighted_sum.py",
-        "refemu/units/kllm/cases/weighted_sum.py",
+        "refemu/units/kllm/weighted_sum/weighted_sum.py",
+        "refemu/units/kllm/weighted_sum/compiled.py",
+        "refemu/units/kllm/weighted_sum/cases.py",
         "refemu/golden/grade/bits.py",
     }
     shutil.copytree(grades.ROOT / "refemu" / "golden" / "grade", tmp_path / "refemu" / "golden" / "grade")
     shutil.copytree(grades.ROOT / "refemu" / "units" / "kllm", tmp_path / "refemu" / "units" / "kllm")
     monkeypatch.setattr(grades, "ROOT", tmp_path)
     assert grades.digest("weighted_sum-example") == before
-    for name in ("units/kllm/twins/weighted_sum.py", "golden/grade/lanes.py"):
+    for name in ("units/kllm/weighted_sum/compiled.py", "golden/grade/lanes.py"):
         path, seen = tmp_path / "refemu" / name, grades.digest("weighted_sum-example")
         path.write_text(path.read_text() + "\n# a comment\n")
         assert grades.digest("weighted_sum-example") == seen

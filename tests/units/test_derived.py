@@ -328,8 +328,8 @@ def test_a_twin_with_another_number_of_counters_is_refused(counts: Any) -> None:
 
 def test_timing_and_the_place_of_the_twin_follow() -> None:
     assert (SCALER.timing, SUMMER.timing) == ("combinational", "event")
-    assert find("orizuru").twin == "refemu.units.kllm.twins.orizuru:run"
-    assert (SCALER.twin, SUMMER.others) == ("tests.units.twins.scaler:run", "tests.units.alternatives.summer")
+    assert find("orizuru").twin == "refemu.units.kllm.orizuru.compiled:run"
+    assert (SCALER.twin, SUMMER.others) == ("tests.units.compiled:run", "tests.units.variants")
 
 
 def test_what_a_descriptor_states_is_kept() -> None:

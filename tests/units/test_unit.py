@@ -1,4 +1,4 @@
-"""What a descriptor derives: alternatives from the module beside its twins, none where there is no such module."""
+"""What a descriptor derives: alternatives from `variants` next to the unit, none where there is no such module."""
 
 import dataclasses
 from pathlib import Path
@@ -12,9 +12,9 @@ from refemu.arith.checks import Refused
 def test_alternatives_come_from_the_module_that_the_descriptor_names() -> None:
     unit = units.find("olive_mac")
 
-    assert unit.others == "refemu.units.olive.alternatives.olive_mac"
+    assert unit.others == "refemu.units.olive.olive_mac.variants"
     assert [each.decision for each in unit.alternatives] == ["D-olive-33", "D-olive-33"]
-    elsewhere = dataclasses.replace(unit, others="refemu.units.olive.alternatives.ovp_encoder")
+    elsewhere = dataclasses.replace(unit, others="refemu.units.olive.ovp_encoder.variants")
     assert {each.decision for each in elsewhere.alternatives} > {"D-olive-1", "D-olive-3"}
     assert not dataclasses.replace(unit, others="refemu.nothing.there").alternatives
 

@@ -21,8 +21,7 @@ ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"
 ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
 SUFFIX = {"compiled": "_jit", "cases": "cases"}  #: of names for modules of a block
 #: modules and folders of a block, by what they hold
-KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels"}
-KINDS |= {"alternatives": "variants", "variants": "variants"}
+KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
 COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
 #: shared modules that find things of papers by name
@@ -171,8 +170,9 @@ def blocks(house: House) -> Iterator[Place]:
         same = block(edge.source) == block(edge.target)
         within = kind_of(edge.source) == "cases" and (block(edge.source), block(edge.target)) in contains
         foreign = kind_of(edge.target) == "cases" and layer(edge.target) and not within
-        part = layer(edge.target) == "units" and not kind_of(edge.target) and edge.target.count(".") == 4
-        inner = part and block(edge.target) in house.modules and edge.target != block(edge.target)
+        parts = edge.target.split(".")
+        part = layer(edge.target) == "units" and not kind_of(edge.target) and parts[4:] not in ([], parts[3:4])
+        inner = part and block(edge.target) in house.modules
         early = kind_of(edge.source) == "cases" and not kind_of(edge.target) and edge.kind == "top"
         if early if same else foreign or inner:
             yield at(house, edge)

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
 from refemu.draw.values import brief, listed
-from refemu.units.olive.olive_edp import EVENTS, terms
+from refemu.units.olive.olive_edp import EVENTS
+from refemu.units.olive.olive_edp.olive_edp import terms
 from refemu.units.ports import Ports
 
 HIGH = 20  #: height of an element's row

@@ -14,11 +14,14 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units.unit import AnyUnit
 
+OTHER = ("__init__", "cases", "compiled", "variants")  #: modules of a block's package that its readable form is not
+
 
 def sources(unit: AnyUnit) -> list[Path]:
-    """Files of the modules of a unit: one, or those of its package."""
+    """Files of the modules of a readable unit: one, or those of its package."""
     file = _file(units.module(unit))
-    return sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+    files = file.parent.glob("*.py") if file.name == "__init__.py" else [file]
+    return sorted(each for each in files if each.stem not in OTHER)
 
 
 def _file(home: ModuleType) -> Path:
@@ -33,8 +36,7 @@ def mutated(unit: AnyUnit, path: Path, code: CodeType) -> Iterator[AnyUnit]:
     """The descriptor of a unit one of whose modules has other code. The modules of everyone else are as before."""
     home = units.module(unit)
     attribute = next(name for name, value in vars(home).items() if value is unit)
-    whole = path.stem in ("__init__", home.__name__.rpartition(".")[2])
-    name = home.__name__ if whole else f"{home.__name__}.{path.stem}"
+    name = home.__name__ if path == _file(home) else f"{home.__name__}.{path.stem}"
     loaded = {key: module for key, module in sys.modules.items() if f"{key}.".startswith(f"{home.__name__}.")}
     above, _, last = home.__name__.rpartition(".")  # of a module in no package there is none above
     finder = _Finder(name, path, code)

@@ -1,4 +1,4 @@
-"""Places that take a decision: every function, field or module of the source that names its id."""
+"""Places that take a decision: functions marked with `@decides`, fields and other code that names its id."""
 
 import ast
 import re
@@ -11,14 +11,14 @@ import refemu
 
 LEFT_OUT = ("refemu/golden/pages/", "refemu/cli/")  #: talk about decisions and take none
 #: places that matter where no other one names an id: other answers, and stimuli that show it
-LATER = ("/alternatives/", "/cases/")
+LATER = ("/variants", "/cases.py")
 
 
 @dataclass(frozen=True)
 class Place:
     """One place that names a decision."""
 
-    file: str  #: "refemu/units/olive/ovp_decoder.py"
+    file: str  #: "refemu/units/olive/ovp_decoder/ovp_decoder.py"
     line: int
     name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = at the head of the module
 
@@ -37,26 +37,29 @@ def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
     Returns
     -------
     tuple of Place
-        By file and line. Where a file has functions or fields that name the id, its other mentions are left out.
+        By file and line. Where a file has functions or fields that name the id, its other mentions are left out; where
+        `@decides` marks functions of units, so are all other places in units.
     """
     word = re.compile(rf"{re.escape(id)}(?!\d)")
-    places = [
-        place
+    places = {
+        place: marked
         for file, text in _sources(folders or (Path(refemu.__file__).parent,))
         if word.search(text)
-        for place in _of_file(file, text, word)
-    ]
-    first = [place for place in places if not any(folder in place.file for folder in LATER)]
-    return tuple(first or places)
+        for place, marked in _of_file(file, text, word)
+    }
+    if any(places.values()):
+        return tuple(place for place, marked in places.items() if marked or "/units/" not in place.file)
+    return tuple(place for place in places if not any(part in place.file for part in LATER)) or tuple(places)
 
 
-def _of_file(file: str, text: str, word: re.Pattern[str]) -> list[Place]:
-    lines = [number for number, line in enumerate(text.splitlines(), start=1) if word.search(line)]
+def _of_file(file: str, text: str, word: re.Pattern[str]) -> list[tuple[Place, bool]]:
+    """Places of a file, and whether a mark names the id there."""
     spans = list(_spans(ast.parse(text), ""))
-    places: dict[str, Place] = {}
-    for line in lines:
-        name = min((span for span in spans if span[0] <= line <= span[1]), key=_length, default=(0, 0, ""))[2]
-        places.setdefault(name, Place(file, line, name))
+    places: dict[str, tuple[Place, bool]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if word.search(line):
+            name = min((span for span in spans if span[0] <= number <= span[1]), key=_length, default=(0, 0, ""))[2]
+            places.setdefault(name, (Place(file, number, name), line.lstrip().startswith("@decides(")))
     named = [place for name, place in places.items() if name]
     return named or list(places.values())
 
@@ -71,7 +74,8 @@ def _spans(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.FunctionDef | ast.ClassDef):
             name = f"{prefix}{each.name}"
-            yield each.lineno, each.end_lineno or each.lineno, name
+            first = min([each.lineno, *(mark.lineno for mark in each.decorator_list)])
+            yield first, each.end_lineno or each.lineno, name
             yield from _spans(each, f"{name}.")
         elif isinstance(each, ast.AnnAssign | ast.Assign) and isinstance(node, ast.ClassDef | ast.Module):
             target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]

@@ -21,10 +21,8 @@ FILES = {
     "src/refemu_@NAME@/py.typed": "",
     "src/refemu_@NAME@/decisions.md": "decisions.md",
     "src/refemu_@NAME@/@NAME@.py": "unit.py.txt",
-    "src/refemu_@NAME@/cases/__init__.py": "init.py.txt",
-    "src/refemu_@NAME@/cases/@NAME@.py": "cases.py.txt",
-    "src/refemu_@NAME@/alternatives/__init__.py": "init.py.txt",
-    "src/refemu_@NAME@/alternatives/@NAME@.py": "alternatives.py.txt",
+    "src/refemu_@NAME@/cases.py": "cases.py.txt",
+    "src/refemu_@NAME@/variants.py": "variants.py.txt",
     "tests/oracle_@NAME@.py": "oracle.py.txt",
     "tests/test_@NAME@.py": "test_unit.py.txt",
 }
@@ -60,8 +58,8 @@ def _words(name: str) -> dict[str, str]:
 
 def _require_own_names(name: str, class_name: str) -> None:
     """Refuse a unit whose module or class would hide another name of the package."""
-    if name in {path.split("/")[2] for path in FILES if path.count("/") == 3}:
-        raise Refused(f"new-unit: a name must not be that of a folder in the package, got {name!r}")
+    if name in ("cases", "variants", "compiled"):
+        raise Refused(f"new-unit: a name must not be that of another module of the package, got {name!r}")
     if class_name in set(_names_beside_the_class()) or keyword.iskeyword(class_name):
         raise Refused(f"new-unit: the unit's class must hide no name of its module, got {class_name} for {name!r}")
 

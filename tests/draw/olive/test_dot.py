@@ -7,7 +7,7 @@ import pytest
 
 from refemu import units
 from refemu.draw.olive.dot import EVENTS, short
-from refemu.units.olive.olive_edp import terms
+from refemu.units.olive.olive_edp.olive_edp import terms
 from tests.draw.shapes import about, boxes, texts, tree
 
 UNITS = [("olive_edp", "int4_flint4"), ("olive_edp", "int8_int8"), ("olive_edp_clocked", "int4_flint4")]

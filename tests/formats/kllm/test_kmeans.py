@@ -14,7 +14,7 @@ from refemu.formats import Codebook, KllmArith, KMeans, KMeansTensor, Thresholds
 from refemu.formats.kllm.kmeans import normalized_inliers
 from refemu.formats.kllm.twins import kmeans as kmeans_jit
 from refemu.testing import float16s
-from refemu.units.kllm.cases.clustering import TRAINED
+from refemu.units.kllm.clustering.cases import TRAINED
 from tests.arith.strategies import numbers, repeating
 from tests.formats.kllm.kmeans_strategies import INFINITE, ariths, codebooks, described, halves, units, words
 from tests.formats.names import PUBLIC

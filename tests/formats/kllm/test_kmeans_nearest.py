@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith import fp16
 from refemu.formats import Codebook, KllmArith
 from refemu.formats.kllm.kmeans_nearest import nearest, nearest_normalized, normalized
-from refemu.units.kllm.cases.clustering import TRAINED
+from refemu.units.kllm.clustering.cases import TRAINED
 from tests.formats.kllm.kmeans_strategies import ariths, codebooks, described, halves, positives, words
 from tests.oracles.kllm import formats
 

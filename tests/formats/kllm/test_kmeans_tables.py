@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.tables import table16
 from refemu.formats import Codebook, cartesian, function_table, squares
-from refemu.units.kllm.cases.clustering import TRAINED
+from refemu.units.kllm.clustering.cases import TRAINED
 from tests.formats.kllm.kmeans_strategies import codebooks, positives
 from tests.oracles import fp16
 from tests.oracles.kllm import formats

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refemu.formats import Codebook, KMeans, KMeansTensor, Thresholds, TopK, cartesian
 from refemu.formats.kllm.kmeans_tensor import unpack
 from refemu.formats.kllm.twins import kmeans as kmeans_jit
-from refemu.units.kllm.cases.clustering import TRAINED
+from refemu.units.kllm.clustering.cases import TRAINED
 from tests.formats.kllm.kmeans_strategies import codebooks, positives, words
 from tests.oracles.kllm import formats
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from refemu import units
+from refemu.golden.grade import anew, executed, parts
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import executed, parts
 from refemu.golden.grade.answers import Answers
 from refemu.golden.make.rows import Block, evaluate
 from refemu.units.unit import Cases
@@ -62,7 +62,7 @@ def stimulus(*pairs: int) -> Answers:
 
 
 def test_lines_are_those_that_the_stimulus_reaches() -> None:
-    file = Path(str(units.module("ovp_decoder").__file__))
+    (file,) = anew.sources(units.find("ovp_decoder"))
     every, zero = (executed.executed(stimulus(*pairs), (file,), answered) for pairs in (range(256), (0x11,)))
 
     assert zero.lines < every.lines

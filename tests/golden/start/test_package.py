@@ -68,7 +68,7 @@ def test_another_tie_is_seen_by_the_oracle(made: Path) -> None:
 
 
 def test_cases_that_are_lost_are_seen_by_the_grade(made: Path) -> None:
-    cases = made / "src/refemu_my_block2/cases/my_block2.py"
+    cases = made / "src/refemu_my_block2/cases.py"
     change(cases, 'kind == "edge"', 'kind == "none"')
     change(cases, 'words("my_block2/random", seed, 256)', 'words("my_block2/random", seed, 4)')
     code, told = outcome(made, "-k", "gate")
@@ -80,7 +80,7 @@ def test_only_public_names_are_used(made: Path) -> None:
     private = runpy.run_path(str(PUBLIC))["private"]
     sources = [path for path in made.rglob("*.py") if path.stat().st_size]
 
-    assert len(sources) == 8
+    assert len(sources) == 6
     assert [name for path in sources for name in private(path.read_text()) if name] == []
 
 
@@ -105,8 +105,8 @@ def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
         ("class", "must be no keyword of Python, SystemVerilog or C"),
         ("reg", "must be no keyword"),
         ("orizuru", "refemu has a unit orizuru"),
-        ("cases", "must not be that of a folder in the package, got 'cases'"),
-        ("alternatives", "must not be that of a folder"),
+        ("cases", "must not be that of another module of the package, got 'cases'"),
+        ("variants", "must not be that of another module"),
         ("combinational", "class must hide no name of its module, got Combinational for 'combinational'"),
         ("any_unit", "class must hide no name"),
         ("one_short", "class must hide no name"),
@@ -151,8 +151,8 @@ def test_a_name_that_the_files_have_works_or_is_refused(
         monkeypatch.syspath_prepend(tmp_path / name / "src")
         module = importlib.import_module(f"refemu_{name}.{name}")
         assert module.run([5], [1], bits=4).code.tolist() == [2], name
-        for folder in ("cases", "alternatives"):
-            importlib.import_module(f"refemu_{name}.{folder}.{name}")
+        for module_name in ("cases", "variants"):
+            importlib.import_module(f"refemu_{name}.{module_name}")
         for path in (tmp_path / name).rglob("*.py"):
             names = list(bound(ast.parse(path.read_text()).body))
             assert len(names) == len(set(names)), (name, path)

@@ -66,7 +66,7 @@ def ran(folder: Path, line: str) -> str:
 def test_the_page_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:
     told: dict[str, str] = {}
     installed(tmp_path, ROOT / "examples" / "refemu-mx")
-    cases = Path(PACKAGE, "src", "refemu_mx_scale", "cases", "mx_scale.py")
+    cases = Path(PACKAGE, "src", "refemu_mx_scale", "cases.py")
     for path, language, body in blocks():
         if path:
             put(tmp_path, path, body)
@@ -99,8 +99,8 @@ def test_every_file_of_the_page_is_one_that_new_unit_writes() -> None:
         "src/refemu_mx_scale/mx_scale.py",
         "src/refemu_mx_scale/decisions.md",
         "tests/oracle_mx_scale.py",
-        "src/refemu_mx_scale/cases/mx_scale.py",
-        "src/refemu_mx_scale/alternatives/mx_scale.py",
+        "src/refemu_mx_scale/cases.py",
+        "src/refemu_mx_scale/variants.py",
         "tests/test_mx_scale.py",
     ]
     assert len(kinds) == PAGE.count("```") / 2

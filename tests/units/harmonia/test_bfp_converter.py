@@ -11,8 +11,8 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Bfp
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_converter import IDLE, UNIT, BfpConverter, Clock, clocks, port_values
+from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
 from refemu.units.harmonia.bfp_converter.registers import TOKEN, V
-from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
 from refemu.units.stepped import Result
 from tests.arith.strategies import codes
 from tests.formats.harmonia.bfp_words import words

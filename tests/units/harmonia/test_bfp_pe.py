@@ -328,7 +328,7 @@ def test_drawing_shows_every_register() -> None:
 
 def test_public_names_are_here() -> None:
     """Classes and dot products, the compiled forms in the twin."""
-    from refemu.units.harmonia.twins import bfp_pe as bfp_pe_jit
+    from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_jit
 
     a, w = BFP8.encode(np.ones(32, np.float16)), INT4_G128.encode(np.ones(32, np.float32))
     assert isinstance(SubPe(), object) and Accumulator() is not None

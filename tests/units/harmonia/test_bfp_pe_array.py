@@ -14,7 +14,7 @@ from refemu.formats.groupint import INT4_G128
 from refemu.units.harmonia import bfp_pe_array
 from refemu.units.harmonia.bfp_pe import M8M4, M8M8, bfp_dot, bfp_dot_int
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray, tile
-from refemu.units.harmonia.twins import bfp_pe_array as bfp_pe_array_jit
+from refemu.units.harmonia.bfp_pe_array import compiled as bfp_pe_array_jit
 from tests.arith.strategies import numbers, repeating
 from tests.oracles.harmonia import units
 from tests.oracles.harmonia.bfp import Group, encode

@@ -7,8 +7,8 @@ import pytest
 
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.harmonia_core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_jit
 from refemu.units.harmonia.harmonia_core.timeline import Event, Rates, Timeline, Waits, bits_of, stepped
-from refemu.units.harmonia.twins import harmonia_core as harmonia_core_jit
 from tests.units.harmonia.core_products import PRODUCTS
 
 FAST = Rates(bytes_per_second=256 * 10**15)  #: operands are there after a clock for each load

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import k_offset
 from refemu.units.harmonia.k_offset import KOffsetGenerator, Offsets
-from refemu.units.harmonia.twins import k_offset as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 from tests.arith.strategies import codes
 from tests.formats.harmonia.bfp_words import words
 from tests.oracles.harmonia import units

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from refemu.arith.orders import Sequential
 from refemu.formats import Codebook, KllmArith, KMeans, TopK
 from refemu.units.kllm import clustering
-from refemu.units.kllm.cases.clustering import TRAINED
 from refemu.units.kllm.clustering import Clustering
+from refemu.units.kllm.clustering.cases import TRAINED
 from refemu.units.stepped import Result
 from tests.formats.kllm.kmeans_strategies import INFINITE, ariths, codebooks, described, positives, words
 from tests.oracles.kllm import formats

@@ -9,20 +9,20 @@ import pytest
 
 from refemu import units
 from refemu.units.declared import Changes
-from refemu.units.kllm import orizuru_passes, weighted_sum
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.functional import Functional
 from refemu.units.kllm.index_counter import IndexCounter
 from refemu.units.kllm.index_matmul import IndexMatmul, accumulators
-from refemu.units.kllm.index_matmul import unit as index_matmul_unit
-from refemu.units.kllm.index_norm import unit as index_norm_unit
-from refemu.units.kllm.kllm_chip import unit as kllm_chip_unit
+from refemu.units.kllm.index_matmul import index_matmul as index_matmul_unit
+from refemu.units.kllm.index_norm import index_norm as index_norm_unit
+from refemu.units.kllm.kllm_chip import kllm_chip as kllm_chip_unit
 from refemu.units.kllm.orizuru import CandidateArray, OrizuruArray
-from refemu.units.kllm.orizuru_passes import OrizuruPasses
+from refemu.units.kllm.orizuru_passes import OrizuruPasses, orizuru_passes
 from refemu.units.kllm.pe_lane import macs as pe_lane_macs
-from refemu.units.kllm.pe_lane import unit as pe_lane_unit
+from refemu.units.kllm.pe_lane import pe_lane as pe_lane_unit
+from refemu.units.kllm.weighted_sum import weighted_sum
 from refemu.units.ports import fields, lanes
 
 Answers = dict[str, list[Any]]
@@ -189,7 +189,7 @@ def test_one_default_of_eps() -> None:
     import inspect
 
     from refemu.units.kllm import index_norm
-    from refemu.units.kllm.twins import index_norm as index_norm_jit
+    from refemu.units.kllm.index_norm import compiled as index_norm_jit
 
     functions = (index_norm.IndexNorm, index_norm.run, index_norm_jit.run, index_norm.divisors, index_norm_jit.divisors)
     assert [inspect.signature(each).parameters["eps"].default for each in functions] == [0.0] * 5

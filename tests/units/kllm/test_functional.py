@@ -13,7 +13,7 @@ from refemu.arith.tables import table16
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import functional
 from refemu.units.kllm.functional import Functional
-from refemu.units.kllm.twins import functional as functional_jit
+from refemu.units.kllm.functional import compiled as functional_jit
 from tests.oracles.kllm import functions
 
 IMPLEMENTATIONS = [pytest.param(functional.apply, id="unit"), pytest.param(functional_jit.apply, id="twin")]

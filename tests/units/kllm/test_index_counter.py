@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.kllm import index_counter
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.twins import index_counter as index_counter_jit
+from refemu.units.kllm.index_counter import compiled as index_counter_jit
 from tests.oracles.kllm import units
 
 IMPLEMENTATIONS = [pytest.param(index_counter.counts, id="unit"), pytest.param(index_counter_jit.counts, id="twin")]

@@ -12,7 +12,7 @@ from refemu.arith.tables import table16
 from refemu.formats.kllm.kmeans import Codebook, KMeans, KMeansTensor, TopK
 from refemu.units.kllm import index_function
 from refemu.units.kllm.index_function import IndexFunction, relu
-from refemu.units.kllm.twins import index_function as index_function_jit
+from refemu.units.kllm.index_function import compiled as index_function_jit
 from tests.oracles.kllm import formats, functions
 
 IMPLEMENTATIONS = [pytest.param(index_function.apply, id="unit"), pytest.param(index_function_jit.apply, id="twin")]

@@ -14,7 +14,7 @@ from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm, Scores
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 from tests.arith.interpreted import interpreted
 from tests.arith.strategies import codes
 from tests.oracles.kllm import units

@@ -14,7 +14,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans import Codebook, KMeans, KMeansTensor, TopK
 from refemu.units.kllm import index_norm
 from refemu.units.kllm.index_norm import IndexNorm
-from refemu.units.kllm.twins import index_norm as index_norm_jit
+from refemu.units.kllm.index_norm import compiled as index_norm_jit
 from tests.oracles import fp16
 from tests.oracles.kllm import formats, functions
 

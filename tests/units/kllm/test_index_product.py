@@ -11,7 +11,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans import Codebook, KMeans, TopK
 from refemu.units.kllm import index_matmul, index_product
 from refemu.units.kllm.index_product import IndexProduct
-from refemu.units.kllm.twins import index_product as index_product_jit
+from refemu.units.kllm.index_product import compiled as index_product_jit
 from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import ARITHS, tensor, vector
 

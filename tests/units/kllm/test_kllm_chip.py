@@ -13,9 +13,9 @@ import pytest
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul, kllm_chip
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip, operands, passes, timeline
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
-from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
 from tests.oracles.kllm import chip as oracle
 from tests.oracles.kllm.formats import Vector
 from tests.units.kllm.chip_operands import PAIR, assert_equal, expected, layer, scores, sizes

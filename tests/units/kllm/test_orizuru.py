@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
-from refemu.units.kllm.twins import orizuru as orizuru_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_jit
 from tests.oracles.kllm import units
 
 IMPLEMENTATIONS = [pytest.param(orizuru.pops, id="unit"), pytest.param(orizuru_jit.pops, id="twin")]

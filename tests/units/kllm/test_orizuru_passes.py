@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import orizuru
-from refemu.units.kllm.alternatives.orizuru_passes import ByPosition, InTurn, Rootless, WholeTree
-from refemu.units.kllm.orizuru_passes import Counts, Ends, OrizuruPasses, search
+from refemu.units.kllm.orizuru_passes import OrizuruPasses, search
+from refemu.units.kllm.orizuru_passes.orizuru_passes import Counts, Ends
+from refemu.units.kllm.orizuru_passes.variants import ByPosition, InTurn, Rootless, WholeTree
 from tests.oracles.kllm import units
 
 JIT = [pytest.param(False, id="unit"), pytest.param(True, id="twin")]

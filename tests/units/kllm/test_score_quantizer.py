@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import score_quantizer
 from refemu.units.kllm.score_quantizer import ScoreQuantizer
-from refemu.units.kllm.twins import score_quantizer as score_quantizer_jit
+from refemu.units.kllm.score_quantizer import compiled as score_quantizer_jit
 from tests.oracles.kllm import functions
 
 IMPLEMENTATIONS = [

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.units.kllm import weighted_sum
-from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
 from refemu.units.kllm.weighted_sum import WeightedSum
+from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
 from tests.oracles import fp16
 from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import ARITHS

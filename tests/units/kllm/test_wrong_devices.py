@@ -13,8 +13,8 @@ from refemu.golden.grade import device, use
 from refemu.golden.grade.answers import Answers
 from refemu.units.alternative import Alternative
 from refemu.units.declared import DeclaredState
+from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
 from refemu.units.kllm.index_matmul.problem import Column
-from refemu.units.kllm.index_matmul.unit import IndexMatmul
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.pe_lane import PeLane

@@ -8,7 +8,7 @@ import pytest
 
 from refemu import units
 from refemu.units import alternative as other
-from refemu.units.leankv.alternatives import rounding
+from refemu.units.leankv.variants import rounding
 from refemu.units.stepped import Result
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.leankv import generation_compressor
 from refemu.units.leankv.generation_compressor import A1, A2, A3, B1, B2, GenerationCompressor, W
+from refemu.units.leankv.generation_compressor import compiled as generation_compressor_jit
 from refemu.units.leankv.generation_compressor.decisions import OUTPUTS
-from refemu.units.leankv.twins import generation_compressor as generation_compressor_jit
 from tests.oracles.fp16 import f32
 from tests.oracles.leankv import units
 

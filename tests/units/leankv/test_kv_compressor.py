@@ -14,8 +14,8 @@ from refemu.units import alternative
 from refemu.units.alternative import Alternative
 from refemu.units.leankv import kv_compressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
-from refemu.units.leankv.twins import kv_compressor as kv_compressor_jit
-from refemu.units.leankv.twins import prompt_compressor as prompt_compressor_jit
+from refemu.units.leankv.kv_compressor import compiled as kv_compressor_jit
+from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_jit
 from tests.arith.strategies import codes
 from tests.oracles.leankv import formats
 

@@ -8,11 +8,11 @@ import pytest
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units import alternative
-from refemu.units.leankv.cases.layer_step import History, Prompt
 from refemu.units.leankv.layer_step import ADMIT, FINISH, LOAD, STEP, LayerStep
+from refemu.units.leankv.layer_step.cases import History, Prompt
+from refemu.units.leankv.layer_step.compiled import Devices
 from refemu.units.leankv.page_manager import OutOfPages
 from refemu.units.leankv.page_table import HIGH, LOW
-from refemu.units.leankv.twins.layer_step import Devices
 from tests.units.leankv import steps_oracle
 
 UNIT = units.find("layer_step")

@@ -12,8 +12,8 @@ from refemu.formats.leankv.hetero_kv import K4V2, K8V4
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import OutOfPages, TableOverflow
+from refemu.units.leankv.page_manager import compiled as page_manager_jit
 from refemu.units.leankv.page_manager.requests import memory
-from refemu.units.leankv.twins import page_manager as page_manager_jit
 from tests.oracles.leankv import memory as oracle
 
 MAKES = [page_manager.PageManager, page_manager_jit.PageManager]

@@ -16,8 +16,8 @@ from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv import paged_attention
 from refemu.units.leankv.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
+from refemu.units.leankv.paged_attention import compiled as paged_attention_jit
 from refemu.units.leankv.paged_attention.configurations import NARROW
-from refemu.units.leankv.twins import paged_attention as paged_attention_jit
 from tests.arith.strategies import codes, numbers, repeating
 from tests.oracles import fp16 as fp16_oracle
 from tests.oracles.leankv import attention, units

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.leankv import prompt_compressor
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, PRUNED, THRESHOLDS, WINDOW, PromptCompressor
-from refemu.units.leankv.twins import prompt_compressor as prompt_compressor_jit
+from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_jit
 from tests.oracles.leankv import units
 
 RUNS = [pytest.param(prompt_compressor.run, id="unit"), pytest.param(prompt_compressor_jit.run, id="twin")]

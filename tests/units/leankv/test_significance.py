@@ -12,7 +12,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Sequential
 from refemu.units.leankv import significance
 from refemu.units.leankv.significance import PRESETS, Significance
-from refemu.units.leankv.twins import significance as significance_jit
+from refemu.units.leankv.significance import compiled as significance_jit
 from tests.arith.strategies import codes
 from tests.oracles.leankv import units
 

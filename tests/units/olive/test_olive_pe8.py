@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import olive_pe8
-from refemu.units.olive.olive_pe8 import OlivePe8, halves
+from refemu.units.olive.olive_pe8 import OlivePe8
+from refemu.units.olive.olive_pe8.olive_pe8 import halves
 from tests.oracles.olive import units
 
 IMPLEMENTATIONS = [pytest.param(olive_pe8.run, id="unit"), pytest.param(olive_pe8.UNIT.run_jit, id="twin")]

@@ -13,8 +13,8 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.formats.olive.ovp import quotient
 from refemu.units.olive import olive_requant, ovp_encoder
-from refemu.units.olive.cases.olive_requant import legal
 from refemu.units.olive.olive_requant import NO_BIAS, UNIT, OliveRequant
+from refemu.units.olive.olive_requant.cases import legal
 from tests.oracles.olive import requant
 
 IMPLEMENTATIONS = [pytest.param(olive_requant.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]

@@ -12,8 +12,8 @@ from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import OVP_INT4, OVP_INT8, AbFloat, Ovp
 from refemu.units.olive import ovp_encoder
-from refemu.units.olive.cases.ovp_encoder import boundaries
 from refemu.units.olive.ovp_encoder import UNIT, OvpEncoder
+from refemu.units.olive.ovp_encoder.cases import boundaries
 from tests.oracles.olive import ovp
 
 IMPLEMENTATIONS = [pytest.param(ovp_encoder.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]

@@ -11,7 +11,8 @@ from refemu.golden.grade import answers, device
 from refemu.units import alternative as other
 from refemu.units.alternative import Alternative
 from refemu.units.declared import Changes
-from refemu.units.olive.olive_edp import DotProductUnit, terms
+from refemu.units.olive.olive_edp import DotProductUnit
+from refemu.units.olive.olive_edp.olive_edp import terms
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_systolic import OliveSystolic
 from refemu.units.ports import Lanes

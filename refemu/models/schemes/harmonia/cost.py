@@ -68,7 +68,7 @@ def _linear(ports: Ports, names: Any, x: np.ndarray) -> Iterator[tuple[str, Cost
 
 def _converted(tokens: int, channels: int) -> Cost:
     """A matrix through the converter, by tokens."""
-    from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
+    from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
 
     _, cycles, _, _, comparisons = bfp_converter_jit.stream(tokens, channels, "token")
     return Cost(comparisons=comparisons, conversions=tokens * channels, cycles=cycles)
@@ -83,7 +83,7 @@ def _product(config: Config, codes: np.ndarray | None = None, products: int = 1)
 @functools.lru_cache(maxsize=256)
 def _kept(config: tuple[tuple[str, Any], ...], wide: bytes, products: int) -> Cost:
     """The same of what can be kept: blocks of a model have products of the same sizes."""
-    from refemu.units.harmonia.twins import harmonia_core as harmonia_core_jit
+    from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_jit
 
     core, codes = HarmoniaCore(**dict(config)), np.frombuffer(wide, np.uint8)
     counters = harmonia_core_jit.counted(core, codes.reshape(1, -1))

@@ -107,7 +107,7 @@ def _attention(setting: Setting) -> list[Step]:
 
 def _of_layer(seen: dict[str, np.ndarray], layer: int, model: Model, backend: Backend) -> dict[str, Any]:
     """Attention on the first and the latest tokens by head; peaks of the channels of K and V; effect of smoothing."""
-    from refemu.units.harmonia.twins import k_offset as k_offset_jit
+    from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 
     q, k, v = seen["q"], seen["k"], seen["v"]
     words = fp16.bits(fp16.narrow(k.reshape(len(k), -1)))

@@ -133,7 +133,7 @@ class Units:
         """The offsets, words (channels,), that the first tokens of (tokens, channels) give (D-harmonia-26)."""
         window = words[: rule.window]
         if self.compiled:
-            from refemu.units.harmonia.twins import k_offset as k_offset_jit
+            from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 
             return k_offset_jit.select(rule, window)[0]
         generator = KOffsetGenerator(**asdict(rule))
@@ -146,7 +146,7 @@ class Units:
     def shift(self, words: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Keys (tokens, channels) less the offsets, words; a channel whose offset is 0 passes as it is."""
         if self.compiled:
-            from refemu.units.harmonia.twins import k_offset as k_offset_jit
+            from refemu.units.harmonia.k_offset import compiled as k_offset_jit
 
             return k_offset_jit.shift(words, offset)
         keys, shifts = fp16.values(words), fp16.values(offset)

@@ -159,7 +159,7 @@ def _orizuru() -> list[Step]:
     """Comparisons that the unit counts, with 1 % of the inputs popped, half of them on either side."""
 
     def compute(bench: Bench, progress: Progress) -> Any:
-        from refemu.units.kllm.twins import orizuru as orizuru_jit
+        from refemu.units.kllm.orizuru import compiled as orizuru_jit
 
         rows = []
         for place, size in enumerate(SIZES):

@@ -17,7 +17,7 @@ class Found:
     """What Orizuru finds in fp16 values x (tokens, size) with a percentage of outliers, None for none."""
 
     def __init__(self, x: np.ndarray, percent: str | None) -> None:
-        from refemu.units.kllm.twins import orizuru as orizuru_jit
+        from refemu.units.kllm.orizuru import compiled as orizuru_jit
 
         self.percent: str | None = percent
         self.values: np.ndarray = fp16.to_f16(x)

@@ -13,10 +13,9 @@ from refemu.arith import fp16, fp32
 from refemu.arith.orders import Sequential
 from refemu.models.backend import Backend
 from refemu.models.schemes.leankv.config import LeanKvConfig
-from refemu.units.leankv import significance
 from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.paged_attention import Arithmetic, Pages
-from refemu.units.leankv.significance import Significance
+from refemu.units.leankv.significance import Significance, significance
 from refemu.units.stepped import Result
 
 ROWS = 128  #: queries whose probabilities are held at a time
@@ -84,7 +83,7 @@ class Units:
         q: (N, H * G, F), k, v: (N, H, F), fp16 values.
         """
         if self._compiled:
-            from refemu.units.leankv.twins import significance as significance_jit
+            from refemu.units.leankv.significance import compiled as significance_jit
 
             device = self._device(q, k)
             attended = significance_jit.attended(device, q, k, v, scale)
@@ -120,7 +119,7 @@ class Units:
                 gqa=device.gqa,
                 gqa_order=device.gqa_order,
             )
-        from refemu.units.leankv.twins import significance as significance_jit
+        from refemu.units.leankv.significance import compiled as significance_jit
 
         sums = np.zeros((heads, device.sums, tokens), np.float32)
         start = max(0, tokens - (device.score_queries or tokens))

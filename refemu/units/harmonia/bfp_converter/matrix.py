@@ -11,9 +11,9 @@ from refemu.arith.checks import RefusedType, require_choice, require_int
 from refemu.formats import Bfp, BfpTensor
 from refemu.units.declared import DeclaredState
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
+from refemu.units.harmonia.bfp_converter.bfp_converter import BfpConverter
 from refemu.units.harmonia.bfp_converter.columns import Block, Column, blocks
 from refemu.units.harmonia.bfp_converter.registers import GROUP, KINDS, LANES, NAME, TOKEN, Kind, V
-from refemu.units.harmonia.bfp_converter.unit import BfpConverter
 
 
 @dataclass(frozen=True, eq=False)

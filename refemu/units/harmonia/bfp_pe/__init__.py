@@ -1,8 +1,6 @@
 """The reconfigurable processing element [harmonia §IV-B]."""
 
-from refemu.units.harmonia.bfp_pe.operands import operand, require_fields, seat
-from refemu.units.harmonia.bfp_pe.passes import Pass, PassPe
-from refemu.units.harmonia.bfp_pe.unit import (
+from refemu.units.harmonia.bfp_pe.bfp_pe import (
     LANES,
     M8M4,
     M8M8,
@@ -18,6 +16,8 @@ from refemu.units.harmonia.bfp_pe.unit import (
     bfp_dot_int,
     run,
 )
+from refemu.units.harmonia.bfp_pe.operands import operand, require_fields, seat
+from refemu.units.harmonia.bfp_pe.passes import Pass, PassPe
 
 __all__ = [
     "LANES",

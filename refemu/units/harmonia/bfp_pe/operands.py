@@ -15,10 +15,10 @@ from refemu.units.harmonia.bfp_accumulator import (
     M8W4,
     MODES,
     number,
-    require_legal,
 )
+from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import require_legal
 
-SLOTS = 4  #: Slots of a pass: cycles of the accumulator, which the wrappers share [harmonia §IV-B]
+SLOTS = 4  #: Slots of a pass: cycles of the accumulator, which the wrappers share (D-harmonia-21) [harmonia §IV-B]
 WRAPPERS = 2  #: with as many sub-PEs each
 NIBBLES = (1, 1, 2)  #: Slots of a group, by mode
 

@@ -1,7 +1,6 @@
 """The 8 x 16 output-stationary array of PEs, cycle by cycle: activations move across columns, weights are broadcast."""
 
-from refemu.units.harmonia.bfp_pe_array.tiles import operands
-from refemu.units.harmonia.bfp_pe_array.unit import (
+from refemu.units.harmonia.bfp_pe_array.bfp_pe_array import (
     COLUMNS,
     LANES,
     ROWS,
@@ -10,5 +9,6 @@ from refemu.units.harmonia.bfp_pe_array.unit import (
     run,
     tile,
 )
+from refemu.units.harmonia.bfp_pe_array.tiles import operands
 
 __all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "operands", "run", "tile"]

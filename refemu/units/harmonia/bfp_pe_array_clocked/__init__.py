@@ -1,7 +1,7 @@
 """The 8 x 16 output-stationary array of PEs with a clock, and whole products on it."""
 
+from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import UNIT, BfpPeArrayClocked, run
 from refemu.units.harmonia.bfp_pe_array_clocked.product import Product, multiply
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import edges
-from refemu.units.harmonia.bfp_pe_array_clocked.unit import UNIT, BfpPeArrayClocked, run
 
 __all__ = ["UNIT", "BfpPeArrayClocked", "Product", "edges", "multiply", "run"]

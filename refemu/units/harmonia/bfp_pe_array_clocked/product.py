@@ -11,9 +11,9 @@ from refemu.arith.checks import Refused
 from refemu.units import stepped
 from refemu.units.harmonia.bfp_accumulator import Precision
 from refemu.units.harmonia.bfp_pe import LANES
+from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
-from refemu.units.harmonia.bfp_pe_array_clocked.unit import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.ports import Port, fields
 
 FIELDS = (  # of operands, with lanes of a group
@@ -135,8 +135,8 @@ def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: li
 
 
 def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:
+    from refemu.units.harmonia.bfp_pe_array_clocked import compiled as bfp_pe_array_clocked_jit
     from refemu.units.harmonia.kernels import bfp_array as kernels
-    from refemu.units.harmonia.twins import bfp_pe_array_clocked as bfp_pe_array_clocked_jit
 
     reduction = entries(operands["mode"], array.activity)
     groups = len(operands["mode"])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from refemu.units.declared import DeclaredState
+from refemu.units.declared import DeclaredState, decides
 from refemu.units.harmonia.bfp_pe import LANES, SLOTS
 from refemu.units.ports import Lanes, Port, Ports, fields, lanes
 
@@ -102,8 +102,9 @@ def of_place(value: Lanes, place: int, size: int) -> tuple[int, ...]:
     return fields(value)[place * size : (place + 1) * size]
 
 
+@decides("D-harmonia-40")
 def width(activity: str) -> int:
-    """Groups that enter together: one, or those of a pass (D-harmonia-40)."""
+    """Groups that enter together: one, or those of a pass."""
     return SLOTS if activity == "parallel" else 1
 
 

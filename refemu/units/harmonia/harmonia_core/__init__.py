@@ -2,10 +2,10 @@
 
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.gemm import CODES, BType, Codes, Positions
+from refemu.units.harmonia.harmonia_core.harmonia_core import UNIT, run
 from refemu.units.harmonia.harmonia_core.plan import Activation, Bias, Kind, Rotation
 from refemu.units.harmonia.harmonia_core.schedule import Schedule, longest, scheduled
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, Event, Rates, Timeline, stepped
-from refemu.units.harmonia.harmonia_core.unit import UNIT, run
 
 __all__ = [
     "CODES",

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.units.declared import decides
 from refemu.units.harmonia.bfp_pe import require_fields
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES
-from refemu.units.harmonia.k_offset import require_offsets
+from refemu.units.harmonia.k_offset.k_offset import require_offsets
 
 
+@decides("D-harmonia-47")
 def require_kind(core: Any) -> None:
-    """Refuse options that do not go with the kind of C, and head sizes without a rule (D-harmonia-47)."""
+    """Refuse options that do not go with the kind of C, and head sizes without a rule."""
     kind, name = core.kind, core.name
     if kind in HEADS:
         require_heads(core)

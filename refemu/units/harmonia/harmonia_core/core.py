@@ -1,10 +1,6 @@
 """One matrix product through the whole accelerator: fetched tiles, the array, FP16, vector unit, offsets, converter.
 
 Paper: [harmonia §IV-A, Fig. 12], steps (1) to (7). Composed of fdgf, bfp_pe_array, fp2half, k_offset, bfp_converter.
-Decisions: D-harmonia-25 (offsets after the rotary embedding), D-harmonia-26 (later keys lose the frozen offsets of the
-prompt), D-harmonia-27 and D-harmonia-28 (scores are FP16 before the softmax, which scales them in FP32), D-harmonia-29
-(biases behind FP2Half), D-harmonia-45 (positions of the rows), D-harmonia-46 (rows that see codes of other bits),
-D-harmonia-47 (head sizes that are no multiple of 32), D-arith-8 (exact rotary angles).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +10,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.integers import total
-from refemu.units.declared import Changes, DeclaredState, constant
+from refemu.units.declared import Changes, DeclaredState, constant, decides
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
@@ -131,14 +127,16 @@ class HarmoniaCore(Gemm):
         changes: Changes = getattr(self, action.event)(action)
         return self._commit(action.event, (), {"phase": number, **changes})
 
+    @decides("D-harmonia-45")
     def places(self, state: DeclaredState) -> np.ndarray:
         """Position of every row of the product of a State: int64 (rows,), ascending."""
         if self.positions == "start":
             return self.start + np.arange(self.rows)
         return np.array(fields(state.position), np.int64)
 
+    @decides("D-harmonia-45")
     def window_rows(self, state: DeclaredState) -> int:
-        """Rows, the first ones, that choose the offsets (D-harmonia-45); 0 behind the window."""
+        """Rows, the first ones, that choose the offsets; 0 behind the window."""
         return int(np.count_nonzero(self.places(state) < self.window)) if self.waits else 0
 
     def load(self, action: Action) -> Changes:
@@ -159,13 +157,16 @@ class HarmoniaCore(Gemm):
         columns = range(action.column, action.column + action.columns, COLUMNS)
         return [(row, column) for row in rows for column in columns]
 
+    @decides("D-harmonia-46")
     def _passes(self, state: DeclaredState, row: int, column: int) -> list[Pass]:
         return passes.passes(self, state, row, column)
 
+    @decides("D-harmonia-47")
     def operands(self, state: DeclaredState, row: int, column: int) -> list[Lanes]:
         """Operands of the array behind `mode`, for a tile; 0 beyond the product and behind the end of a reduction."""
         return passes.operands(self.shape, state, row, column)
 
+    @decides("D-harmonia-36")
     def modes(self, wide: np.ndarray) -> list[int]:
         """Mode of every group of a pass. wide: bool (rows, 16, groups), codes of B that have 8 bits."""
         return passes.modes(wide)
@@ -199,8 +200,9 @@ class HarmoniaCore(Gemm):
             state = self.array._continue()
         return state
 
+    @decides("D-harmonia-29")
     def bias(self, action: Action) -> Changes:
-        """Biases are added, in FP32 to the sums of a block, or in FP16 to its words (D-harmonia-29)."""
+        """Biases are added, in FP32 to the sums of a block, or in FP16 to its words."""
         before, bias = self.state, np.array(fields(self.state.bias))
         if self.bias_add == "after":
             y, some = self._matrix(before.y), block(action)
@@ -226,6 +228,7 @@ class HarmoniaCore(Gemm):
         )
         return rows.reshape(down, 1, ROWS, 1) & columns.reshape(1, across, 1, COLUMNS)
 
+    @decides("D-harmonia-27", "D-harmonia-28")
     def fp2half(self, action: Action) -> Changes:
         """They become FP16, column by column into the temporary SRAM."""
         y, half = self._matrix(self.state.y), Fp2Half()
@@ -238,12 +241,14 @@ class HarmoniaCore(Gemm):
                 place[:] = words[: len(place)]
         return {"y": self._words(y), "sums": (), "half_columns": half.state.columns}
 
+    @decides("D-arith-8", "D-harmonia-25", "D-harmonia-27", "D-harmonia-28")
     def vector(self, action: Action) -> Changes:
         """The vector unit applies the rotary embedding, the softmax or the activation."""
         y, some = self._matrix(self.state.y), block(action)
         y[some] = vector(self.shape, self.base, y[some], self.places(self.state)[some[0]])
         return {"y": self._words(y)}
 
+    @decides("D-harmonia-25", "D-harmonia-26")
     def offset(self, action: Action) -> Changes:
         """Keys pass the K-offset generator: those of the window are tracked and leave together, others as they come."""
         before, y, generator = self.state, self._matrix(self.state.y), KOffsetGenerator(self.shape.columns)

@@ -1,7 +1,6 @@
 """One matrix product for the accelerator: its parameters, and the ports that they give it.
 
-Paper: [harmonia §IV-A, Fig. 12]. Decisions: D-harmonia-29 (biases), D-harmonia-45 (positions of the rows),
-D-harmonia-46 (rows that see codes of other bits), D-harmonia-47 (head sizes that are no multiple of 32).
+Paper: [harmonia §IV-A, Fig. 12].
 """
 
 from collections.abc import Mapping, Sequence

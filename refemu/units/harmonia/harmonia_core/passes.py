@@ -1,8 +1,6 @@
 """Passes of the array in harmonia_core: operands of 8 rows and 16 columns, and codes of 4 and 8 bits in one product.
 
-Paper: [harmonia §III-B, §IV-A (2), §IV-B]. Decisions: D-harmonia-36 (M8M8 where any code of a group has 8 bits; codes
-of 4 bits then enter with a low nibble of 0), D-harmonia-46 (rows that see other codes), D-harmonia-47 (lanes behind the
-end of a reduction are 0).
+Paper: [harmonia §III-B, §IV-A (2), §IV-B].
 """
 
 from collections.abc import Sequence
@@ -10,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from refemu.units.declared import decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.plan import LANES, Kind, Shape
@@ -62,8 +61,9 @@ def wide_units(kind: Kind, columns: int, groups: int) -> int:
     return columns if kind == "score" else groups
 
 
+@decides("D-harmonia-36")
 def modes(wide: np.ndarray) -> list[int]:
-    """Mode of every group of codes (rows, columns, groups) (D-harmonia-36)."""
+    """Mode of every group of codes (rows, columns, groups)."""
     return np.where(wide.any(axis=(0, 1)), M8M8, M8M4).tolist()
 
 

@@ -1,7 +1,6 @@
 """Clocks of one product: events that end, parts at work, columns of C that leave.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C]. Decisions: D-harmonia-54 (clocks in which results leave), D-harmonia-55 (when
-a product is closed). The clocks are those of a Timeline; harmonia_core_clocked goes through them.
+Paper: [harmonia §IV-A, Fig. 12, §IV-C]. The clocks are those of a Timeline; harmonia_core_clocked goes through them.
 """
 
 from bisect import bisect_right

@@ -1,8 +1,8 @@
 """One timeline of the accelerator: when each part works on what the events of harmonia_core did, and what waits.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]. The parts work side by side, each on one event after the other.
-Decisions: D-harmonia-49 (what overlaps), D-harmonia-50 (widths and rates). A Timeline goes through several products, so
-that a block that is still aligned delays the first ones of the next product.
+Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]. The parts work side by side, each on one event after the other. A
+Timeline goes through several products, so that a block that is still aligned delays the first ones of the next
+product.
 """
 
 from collections.abc import Iterable, Iterator

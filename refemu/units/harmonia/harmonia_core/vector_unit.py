@@ -1,15 +1,14 @@
-"""The vector unit of harmonia_core: rotary embedding, softmax of scores, activation. [harmonia §IV-A, Fig. 12]
-
-Decisions: D-harmonia-48 (which rotation and activation, and how their values are rounded).
-"""
+"""The vector unit of harmonia_core: rotary embedding, softmax of scores, activation. [harmonia §IV-A, Fig. 12]"""
 
 import numpy as np
 
 from refemu.arith import fp16, fp32, rotary, tables
 from refemu.arith.orders import Sequential
+from refemu.units.declared import decides
 from refemu.units.harmonia.harmonia_core.plan import Shape
 
 
+@decides("D-harmonia-48")
 def vector(shape: Shape, base: int, words: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The vector unit on words of FP16 (..., rows, width): whole heads, whole rows of scores, or anything.
 
@@ -24,8 +23,9 @@ def vector(shape: Shape, base: int, words: np.ndarray, positions: np.ndarray) ->
     return fp16.bits(fp16.to_f16(y))
 
 
+@decides("D-harmonia-29")
 def biased(words: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Words of FP16 (..., rows, columns) and their biases (..., columns), each sum rounded once (D-harmonia-29)."""
+    """Words of FP16 (..., rows, columns) and their biases (..., columns), each sum rounded once."""
     x, y = (fp16.to_f32(fp16.values(part)) for part in (words, bias))
     return fp16.bits(fp16.to_f16(x + y[..., None, :]))
 

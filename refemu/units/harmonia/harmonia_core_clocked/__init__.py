@@ -1,5 +1,5 @@
 """One matrix product through the whole accelerator with a clock: a step is a clock of its timeline."""
 
-from refemu.units.harmonia.harmonia_core_clocked.unit import UNIT, HarmoniaCoreClocked, run
+from refemu.units.harmonia.harmonia_core_clocked.harmonia_core_clocked import UNIT, HarmoniaCoreClocked, run
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "run"]

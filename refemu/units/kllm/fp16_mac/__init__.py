@@ -1,7 +1,6 @@
 """The FP16 multiply-accumulate unit of KLLM's lanes, with the directions and flags of IEEE 754 as options."""
 
-from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
-from refemu.units.kllm.fp16_mac.unit import (
+from refemu.units.kllm.fp16_mac.fp16_mac import (
     DYNAMIC,
     ONE,
     ROUNDINGS,
@@ -12,6 +11,7 @@ from refemu.units.kllm.fp16_mac.unit import (
     State,
     run,
 )
+from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
 
 __all__ = [
     "DIRECTIONS",

@@ -1,13 +1,13 @@
 """Multiplication and addition of IEEE 754 on fp16 words: five rounding directions, exception flags. [kllm §IV-A]
 
 Every finite fp16 value is an integer times 2**-24, every product one times 2**-48, so results are exact integers until
-`rounding` rounds them, once. Decisions: D-arith-1 (one NaN), D-arith-23 (flags), D-arith-24 (tininess), D-arith-25
-(infinity times zero plus a quiet NaN).
+`rounding` rounds them, once.
 """
 
 from typing import Literal, TypeAlias, get_args
 
 from refemu.arith import rounding
+from refemu.units.declared import decides
 
 __all__ = ["DIRECTIONS", "DZ", "NV", "NX", "OF", "UF", "Direction", "Tininess", "add", "fused", "multiply", "round16"]
 
@@ -86,8 +86,9 @@ def overflowed(sign: int, direction: Direction) -> int:
     return LARGEST if toward.get(direction, False) else INFINITY
 
 
+@decides("D-arith-24")
 def is_tiny(exact: int, exponent: int, direction: Direction, tininess: Tininess) -> bool:
-    """Whether a magnitude lies below the smallest normal one (D-arith-24).
+    """Whether a magnitude lies below the smallest normal one.
 
     "after": behind a rounding to 11 bits with an exponent of any size, which carries the largest of them up to it.
     """

@@ -1,8 +1,6 @@
 """Reduction, sparse path and merge of an index MatMul, by the accumulator that the arithmetic names.
 
-Paper: [kllm §III-B step 3, §III-D, Fig. 5, §IV-A]. Decisions: D-kllm-2 (order), D-kllm-3 (roundings of a MAC; the merge
-always rounds twice), D-kllm-4 (a count as fp16), D-kllm-33 (scales after the sum), D-kllm-39 and D-kllm-40 (what the
-merge adds).
+Paper: [kllm §III-B step 3, §III-D, Fig. 5, §IV-A].
 """
 
 from collections.abc import Iterable
@@ -14,6 +12,7 @@ import numpy as np
 from refemu.arith import dot, fp16
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.declared import decides
 from refemu.units.kllm.fp16_mac import ONE, ROUNDINGS, Fp16Mac
 from refemu.units.kllm.index_matmul.arithmetic import (
     UNIT_BITS,
@@ -24,7 +23,8 @@ from refemu.units.kllm.index_matmul.arithmetic import (
     zero_terms,
 )
 from refemu.units.kllm.index_matmul.problem import Column
-from refemu.units.kllm.weighted_sum import exact_sum, sums
+from refemu.units.kllm.weighted_sum import sums
+from refemu.units.kllm.weighted_sum.weighted_sum import exact_sum
 
 SIGN = 0x8000  #: of an fp16 word
 
@@ -82,8 +82,9 @@ class Macs(Arrays):
         self.mac: Fp16Mac = Fp16Mac("fp16_fma" if arith.acc == "fp16_fma" else "fp16")  #: reduction and sparse path
         self.merging: Fp16Mac = Fp16Mac()  #: rounds twice, whatever `acc` says (D-kllm-3)
 
+    @decides("D-kllm-4")
     def weighted(self, count: tuple[int, ...], table: np.ndarray) -> int:
-        """Word of the sum: a MAC for every count, which is rounded to fp16 (D-kllm-4)."""
+        """Word of the sum: a MAC for every count, which is rounded to fp16."""
         if not isinstance(self.arith.order, dot.Sequential) or not fp16.is_fp16(table).all():
             return super().weighted(count, table)
         numbers = (pattern16(float(number)) for number in count)

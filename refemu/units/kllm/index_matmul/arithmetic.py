@@ -1,7 +1,6 @@
 """Arithmetic of the index MatMul besides counting and the weighted sum: scales, sparse operands, zero points, merge.
 
-Paper: [kllm §III-D, Fig. 5; §III-C2 for the delayed division]. Decisions: D-kllm-10 (zero points), D-kllm-32 (sparse
-operands in fp16), D-kllm-33 (scales after the sum), D-kllm-39 (LayerNorm). Array functions: one element per output.
+Paper: [kllm §III-D, Fig. 5; §III-C2 for the delayed division]. Array functions: one element per output.
 """
 
 from fractions import Fraction
@@ -12,6 +11,7 @@ import numpy as np
 from refemu.arith import exact, fp16
 from refemu.arith.integers import total
 from refemu.formats.kllm.kllm_arith import KllmArith, Reduction
+from refemu.units.declared import decides
 
 UNIT_BITS = 48  #: products of two fp16 values, and entries of product codebooks, are multiples of 2**-48
 
@@ -21,8 +21,9 @@ def floats(words: Any) -> np.ndarray:
     return fp16.to_f32(np.array(words, np.uint16).view(np.float16))
 
 
+@decides("D-kllm-32")
 def dequantized(index: np.ndarray, mask: Any, outlier: Any, centroids: np.ndarray, scale: Any) -> np.ndarray:
-    """Values for the sparse path: r16(s * c), or the outlier (D-kllm-32). Leading axes are vectors."""
+    """Values for the sparse path: r16(s * c), or the outlier. Leading axes are vectors."""
     with np.errstate(all="ignore"):
         inliers = fp16.round16_of_f64(np.asarray(scale)[..., None] * centroids.astype(np.float64))
     inlier = np.take_along_axis(inliers, index.astype(np.intp), -1)
@@ -75,16 +76,18 @@ def merge(
     return fp16.canonical(y.astype(np.float32))
 
 
+@decides("D-kllm-39")
 def mean_term(shift: Any, row_sum: Any) -> np.ndarray:
-    """LayerNorm's r16(h * R_n) of fp16 values in float64: what the merge subtracts (D-kllm-39)."""
+    """LayerNorm's r16(h * R_n) of fp16 values in float64: what the merge subtracts."""
     with np.errstate(all="ignore"):
         return r16(np.asarray(shift) * np.asarray(row_sum))
 
 
+@decides("D-kllm-10")
 def zero_terms(
     dense: np.ndarray, parts: tuple[np.ndarray, ...], za: np.ndarray, zb: np.ndarray, acc: Reduction
 ) -> np.ndarray:
-    """A weighted sum corrected by zero points: - zB*SA - zA*SB + K'*zA*zB, each product and sum rounded (D-kllm-10).
+    """A weighted sum corrected by zero points: - zB*SA - zA*SB + K'*zA*zB, each product and sum rounded.
 
     parts: SA, SB and K', the weighted sums over the marginal counts and the number of positions. All float64.
     """

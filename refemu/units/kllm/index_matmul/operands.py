@@ -1,6 +1,6 @@
 """Operands of the index MatMul: vectors along K, scores, statistics of a norm, and the checks of all of them.
 
-Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-12 (outliers of either operand), D-kllm-14 (scales of V).
+Paper: [kllm §III-B, §III-D, Fig. 5].
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_i
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.declared import decides
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale
 from refemu.units.kllm.index_norm import Divisors
 
@@ -166,8 +167,9 @@ def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
     return Vectors(rows, np.zeros(rows.shape, np.bool_), scale, None, lambda: p)
 
 
+@decides("D-kllm-14")
 def one_scale(tensor: KMeansTensor) -> float:
-    """The scale that all vectors share; refused if they do not (D-kllm-14)."""
+    """The scale that all vectors share; refused if they do not."""
     scales = np.unique(tensor.scales)
     if scales.size != 1:
         raise Refused(f"{NAME}: scores without fold need one scale for the other operand, got {scales.size}")

@@ -1,7 +1,6 @@
 """Parameters of the index MatMul and its ports: an output column, and what a norm and a bias add to it.
 
-Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5; §III-C2, Fig. 4 for the norm]. Decisions: D-kllm-37 (what a norm divides),
-D-kllm-39 (LayerNorm), D-kllm-40 (bias).
+Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5; §III-C2, Fig. 4 for the norm].
 """
 
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declared import constant
+from refemu.units.declared import constant, decides
 from refemu.units.ports import Port, Ports
 
 NormPorts = Literal["none", "rms", "layer"]  #: Norm whose divided operands come in at ports
@@ -60,8 +59,9 @@ class MatmulOptions:
             _words("a_codebook", 1 << self.a_bits, "centroids of A"),
         )
 
+    @decides("D-kllm-37")
     def _b(self) -> tuple[Port, ...]:
-        """A column of B; behind a norm without outliers, its centroids divided for the sparse path (D-kllm-37)."""
+        """A column of B; behind a norm without outliers, its centroids divided for the sparse path."""
         plain = self.norm == "none"
         meaning = "centroids of B" if plain else "centroids of B over the norm's divisor, for the sparse path"
         return (*self._columns(plain), _scale("b_scale"), self._centroids(meaning))

@@ -1,6 +1,6 @@
 """Validated inputs of an index MatMul, shared by the unit and its twin, and a view of each output column.
 
-Paper: [kllm §III-B, §III-D, Fig. 5]. Decisions: D-kllm-5 (product codebook), D-kllm-37 (what a norm divides).
+Paper: [kllm §III-B, §III-D, Fig. 5].
 """
 
 from collections.abc import Mapping

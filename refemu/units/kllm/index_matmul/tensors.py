@@ -1,6 +1,6 @@
 """The MatMul of whole tensors: every output by the unit, column after column.
 
-Paper: [kllm §III-B, §III-D]. Decision: D-kllm-14 (scales of V).
+Paper: [kllm §III-B, §III-D].
 """
 
 import numpy as np
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units.kllm.index_matmul.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.operands import Norm, Scores
 from refemu.units.kllm.index_matmul.problem import column, require_problem
-from refemu.units.kllm.index_matmul.unit import UNIT, IndexMatmul, Result
 
 
 def matmul(

@@ -1,6 +1,6 @@
 """The norm of a whole K-Means tensor: its words to the ports of the unit or of its twin, their answers to floats.
 
-Paper: [kllm §III-C2]. Decision: D-kllm-18 (the norm's input is quantized before the norm).
+Paper: [kllm §III-C2].
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
 from refemu.formats.kllm.kmeans_tables import squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
-from refemu.units.kllm.index_norm.unit import IndexNorm, NormKind, Result, run
+from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, Result, run
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,11 @@
 """KLLM's chip: lanes over output columns, Orizuru, Clustering Unit, Functional Unit, buffers."""
 
+from refemu.units.kllm.kllm_chip.kllm_chip import UNIT, KllmChip, State, run
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass, laid_out, operands, passes
 from refemu.units.kllm.kllm_chip.product import Function, Product, matmul, on_lanes
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
 from refemu.units.kllm.kllm_chip.timeline import edges
-from refemu.units.kllm.kllm_chip.unit import UNIT, KllmChip, State, run
 
 __all__ = [
     "CLUSTERING",

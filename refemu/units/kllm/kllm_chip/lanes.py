@@ -1,14 +1,13 @@
 """The lanes of the chip, side by side: each is fed its columns, and all begin a tile in the same edge.
 
-Paper: [kllm §IV-A, Fig. 6]. Composed of pe_lane. Decision: D-kllm-48 (the codebook's entries are broadcast, so a tile
-waits until every lane has counted its columns).
+Paper: [kllm §IV-A, Fig. 6]. Composed of pe_lane.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units.declared import DeclaredState
+from refemu.units.declared import DeclaredState, decides
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 from refemu.units.kllm.pe_lane import PHASES, Feeder, PeLane, Slab, Tile, slabs
@@ -17,22 +16,7 @@ IDLE, REDUCE, _, _, MERGE, SHIFT, BIAS = range(len(PHASES))
 
 
 def columns_of(lane: int, task: Pass, macs: int) -> range:
-    """Columns that a lane has in a pass.
-
-    Parameters
-    ----------
-    lane : int
-        Number of the lane.
-    task : Pass
-        Pass.
-    macs : int
-        MACs of a lane.
-
-    Returns
-    -------
-    range
-        Columns; empty where the tile is narrower.
-    """
+    """Columns that a lane has in a pass."""
     first = task.first + lane * macs
     return range(first, max(first, min(first + macs, task.first + task.width)))
 
@@ -135,8 +119,9 @@ class LaneArray:
         self.waiting += go
         return [lane.state for lane in self.lanes]
 
+    @decides("D-kllm-31")
     def columns(self, lane: int, task: Pass) -> range:
-        """Columns that a lane has in a pass (D-kllm-31).
+        """Columns that a lane has in a pass.
 
         Parameters
         ----------
@@ -152,8 +137,9 @@ class LaneArray:
         """
         return columns_of(lane, task, self.sizes.macs)
 
+    @decides("D-kllm-48")
     def _begins(self, lane: int, go: bool) -> bool:
-        """Whether a lane is told to begin: all at once (D-kllm-48). go: whether the pass that waits begins."""
+        """Whether a lane is told to begin: all at once. go: whether the pass that waits begins."""
         return go and bool(self._columns(lane))
 
     def _columns(self, lane: int) -> range:

@@ -1,7 +1,6 @@
 """A product as the lanes take it: operands as words, and the passes of all tiles.
 
-Paper: [kllm §III-B, §III-D, §IV-A]. Decisions: D-kllm-31 (columns go to the lanes in turn), D-kllm-47 (what is carried
-from slab to slab of a long column).
+Paper: [kllm §III-B, §III-D, §IV-A].
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
+from refemu.units.declared import decides
 from refemu.units.kllm.index_matmul import Problem
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 
@@ -133,8 +133,9 @@ def _left(task: Problem) -> tuple[np.ndarray, np.ndarray]:
     return words(values), _bytes(~mask)
 
 
+@decides("D-kllm-47")
 def passes(operands: Operands, sizes: ChipSizes) -> list[Pass]:
-    """Passes of all rows, tile after tile; with carried sums each slab of a column is a pass (D-kllm-47).
+    """Passes of all rows, tile after tile; with carried sums each slab of a column is a pass.
 
     Parameters
     ----------

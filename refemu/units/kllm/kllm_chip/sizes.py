@@ -1,7 +1,6 @@
 """Sizes of KLLM's chip, and what follows from them: the lane of a column, the passes of a product.
 
-Paper: [kllm §IV-A, Fig. 6, Table I]. Decisions: D-kllm-31 (columns go to the lanes in turn), D-kllm-47 (columns longer
-than a slab).
+Paper: [kllm §IV-A, Fig. 6, Table I].
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
 """Orizuru: pops the k largest and the k smallest of n fp16 values from two trees of bits over the same leaves."""
 
 from refemu.units.kllm.orizuru.array import CandidateArray, OrizuruArray
-from refemu.units.kllm.orizuru.trees import levels
-from refemu.units.kllm.orizuru.unit import (
+from refemu.units.kllm.orizuru.orizuru import (
     MIN_LEAVES,
     UNIT,
     MinLeaf,
@@ -14,6 +13,7 @@ from refemu.units.kllm.orizuru.unit import (
     require_ordered,
     run,
 )
+from refemu.units.kllm.orizuru.trees import levels
 
 __all__ = [
     "MIN_LEAVES",

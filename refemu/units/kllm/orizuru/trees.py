@@ -1,7 +1,6 @@
 """Parts of orizuru: the rule of one comparator, the places of registers in 16-input units, and both trees as text.
 
-Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 holds the root. Decision: D-kllm-25 (one
-logical tree whatever the number of values).
+Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 holds the root.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
 """One 16-input unit of Orizuru: registers of both trees, what its inputs show, and two outputs.
 
-Paper: [kllm §IV-C, Fig. 7; Table I]. Decisions: D-kllm-21 (the lowest registers of the min tree), D-kllm-22 (a mask
-says what is gone).
+Paper: [kllm §IV-C, Fig. 7; Table I].
 """
 
 from typing import NamedTuple
 
+from refemu.units.declared import decides
 from refemu.units.kllm.orizuru.trees import MAX, MIN, TREES, better
 
 
@@ -41,8 +41,9 @@ class Unit16:
         """The value at the root of a tree: an input of the unit above."""
         return self.inputs[tree][self.winner(tree)]
 
+    @decides("D-kllm-22")
     def pop(self, tree: int, at: int) -> None:
-        """Clear the mask bit of an input; the value stays (D-kllm-22)."""
+        """Clear the mask bit of an input; the value stays."""
         self.inputs[tree][at] = self.inputs[tree][at]._replace(available=0)
 
     def compare(self, tree: int, node: int) -> None:
@@ -51,8 +52,9 @@ class Unit16:
         self.comparisons += 1
         self.comparisons_live += both
 
+    @decides("D-kllm-21")
     def reverse(self, node: int) -> None:
-        """Set a register of the min tree above two inputs by that of the max tree, without comparing (D-kllm-21)."""
+        """Set a register of the min tree above two inputs by that of the max tree, without comparing."""
         left, right = self._sides(MIN, node)
         both = left[0] and right[0]
         self.bits[MIN][node] = 1 - self.bits[MAX][node] if both else right[0]

@@ -1,7 +1,7 @@
 """A lane of KLLM's chip with a clock: Concat units, index counters, merged histograms, MACs."""
 
 from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
+from refemu.units.kllm.pe_lane.pe_lane import UNIT, PeLane, State, run
 from refemu.units.kllm.pe_lane.registers import PHASES, LaneMapping, Merge
-from refemu.units.kllm.pe_lane.unit import UNIT, PeLane, State, run
 
 __all__ = ["PHASES", "UNIT", "Feeder", "LaneMapping", "Merge", "PeLane", "Slab", "State", "Tile", "run", "slabs"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.declared import DeclaredState, Sequential, constant
+from refemu.units.declared import DeclaredState, Sequential, constant, decides
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGE, SCALE, SHIFT, SPARSE, LaneSizes
 from refemu.units.ports import fields, lanes
@@ -28,8 +28,9 @@ class Macs(LaneSizes, Sequential):
         return [Fp16Mac() for _ in range(self.macs)]
 
     @constant
+    @decides("D-kllm-44")
     def multipliers(self) -> list[Fp16Mac]:
-        """The multipliers beside the MACs, which add nothing (D-kllm-44)."""
+        """The multipliers beside the MACs, which add nothing."""
         return [Fp16Mac() for _ in range(self.macs)]
 
     def _mac(self, j: int, a: int, b: int, acc: int) -> int:
@@ -57,11 +58,13 @@ class Macs(LaneSizes, Sequential):
         following = (SPARSE if before.left else SCALE) if before.work_closes else IDLE
         return now | ({"phase": following} if done else {})
 
+    @decides("D-kllm-4")
     def _words(self, counts: Values) -> list[int]:
-        """Counts as fp16 words, rounded (D-kllm-4)."""
+        """Counts as fp16 words, rounded."""
         words: list[int] = fp16.bits(fp16.to_f16(np.array(counts, np.int64))).tolist()
         return words
 
+    @decides("D-kllm-32", "D-kllm-44")
     def sparse(self, before: DeclaredState) -> Changes:
         """A product at an outlier is added, in each column that has one."""
         outside, products, coded = list(fields(before.outside)), 0, 0
@@ -76,17 +79,20 @@ class Macs(LaneSizes, Sequential):
         now |= {"macs_sparse": products, "dequants": coded}
         return now | ({"phase": SCALE} if before.left == 1 else {})
 
+    @decides("D-kllm-32")
     def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
-        """An outlier, or a centroid times its scale, rounded (D-kllm-32)."""
+        """An outlier, or a centroid times its scale, rounded."""
         return self.multipliers[j].multiply_add(scale, word, NEGATIVE_ZERO)[1] if coded else word
 
+    @decides("D-kllm-33")
     def scale(self, before: DeclaredState) -> Changes:
-        """Scales of A and of each column are multiplied (D-kllm-33)."""
+        """Scales of A and of each column are multiplied."""
         joint = list(fields(before.joint))
         for j in range(before.working):
             joint[j] = self._mac(j, before.work_a_scale, fields(before.work_b_scale)[j], NEGATIVE_ZERO)
         return {"joint": lanes(tuple(joint)), "phase": MERGE, "mults_scale": before.working}
 
+    @decides("D-kllm-33", "D-kllm-40")
     def merge_(self, before: DeclaredState) -> Changes:
         """Both sums are joined: r16(outside + r16(acc * joint))."""
         acc, joint, outside = (fields(getattr(before, name)) for name in ("acc", "joint", "outside"))
@@ -94,14 +100,16 @@ class Macs(LaneSizes, Sequential):
         following = SHIFT if before.work_shifts else BIAS if before.work_biases else IDLE
         return self._outputs(before, y, following) | {"adds_merge": before.working}
 
+    @decides("D-kllm-39", "D-kllm-40")
     def shift(self, before: DeclaredState) -> Changes:
-        """The mean over deviation times the sum of the weights is subtracted, for LayerNorm (D-kllm-39)."""
+        """The mean over deviation times the sum of the weights is subtracted, for LayerNorm."""
         sums, y = fields(before.work_row_sum), fields(before.y)
         words = [self._mac(j, before.work_shift ^ NEGATIVE_ZERO, sums[j], y[j]) for j in range(before.working)]
         return self._outputs(before, words, BIAS if before.work_biases else IDLE)
 
+    @decides("D-kllm-40")
     def bias(self, before: DeclaredState) -> Changes:
-        """Biases are added, as the last term (D-kllm-40)."""
+        """Biases are added, as the last term."""
         biases, y = fields(before.work_bias), fields(before.y)
         return self._outputs(before, [self._mac(j, biases[j], ONE, y[j]) for j in range(before.working)], IDLE)
 

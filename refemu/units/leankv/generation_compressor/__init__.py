@@ -1,7 +1,7 @@
 """Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step."""
 
 from refemu.units.leankv.generation_compressor.decisions import LARGEST, Policy, ScoreRule
-from refemu.units.leankv.generation_compressor.unit import (
+from refemu.units.leankv.generation_compressor.generation_compressor import (
     A1,
     A2,
     A3,

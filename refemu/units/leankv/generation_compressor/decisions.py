@@ -1,6 +1,6 @@
 """Decisions of generation_compressor, and its refusals of stored tokens.
 
-Paper: [leankv §4, Algorithm 1]. Decision: D-leankv-28 (ties).
+Paper: [leankv §4, Algorithm 1].
 """
 
 from dataclasses import dataclass

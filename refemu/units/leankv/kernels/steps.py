@@ -12,19 +12,19 @@ import numpy as np
 from refemu.arith.float_jit import narrow_all
 from refemu.arith.float_jit.scalars import U, canonical, widen
 from refemu.arith.jit import kernel
+from refemu.units.leankv.generation_compressor.compiled import choose
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS
 from refemu.units.leankv.kernels.scores import mean_shares, paged_scores
-from refemu.units.leankv.twins.generation_compressor import choose
-from refemu.units.leankv.twins.kv_compressor import store
-from refemu.units.leankv.twins.page_manager.events import (
+from refemu.units.leankv.kv_compressor.compiled import store
+from refemu.units.leankv.page_manager.compiled.events import (
     Z_SCRUB,
     finish,
     prompt_allocate,
     prompt_release,
     step_allocate,
 )
-from refemu.units.leankv.twins.paged_attention.stored import gather
+from refemu.units.leankv.paged_attention.compiled.stored import gather
 
 LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
 MOST = Z_SCRUB + 1  # of `sizes`: most tokens of a prompt

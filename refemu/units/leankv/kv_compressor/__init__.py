@@ -1,15 +1,6 @@
 """The compressor of a KV cache: quantizes tokens into pages, and moves a token from the high to the low precision."""
 
-from refemu.units.leankv.kv_compressor.tokens import (
-    QUIRKS,
-    PromptPlan,
-    places,
-    plan_prompt,
-    requantize,
-    write,
-    write_prompt,
-)
-from refemu.units.leankv.kv_compressor.unit import (
+from refemu.units.leankv.kv_compressor.kv_compressor import (
     APPEND_HIGH,
     APPEND_LOW,
     DROP,
@@ -18,6 +9,15 @@ from refemu.units.leankv.kv_compressor.unit import (
     KvCompressor,
     State,
     run,
+)
+from refemu.units.leankv.kv_compressor.tokens import (
+    QUIRKS,
+    PromptPlan,
+    places,
+    plan_prompt,
+    requantize,
+    write,
+    write_prompt,
 )
 
 __all__ = [

@@ -1,7 +1,6 @@
 """Tokens into pages, between arrays: prompts as they are planned, single tokens, moves to the low precision.
 
-Paper: [leankv §4, §6.1, Fig. 8]. Decisions: D-leankv-30 (a low token is made of stored codes), D-leankv-47, D-leankv-48
-(position and score segments as the published code fills them).
+Paper: [leankv §4, §6.1, Fig. 8].
 """
 
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
 from refemu.formats import UnifiedPage
+from refemu.units.declared import decides
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
 
@@ -60,6 +60,7 @@ def write(
         page.write(images[image], slot, record)
 
 
+@decides("D-leankv-30")
 def requantize(
     high: UnifiedPage,
     low: UnifiedPage,
@@ -68,7 +69,7 @@ def requantize(
     source: Sequence[tuple[int, int]],
     target: Sequence[tuple[int, int]],
 ) -> None:
-    """Move tokens from the high to the low section: stored codes are decoded and encoded afresh (D-leankv-30).
+    """Move tokens from the high to the low section: stored codes are decoded and encoded afresh.
 
     Score and position go along unchanged.
 

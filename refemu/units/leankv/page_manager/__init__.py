@@ -1,8 +1,8 @@
 """The memory manager: gives pages to all heads of all requests of a call at once, and takes them back."""
 
+from refemu.units.leankv.page_manager.page_manager import UNIT, OutOfPages, PageManager, State, TableOverflow, run
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Shape, memory, up
-from refemu.units.leankv.page_manager.unit import UNIT, OutOfPages, PageManager, State, TableOverflow, run
 
 __all__ = [
     "FINISH",

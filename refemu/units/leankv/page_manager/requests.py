@@ -1,7 +1,6 @@
 """Requests of page_manager, its refusals, the pages of a call, and the memory they take.
 
-Paper: [leankv §5.2, §5.3, §7.2]. Decisions: D-leankv-34 (pages of a step), D-leankv-35 (pages of a prompt),
-D-leankv-36 (length of an entry), D-leankv-55 (what a memory ratio counts).
+Paper: [leankv §5.2, §5.3, §7.2].
 """
 
 from collections import deque
@@ -14,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_bool, require_int
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.leankv.free_page_list import OutOfPages, whole
+from refemu.units.leankv.free_page_list import OutOfPages
+from refemu.units.leankv.free_page_list.free_page_list import whole
 from refemu.units.leankv.page_table import TableOverflow
 
 NAME = "page_manager"

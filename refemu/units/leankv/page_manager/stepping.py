@@ -1,6 +1,6 @@
 """Events inside the calls of page_manager: plans, levels of prefix sums, pointers of the list, writes to the table.
 
-Paper: [leankv §5.2, Fig. 5]. Decision: D-leankv-66 (which events a call has). The call is made at once, so that a
+Paper: [leankv §5.2, Fig. 5]. The call is made at once, so that a
 refusal changes nothing; every event is the State that the units had then, and leads to the next.
 """
 

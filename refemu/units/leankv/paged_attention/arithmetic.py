@@ -1,8 +1,6 @@
 """Options of paged attention's arithmetic: order, block of threads, division, subtracted maximum; and its refusals.
 
-Paper: [leankv §6.2]. Decisions: D-leankv-41 (order of the sums), D-leankv-42 (fused or not), D-leankv-43 (subtracted
-maximum), D-leankv-45 (division of the softmax), D-leankv-46 (partitions), D-leankv-56 (block of threads), D-leankv-19
-(what a score takes of heads).
+Paper: [leankv §6.2].
 """
 
 from collections.abc import Callable

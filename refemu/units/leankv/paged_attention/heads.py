@@ -1,7 +1,6 @@
 """Attention of any number of KV heads over their pages, without ports and registers, for models.
 
-Paper: [leankv §6.2]. Decisions: D-leankv-17 (a token's attention to itself),
-D-leankv-19 (heads that share a KV head).
+Paper: [leankv §6.2].
 """
 
 import numpy as np

@@ -1,7 +1,6 @@
 """Loads of the warp that works on a page: where each thread reads, and the 32-byte sectors that this touches.
 
-Paper: [leankv §6.2], whose layouts are to make the accesses of a warp contiguous. Decisions: D-leankv-12 (what the
-layouts count: packs or features), D-leankv-57 (loads of a warp), D-leankv-58 (sectors of a load).
+Paper: [leankv §6.2], whose layouts are to make the accesses of a warp contiguous.
 """
 
 from collections.abc import Iterator, Sequence

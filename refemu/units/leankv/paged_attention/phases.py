@@ -1,7 +1,6 @@
 """Phases of paged_attention on arrays: one page, one softmax, one sum of accumulators, one combination of chunks.
 
-Paper: [leankv §6.2]. Decisions: D-leankv-41 (order), D-leankv-42 (fused), D-leankv-43 (maximum), D-leankv-44
-(exponential), D-leankv-45 (division), D-leankv-46 (partitions), D-leankv-56 (block of threads). Arrays have the G query
+Paper: [leankv §6.2]. Arrays have the G query
 heads of a KV head first.
 """
 
@@ -18,6 +17,7 @@ from refemu.arith.operands import Accumulator
 from refemu.arith.orders import Halves
 from refemu.arith.sums import reduce, total32
 from refemu.formats.leankv.kv_page import PageTokens
+from refemu.units.declared import decides
 from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages, threads
 from refemu.units.leankv.significance import update
 
@@ -35,8 +35,9 @@ class Page:
     start: int  #: number of the first of them: high slots, then low slots
 
 
+@decides("D-leankv-46")
 def chunks(pages: Pages, arithmetic: Arithmetic, cells: int, high: int, low: int) -> list[list[Page]]:
-    """The pages of a head, high ones first, cut where there are more tokens than a partition holds (D-leankv-46)."""
+    """The pages of a head, high ones first, cut where there are more tokens than a partition holds."""
     size, parts, start = pages.chunk(arithmetic), list[list[Page]](), 0
     whole = size == 0 or high + low <= size
     for section, tokens in enumerate((high, low)):
@@ -112,8 +113,9 @@ def acc_of(acc: np.ndarray, place: int) -> np.ndarray:
     return acc[:, place].copy()
 
 
+@decides("D-leankv-56")
 def join(arithmetic: Arithmetic, acc: np.ndarray) -> np.ndarray:
-    """(G, F) all accumulators of (G, accumulators, F), as a tree of halves or in turn (D-leankv-56)."""
+    """(G, F) all accumulators of (G, accumulators, F), as a tree of halves or in turn."""
     if arithmetic.join == "tree":
         return tree(acc)
     total = acc[:, 0].copy()

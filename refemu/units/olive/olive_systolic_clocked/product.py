@@ -12,8 +12,8 @@ from refemu.arith.checks import Refused
 from refemu.units import stepped
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Narrow, OliveSystolicClocked, Wide
 from refemu.units.olive.olive_systolic_clocked.schedule import tile
-from refemu.units.olive.olive_systolic_clocked.unit import Narrow, OliveSystolicClocked, Wide
 from refemu.units.ports import Port
 
 

@@ -12,7 +12,7 @@ from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.twins.kmeans_row import Encoder
 from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.twins import cache as cache_jit
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 from tests.arith.interpreted import needs_jit
 
 BOOK = Codebook(3, np.linspace(-1, 1, 8).astype(np.float16))

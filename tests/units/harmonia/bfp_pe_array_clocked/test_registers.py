@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     Column,
     Entry,
@@ -11,7 +12,6 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     column_registers,
     columns_of,
 )
-from refemu.units.harmonia.bfp_pe_array_clocked.unit import BfpPeArrayClocked
 
 
 @pytest.mark.parametrize("columns", [1, 3])

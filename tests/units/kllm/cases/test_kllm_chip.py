@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.kllm.cases import functional as functional_cases
+from refemu.units.kllm.functional import cases as functional_cases
 from refemu.units.kllm.kllm_chip import UNIT
 from refemu.units.unit import Config
 

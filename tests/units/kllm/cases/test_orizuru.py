@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refemu.units.kllm import orizuru
-from refemu.units.kllm.cases import orizuru as orizuru_cases
+from refemu.units.kllm.orizuru import cases as orizuru_cases
 
 
 @pytest.mark.parametrize("name", list(orizuru.UNIT.configs))

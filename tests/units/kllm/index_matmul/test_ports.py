@@ -10,10 +10,10 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_norm import row_sums
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.units.kllm import index_matmul, index_norm
-from refemu.units.kllm.cases.index_matmul import drawn
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
-from refemu.units.kllm.twins import index_norm as index_norm_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_matmul.cases import drawn
+from refemu.units.kllm.index_norm import compiled as index_norm_jit
 from refemu.units.unit import Config
 from tests.golden import convicting
 from tests.oracles import fp16

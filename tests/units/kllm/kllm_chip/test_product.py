@@ -10,10 +10,10 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import index_matmul, kllm_chip
+from refemu.units.kllm.index_matmul.compiled import prepare
 from refemu.units.kllm.kllm_chip import Product, on_lanes, operands
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
 from refemu.units.kllm.pe_lane import UNIT as LANE
-from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
-from refemu.units.kllm.twins.index_matmul import prepare
 from tests.oracles.kllm import chip as oracle
 from tests.units.kllm.chip_operands import PAIR, scores, sizes
 from tests.units.kllm.kmeans_operands import tensor

@@ -12,9 +12,8 @@ from refemu.arith.checks import Refused
 from refemu.golden.grade import answers
 from refemu.golden.grade.answers import Answers
 from refemu.units.declared import Changes, DeclaredState
-from refemu.units.kllm.cases import kllm_chip as cases
 from refemu.units.kllm.functional import Functional, Op
-from refemu.units.kllm.kllm_chip import UNIT, KllmChip
+from refemu.units.kllm.kllm_chip import UNIT, KllmChip, cases
 from refemu.units.ports import fields
 from refemu.units.unit import Config, Kind
 from tests.golden import convicting

@@ -15,7 +15,8 @@ from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.units.declared import Changes
 from refemu.units.leankv.generation_compressor import GenerationCompressor
-from refemu.units.leankv.layer_step import heads, unit
+from refemu.units.leankv.layer_step import heads
+from refemu.units.leankv.layer_step import layer_step as unit
 from refemu.units.leankv.page_manager import Moved, PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
 from refemu.units.ports import fields

@@ -8,7 +8,7 @@ from refemu.formats.leankv.affine import Preset
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.kernels import pages
 from refemu.units.leankv.paged_attention import Pages
-from refemu.units.leankv.twins.paged_attention.unit import layout_of
+from refemu.units.leankv.paged_attention.compiled.paged_attention import layout_of
 
 SIZE = 64
 CASES = [

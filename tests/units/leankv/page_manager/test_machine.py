@@ -12,7 +12,7 @@ from refemu.testing.machines import PageManagerMachine
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager import Shape
-from refemu.units.leankv.twins import page_manager as page_manager_jit
+from refemu.units.leankv.page_manager import compiled as page_manager_jit
 from tests.oracles.leankv import memory
 
 

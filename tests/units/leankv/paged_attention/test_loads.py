@@ -11,9 +11,9 @@ from refemu.formats.leankv.kv_layout import SEGMENTS
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.paged_attention import Arithmetic
 from refemu.units.leankv.paged_attention import run as readable
+from refemu.units.leankv.paged_attention.compiled import run as twin
 from refemu.units.leankv.paged_attention.loads import Load, head_loads, page_loads, traffic
 from refemu.units.leankv.paged_attention.ports import SECTORS
-from refemu.units.leankv.twins.paged_attention import run as twin
 from tests.oracles.leankv import sectors as oracle
 from tests.units.leankv.paged_attention.test_stages import parameters
 from tests.units.leankv.test_paged_attention import Head, layouts

@@ -8,9 +8,9 @@ import pytest
 from refemu.units.leankv.paged_attention import PAPER, Arithmetic, PagedAttention, Pages
 from refemu.units.leankv.paged_attention import run as readable
 from refemu.units.leankv.paged_attention.arithmetic import EPSILON
+from refemu.units.leankv.paged_attention.compiled import run as twin
 from refemu.units.leankv.paged_attention.configurations import NARROW
 from refemu.units.leankv.paged_attention.ports import values
-from refemu.units.leankv.twins.paged_attention import run as twin
 from tests.oracles.leankv.attention import Softmax
 from tests.units.leankv.test_paged_attention import Head, layouts
 

@@ -10,7 +10,7 @@ from refemu.formats import K4V2, K8V4, UnifiedPage
 from refemu.units.leankv import page_table
 from refemu.units.leankv.paged_attention import stored
 from refemu.units.leankv.paged_attention.arithmetic import Pages
-from refemu.units.leankv.twins.paged_attention import stored as stored_jit
+from refemu.units.leankv.paged_attention.compiled import stored as stored_jit
 
 PAGES = Pages(UnifiedPage(64, K8V4, 640), UnifiedPage(64, K4V2, 640))
 HIGH, LOW = (page.tokens for page in PAGES.sections)

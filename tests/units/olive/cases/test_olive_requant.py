@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from refemu import formats
-from refemu.units.olive.cases import olive_requant as cases
-from refemu.units.olive.olive_requant import UNIT
+from refemu.units.olive.olive_requant import UNIT, cases
 
 KINDS: tuple[Any, ...] = ("paper", "edge", "random")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from refemu import formats
-from refemu.units.olive.cases.ovp_encoder import boundaries
 from refemu.units.olive.ovp_encoder import UNIT
+from refemu.units.olive.ovp_encoder.cases import boundaries
 
 
 @pytest.mark.parametrize("name", UNIT.configs)

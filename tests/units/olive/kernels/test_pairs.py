@@ -7,8 +7,8 @@ import pytest
 
 from refemu.units.olive import mmaovp, olive_edp, ovp_decoder
 from refemu.units.olive.kernels import pairs as olive_pairs_jit
-from refemu.units.olive.twins import mmaovp as mmaovp_jit
-from refemu.units.olive.twins import olive_edp as olive_edp_jit
+from refemu.units.olive.mmaovp import compiled as mmaovp_jit
+from refemu.units.olive.olive_edp import compiled as olive_edp_jit
 
 BIASES = np.arange(16)
 

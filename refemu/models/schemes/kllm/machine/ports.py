@@ -48,7 +48,7 @@ class Ports:
 
     def multiply(self, a: KMeansTensor | Scores, b: KMeansTensor, **options: Any) -> Product:
         """A product on the lanes of the chip, edge by edge. options: as of `kllm_chip.matmul`."""
-        from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
+        from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
 
         return kllm_chip_jit.matmul(a, b, preset=self.operands.config.preset, **options)
 

@@ -26,9 +26,9 @@ from refemu.models.schemes.kllm.operands import Operands, not_finite
 from refemu.models.schemes.kllm.tensors import INPUTS, widths
 from refemu.models.schemes.kllm.twins.attention import AttentionStep, TokenAttention
 from refemu.models.schemes.kllm.twins.product import NO_BIAS, Columns, Rows, Table, multiply, table, widened
-from refemu.units.kllm.index_function import function_words
+from refemu.units.kllm.index_function.index_function import function_words
+from refemu.units.kllm.index_matmul.compiled import Prepared
 from refemu.units.kllm.kernels.token import kmeans_function, kmeans_gated, kmeans_root
-from refemu.units.kllm.twins.index_matmul import Prepared
 
 
 class TokenLinear(NamedTuple):

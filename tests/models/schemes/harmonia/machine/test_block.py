@@ -84,7 +84,7 @@ def test_biases_and_functions_without_a_gate_are_equal(model: str, scheme: str) 
 )
 def test_a_wrong_lane_is_noticed(unit: str, port: str, phase: Phase, monkeypatch: pytest.MonkeyPatch) -> None:
     if unit == "bfp_converter":
-        from refemu.units.harmonia.twins import bfp_converter as bfp_converter_jit
+        from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
 
         right = bfp_converter_jit.convert
 

@@ -7,7 +7,7 @@ import pytest
 
 from refemu.models.machine import Phase
 from refemu.units.kllm.kllm_chip import Product, product
-from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
 from tests.models.machine import wrong
 from tests.models.schemes.kllm.machine.operations import operations
 

@@ -10,7 +10,7 @@ from refemu import models
 from refemu.models import machine
 from refemu.models.machine import Phase
 from refemu.models.schemes.kllm.machine import block
-from refemu.units.kllm.twins import kllm_chip as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
 from tests.models.machine import wrong
 
 UNITS = {

@@ -13,7 +13,7 @@ from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.models.schemes.kllm.twins.product import NO_BIAS, Columns, Rows, multiply, table, widened
 from refemu.units.kllm import index_matmul
 from refemu.units.kllm.index_matmul import Scores
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 from tests.arith.interpreted import needs_jit
 
 BOOK = Codebook(3, np.array([-1, -0.5, -0.25, 0, 0.125, 0.25, 0.5, 1]))

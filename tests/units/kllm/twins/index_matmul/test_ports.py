@@ -8,9 +8,9 @@ import pytest
 from refemu.arith.orders import Exact
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import index_matmul
-from refemu.units.kllm.cases.index_matmul import drawn
-from refemu.units.kllm.twins import weighted_sum as weighted_sum_jit
-from refemu.units.kllm.twins.index_matmul import ports as index_matmul_ports_jit
+from refemu.units.kllm.index_matmul.cases import drawn
+from refemu.units.kllm.index_matmul.compiled import ports as index_matmul_ports_jit
+from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
 from refemu.units.unit import Config
 from tests.units.kllm.kmeans_operands import ARITHS
 

@@ -8,7 +8,7 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import OutOfPages, TableOverflow
-from refemu.units.leankv.twins import page_manager as page_manager_jit
+from refemu.units.leankv.page_manager import compiled as page_manager_jit
 from refemu.units.stimuli import random_inputs
 
 SIZES: dict[str, Any] = {

@@ -1,1 +1,0 @@
-"""Other answers to the decisions of the units."""

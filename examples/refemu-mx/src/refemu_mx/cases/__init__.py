@@ -1,1 +1,0 @@
-"""Golden cases of the units."""

@@ -1,1 +1,0 @@
-"""Compiled twins of the units."""

@@ -1,0 +1,29 @@
+"""Other answers to the decisions of bfp_converter."""
+
+from typing import Any
+
+from refemu.units.alternative import Alternative
+from refemu.units.declared import Changes
+from refemu.units.harmonia.bfp_converter import BfpConverter
+from refemu.units.harmonia.variants import alignment
+
+
+class FromOne(BfpConverter):
+    """Shared exponents are at least 1."""
+
+    def align(self, *inputs: Any) -> Changes:
+        """A column is put out."""
+        changes = super().align(*inputs)
+        lanes = enumerate(changes["exponent"])
+        some = tuple(max(field, changes["out_valid"] >> lane & 1) for lane, field in lanes)
+        return {**changes, "exponent": some}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *alignment.alternatives(BfpConverter, lambda device: device.aligner),
+    Alternative("D-harmonia-3", "a group of zeros and subnormals has exponent 1", variant=FromOne),
+)
+UNOBSERVABLE: dict[str, str] = {
+    "D-harmonia-5": "Both ready configurations refuse field 31 in a valid lane, so no row holds an infinity or a NaN "
+    "that another policy would convert.",
+}

@@ -1,0 +1,126 @@
+"""Other answers to the decisions of bfp_pe_array_clocked, and of the accumulators inside it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, constant
+from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
+from refemu.units.harmonia.bfp_pe import seat
+from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
+from refemu.units.harmonia.variants import accumulation
+from refemu.units.ports import fields, lanes
+
+OUTPUTS = ("acc", "flags", "valid", "col")  #: of the column that leaves
+
+
+class BothWrappers(BfpPeArrayClocked):
+    """The wrappers multiply the nibbles of a group of M8M8 in its first slot; other sub-PEs work slot by slot."""
+
+    def _working(self, column: Column, slot: int) -> int:
+        mode = column.current.mode
+        if mode != M8M8:
+            return 1 << seat(mode, slot)
+        return 1 << seat(mode, slot) | 1 << seat(mode, slot + 1) if slot % 2 == 0 else 0
+
+
+class SlotBySlot(BfpPeArrayClocked):
+    """Operands of a pass enter together, and its sub-PEs work one a slot."""
+
+    def _working(self, column: Column, slot: int) -> int:
+        return 1 << seat(column.current.mode, slot)
+
+
+class Overwriting(BfpPeArrayClocked):
+    """What comes takes the place of the operands that wait."""
+
+    def _arrive(
+        self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
+    ) -> None:
+        if entry:
+            self._columns[c] = self._columns[c]._replace(waiting=0)
+        if fields(operands["b_valid"])[c]:
+            self._columns[c] = self._columns[c]._replace(b_waiting=0)
+        super()._arrive(operands, c, entry, free, counts)
+
+
+class SingleFiles(BfpPeArrayClocked):
+    """Operands have one file, which is in use until the last slot of its group."""
+
+    def _arrive(
+        self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
+    ) -> None:
+        super()._arrive(operands, c, entry, free and not self._columns[c].left, counts)
+
+
+class LaterResults(BfpPeArrayClocked):
+    """Results go through a register: a column leaves an edge later."""
+
+    @constant
+    def _results(self) -> Changes:
+        """Of the edge before."""
+        return {name: lanes(value) if name != "col" else 0 for name, value in self._nothing().items()}
+
+    def idle(self, *inputs: Any) -> Changes:
+        """An edge."""
+        changes = super().idle(*inputs)
+        before, self._results = self._results, {name: changes[name] for name in OUTPUTS}
+        return {**changes, **before}
+
+
+class Saturates(BfpPeArrayClocked):
+    """In M8M4 all eight bits of a code are read: beyond four bits it counts as 15."""
+
+    def _read(self, mode: int, weights: Weights) -> Weights:
+        narrow = super()._read(mode, weights)
+        return narrow._replace(b=tuple(min(code, 15) for code in weights.b)) if mode == M8M4 else narrow
+
+
+class LeftFirst(BfpPeArrayClocked):
+    """Of two columns that end in an edge the left one leaves."""
+
+    def _leave(self, c: int, places: Sequence[int], counts: dict[str, int], shown: dict[str, list[int]]) -> None:
+        for name, value in self._nothing().items():
+            shown[name][:] = value
+        super()._leave(c, places, counts, shown)
+
+
+class ToTheEnd(BfpPeArrayClocked):
+    """Activations move through all columns, those beyond the tile too."""
+
+    def _passes(self, c: int) -> Entry | None:
+        left = self._columns[c - 1]
+        return left.next if left.arrived else None
+
+
+class AroundHoles(BfpPeArrayClocked):
+    """A column that the tile lacks is not counted among those that activations enter."""
+
+    def idle(self, *inputs: Any) -> Changes:
+        """An edge."""
+        changes = super().idle(*inputs)
+        entered = [column.arrived & column.next.columns >> c & 1 for c, column in enumerate(self._columns)]
+        return {**changes, "arrived": lanes(entered)}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+    *choices("D-harmonia-8", "product", "fp16"),
+    *accumulation.alternatives(BfpPeArrayClocked, lambda device: device.accumulator),
+    *choices("D-harmonia-22", "overlap", True),
+    Alternative("D-harmonia-40", "both wrappers work in the first slot of M8M8", variant=BothWrappers),
+    Alternative("D-harmonia-40", "the sub-PEs of a pass work one a slot", variant=SlotBySlot),
+    Alternative("D-harmonia-41", "what comes takes the place of what waits", variant=Overwriting),
+    Alternative("D-harmonia-41", "operands have one file", variant=SingleFiles),
+    Alternative("D-harmonia-42", "a column leaves an edge later", variant=LaterResults),
+    Alternative("D-harmonia-42", "in M8M4 a code beyond four bits counts as 15", variant=Saturates),
+    *choices("D-harmonia-43", "overlap", True, False),
+    Alternative("D-harmonia-43", "of two columns that end together the left one leaves", variant=LeftFirst),
+    Alternative("D-harmonia-44", "activations move to the last column of the array", variant=ToTheEnd),
+    Alternative("D-harmonia-44", "a column that the tile lacks is not entered", variant=AroundHoles),
+)
+UNOBSERVABLE: dict[str, str] = {
+    "D-harmonia-36": "A device with a mode per column computes a 4-bit key in M8M4, one with a mode per group "
+    "computes it shifted left by four in M8M8: the integer times its power of two is the same, so are all bits.",
+}

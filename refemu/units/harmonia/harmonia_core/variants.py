@@ -1,0 +1,292 @@
+"""Other answers to the decisions of harmonia_core."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from refemu.arith import fp16, fp32, rotary
+from refemu.arith.checks import Refused
+from refemu.arith.orders import Sequential
+from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, DeclaredState
+from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
+from refemu.units.harmonia.harmonia_core.core import HarmoniaCore, block
+from refemu.units.harmonia.harmonia_core.passes import Pass
+from refemu.units.harmonia.harmonia_core.plan import LANES, Action
+from refemu.units.harmonia.harmonia_core.vector_unit import vector
+from refemu.units.harmonia.k_offset import KOffsetGenerator
+from refemu.units.harmonia.variants import accumulation
+from refemu.units.harmonia.variants.parts import variant
+from refemu.units.ports import fields, lanes
+from refemu.units.unit import Config
+
+
+class Even(HarmoniaCore):
+    """The converter rounds to even."""
+
+    conversion: ClassVar[dict[str, str]] = {"rounding": "half_even"}
+
+
+class Flushing(HarmoniaCore):
+    """The converter takes subnormals as 0."""
+
+    conversion: ClassVar[dict[str, str]] = {"subnormals": "flush"}
+
+
+class Canonical(HarmoniaCore):
+    """The converter gives a magnitude of 0 the sign 0."""
+
+    conversion: ClassVar[dict[str, str]] = {"zero_sign": "canonical"}
+
+
+class Before(HarmoniaCore):
+    """Offsets are chosen and subtracted before the rotary embedding."""
+
+    def vector(self, action: Action) -> Changes:
+        """Later."""
+        return {} if self.shape.shifted else super().vector(action)
+
+    def offset(self, action: Action) -> Changes:
+        """Keys are turned behind it."""
+        changes, window = super().offset(action), self.window_rows(self.state)
+        last = action.row + action.rows
+        first = action.row if action.row >= window else 0
+        if last < window or self.rotation == "none":
+            return changes
+        y = self._matrix(changes["y"])
+        y[first:last] = vector(self.shape, self.base, y[first:last], self.places(self.state)[first:last])
+        return {**changes, "y": self._words(y)}
+
+
+class Unshifted(HarmoniaCore):
+    """Keys of the window keep their values."""
+
+    def offset(self, action: Action) -> Changes:
+        """Some of them keep their words."""
+        changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
+        shifted = self._matrix(changes["y"])
+        shifted[:window] = y[:window]
+        return {**changes, "y": self._words(shifted)}
+
+
+class Ignoring(HarmoniaCore):
+    """Keys behind the window keep their values, whatever offsets were frozen."""
+
+    def offset(self, action: Action) -> Changes:
+        """Some of them keep their words."""
+        changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
+        shifted = self._matrix(changes["y"])
+        shifted[window:] = y[window:]
+        return {**changes, "y": self._words(shifted)}
+
+
+class ByRow(HarmoniaCore):
+    """The first rows of every product choose its offsets, wherever they stand: those of the prompt are not read."""
+
+    def offset(self, action: Action) -> Changes:
+        """The first rows are tracked."""
+        if self.start == 0:
+            return super().offset(action)
+        y, generator = self._matrix(self.state.y), KOffsetGenerator(self.columns)
+        generator.restore(self.state.offsets if action.row else generator.state)
+        window = min(self.window, self.rows)
+        for row in range(action.row, action.row + action.rows):
+            if row < window:
+                generator.step(y[row], 1, int(row == window - 1))
+        if action.row + action.rows >= window:
+            for _ in range(generator.chosen):
+                generator.go_on()
+            first = 0 if action.row < window else action.row
+            words = np.array(fields(generator.state.rows)).reshape(-1, self.columns)
+            for row in range(first, action.row + action.rows):
+                word = y[row] if row >= window else words[row]
+                y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
+        return {"y": self._words(y), "offsets": generator.state, "offset": generator.state.offset}
+
+
+class RoundedAngles(HarmoniaCore):
+    """Rotary angles are rounded to FP32."""
+
+    def vector(self, action: Action) -> Changes:
+        """The rotary embedding."""
+        if self.kind not in ("q", "k"):
+            return super().vector(action)
+        y, some = self._matrix(self.state.y), block(action)
+        turns = rotary.rotary(self.places(self.state)[some[0]], self.head_dim, self.base, mode="f32_angle")
+        cos, sin = (table.astype(np.float32) for table in turns)
+        heads = fp16.to_f32(fp16.values(y[some]))[:, None]
+        turned = fp32.rotate(heads, cos, sin, self.rotation == "interleaved")[:, 0]
+        y[some] = fp16.bits(fp16.to_f16(turned))
+        return {"y": self._words(y)}
+
+
+class Scores(HarmoniaCore):
+    """Scores reach the softmax as `_scores` gives them."""
+
+    def fp2half(self, action: Action) -> Changes:
+        """Sums go on."""
+        changes = super().fp2half(action)
+        if self.kind != "score":
+            return changes
+        y = self._matrix(changes["y"]).astype(np.int64)
+        y[block(action)] = self._placed(self.state.sums, action)
+        return {**changes, "y": self._words(y)}
+
+    def vector(self, action: Action) -> Changes:
+        """The softmax of them."""
+        if self.kind != "score":
+            return super().vector(action)
+        y = self._matrix(self.state.y)
+        for row in range(action.row, action.row + action.rows):
+            seen = int(self.places(self.state)[row]) + 1
+            x = self._scores(y[row, :seen].astype(np.uint32).view(np.float32))
+            y[row] = 0
+            y[row, :seen] = fp16.bits(fp16.to_f16(fp32.softmax32(x[None], Sequential())[0]))
+        return {"y": self._words(y)}
+
+    def _scores(self, sums: np.ndarray) -> np.ndarray:
+        """What the softmax takes of float32 sums."""
+        return fp16.round16(sums) * self._factor
+
+    @property
+    def _factor(self) -> np.float32:
+        return np.float32(1 / np.sqrt(np.float64(self.inner)))
+
+    def _placed(self, sums: Sequence[int], action: Action) -> np.ndarray:
+        """The block of float32 words whose array passes lie one after the other."""
+        down, across = -(-action.rows // ROWS), -(-action.columns // COLUMNS)
+        passes = np.array(sums, np.int64).reshape(down, across, ROWS, COLUMNS).swapaxes(1, 2)
+        return np.asarray(passes.reshape(down * ROWS, across * COLUMNS)[: action.rows, : action.columns])
+
+
+class ScaledFirst(Scores):
+    """Scores are scaled in FP32 before FP2Half."""
+
+    def _scores(self, sums: np.ndarray) -> np.ndarray:
+        return fp16.round16(sums * self._factor)
+
+
+class ScaledInHalf(Scores):
+    """Scores are scaled in FP16 behind FP2Half."""
+
+    def _scores(self, sums: np.ndarray) -> np.ndarray:
+        return fp16.round16(super()._scores(sums))
+
+
+class FullScores(Scores):
+    """The softmax takes FP32 sums."""
+
+    def _scores(self, sums: np.ndarray) -> np.ndarray:
+        return np.asarray(sums * self._factor)
+
+
+class RowWindow(HarmoniaCore):
+    """The first rows are the window, whatever their positions are."""
+
+    def window_rows(self, state: DeclaredState) -> int:
+        return min(self.window, self.rows) if self.waits else 0
+
+
+class InARow(HarmoniaCore):
+    """Rows stand one behind the other, whatever their positions are."""
+
+    def places(self, state: DeclaredState) -> np.ndarray:
+        return super().places(state)[0] + np.arange(self.rows)
+
+
+class OneMode(HarmoniaCore):
+    """All groups of a reduction have the mode of the first one."""
+
+    def modes(self, wide: np.ndarray) -> list[int]:
+        return super().modes(wide)[:1] * self.groups
+
+
+class OneSet(HarmoniaCore):
+    """All rows of a pass see the codes of the first one."""
+
+    def _passes(self, state: DeclaredState, row: int, column: int) -> list[Pass]:
+        if self.b_type != "mixed":
+            return super()._passes(state, row, column)
+        units = len(fields(state.wide)) // self.rows
+        wide = fields(state.wide)[row * units : (row + 1) * units] * self.rows
+        return super()._passes(replace(state, wide=lanes(wide)), row, column)
+
+
+class Filled(HarmoniaCore):
+    """Lanes behind the end of a reduction repeat its last element."""
+
+    def operands(self, state: DeclaredState, row: int, column: int) -> list[Any]:
+        tile, rest = super().operands(state, row, column), self.inner % LANES
+        if not rest:
+            return tile
+        for place in (2, 3, 5, 6):  # signs and magnitudes of a, codes and signs of b
+            lanes_of = np.array(tile[place]).reshape(-1, self.groups, LANES)
+            lanes_of[:, -1, rest:] = lanes_of[:, -1, rest - 1 : rest]
+            tile[place] = tuple(lanes_of.ravel().tolist())
+        return tile
+
+
+class Unbiased(HarmoniaCore):
+    """Biases are not added."""
+
+    def bias(self, action: Action) -> Changes:
+        """They are dropped."""
+        return {}
+
+
+def _before_half(config: Config) -> Config:
+    if config["bias_add"] == "none":
+        raise Refused("harmonia_core: no bias is added")
+    return Config(**{**config, "bias_add": "accumulator"})
+
+
+def _accumulator(device: Any) -> Any:
+    return device.array.accumulator
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-harmonia-2", "the converter rounds to even", variant=Even),
+    Alternative("D-harmonia-4", "the converter flushes subnormals", variant=Flushing),
+    Alternative("D-harmonia-6", "a magnitude of 0 has sign 0", variant=Canonical),
+    *choices("D-harmonia-7", "partial", "fp32"),
+    Alternative(
+        "D-harmonia-11",
+        "the nibbles' sums are converted apart, then added in FP32",
+        variant=variant(HarmoniaCore, _accumulator, accumulation.Apart),
+    ),
+    Alternative("D-harmonia-25", "offsets before the rotary embedding", variant=Before),
+    Alternative("D-harmonia-26", "keys of the window are not shifted", variant=Unshifted),
+    Alternative("D-harmonia-26", "keys behind the window are not shifted", variant=Ignoring),
+    Alternative("D-harmonia-26", "the first rows of every product choose its offsets", variant=ByRow),
+    Alternative("D-harmonia-27", "scores are scaled in FP32, before FP2Half", variant=ScaledFirst),
+    Alternative("D-harmonia-27", "scores are scaled in FP16", variant=ScaledInHalf),
+    Alternative("D-harmonia-28", "the softmax takes FP32 scores", variant=FullScores),
+    Alternative(
+        "D-arith-2",
+        "partial sums are truncated to FP16",
+        variant=variant(HarmoniaCore, _accumulator, accumulation.Truncating),
+    ),
+    Alternative("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
+    Alternative("D-harmonia-29", "biases are not added", variant=Unbiased),
+    Alternative("D-harmonia-36", "all groups have the mode of the first", variant=OneMode),
+    Alternative("D-harmonia-45", "the first rows are the window", variant=RowWindow),
+    Alternative("D-harmonia-45", "rows stand one behind the other", variant=InARow),
+    *choices("D-harmonia-46", "codes", "rows"),
+    Alternative("D-harmonia-46", "all rows of a pass see the codes of the first", variant=OneSet),
+    Alternative("D-harmonia-47", "lanes behind a head repeat its last element", variant=Filled),
+    *choices("D-harmonia-48", "rotation", "half", "interleaved", "none"),
+    *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
+    Alternative("D-arith-8", "rotary angles are rounded to FP32", variant=RoundedAngles),
+)
+UNOBSERVABLE: dict[str, str] = {
+    "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. What overlaps changes the "
+    "clocks of a Timeline, which rows of harmonia_core_clocked show.",
+    "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which rows of "
+    "harmonia_core_clocked show.",
+    "D-harmonia-54": "The clock in which a column leaves is on no port of a whole product; rows of "
+    "harmonia_core_clocked show it.",
+    "D-harmonia-55": "When a product is closed is on no port of a whole product; rows of harmonia_core_clocked show "
+    "it.",
+}

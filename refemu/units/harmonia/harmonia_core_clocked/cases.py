@@ -1,0 +1,154 @@
+"""Golden cases of harmonia_core_clocked: products of harmonia_core clock by clock, back to back, apart and cut off.
+
+Stimuli only: every answer comes from the unit [harmonia §IV-A, Fig. 12].
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.units import find
+from refemu.units.harmonia.harmonia_core import cases as harmonia_core_cases
+from refemu.units.stimuli import Edges, Seeds, edges, in_turn, joined, words
+from refemu.units.unit import Cases, Config, Kind
+
+NAME = "harmonia_core_clocked"
+IDLE = 24  #: rows behind the paper's product
+FEW = 2  #: products of each block of cases of the whole operation
+WHY_BITS = "large elements; then elements of 0, and every bit of the other operands set and cleared by turns"
+WHY_TIES = "partial sums of 2049, half-way between two words, beside keys of a like score: they go to the even one"
+MORE = 16  #: rows of a random case beyond those of three products, as long as the longest
+
+
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    whole = list(harmonia_core_cases.cases(config, kind, seed))
+    if kind == "paper":
+        (length,) = clocks(config, whole[0].inputs)
+        why = "[harmonia §IV-A] one product through all steps, clock by clock; then idle rows"
+        yield Cases(kind, why, _rows(whole[0].inputs, [[*in_turn([0], length), *[(0, 0)] * IDLE]]), "D-harmonia-54")
+    if kind == "edge":
+        brief = [block.inputs for block in whole if block.decision != "D-harmonia-24"]
+        yield from _edge(config, joined(brief, FEW))
+        for block in whole:
+            if block.decision == "D-harmonia-24":
+                again = {name: np.concatenate([array, array[:1]]) for name, array in block.inputs.items()}
+                yield _back_to_back(config, again, f"{block.why}; back to back", block.decision)
+        yield _back_to_back(config, _bits(config), WHY_BITS)
+        if config["kind"] == "score":
+            yield _back_to_back(config, _ties(config), WHY_TIES, "D-arith-2")
+    if kind == "random":
+        why = f"{whole[0].why}; one of some in every row, and `go` in every other"
+        yield Cases(kind, why, _random(whole[0].inputs, seed, 3 * max(clocks(config, whole[0].inputs)) + MORE))
+
+
+def clocks(config: Config, products: Mapping[str, np.ndarray]) -> list[int]:
+    """Rows that each product takes."""
+    device: Any = find(NAME).unit_class(**config)
+    names = [port.name for port in device.core.ports.inputs]
+    listed = zip(*(products[name].tolist() for name in names), strict=True)
+    operands = [[tuple(value) if isinstance(value, list) else value for value in product] for product in listed]
+    return [int(device.planned(each).length) for each in operands]
+
+
+def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+    lengths = clocks(config, products)
+    count, length = len(lengths), lengths[0]
+    why = "products back to back, others on the ports while one is under way"
+    yield _back_to_back(config, products, why, "D-harmonia-55")
+    why = "a product behind two idle rows, another behind one more, others on the ports"
+    apart = [row for number in (0, 1) for row in [*_taken(number, lengths[number], count), (0, 1)]]
+    before = 2 % count if "position" in products else 0  # other positions in the row before a product begins
+    yield Cases("edge", why, _rows(products, [[(0, 1), (0, before), *apart]]), "D-arith-21")
+    why = "go high in every row, with other operands: one counts when the last product is closed"
+    yield Cases("edge", why, _rows(products, [[(1, row % count) for row in range(length + 3)]]), "D-arith-19")
+    why = "a product cut off by a reset in each third of its clocks; then nothing begins"
+    cut = [_taken(2 % count, length * part // 4, count) for part in (1, 2, 3)]
+    longest = max(map(len, cut))
+    padded = [[(0, 1)] * (longest - len(case)) + case for case in cut]
+    yield Cases("edge", why, _rows(products, [*padded, [(0, 3 % count)] * longest]))
+
+
+def _back_to_back(config: Config, products: Mapping[str, np.ndarray], why: str, decision: str = "") -> Cases:
+    """A product as soon as the one before it is closed."""
+    lengths = clocks(config, products)
+    turns = [row for number, length in enumerate(lengths) for row in _taken(number, length, len(lengths))]
+    return Cases("edge", why, _rows(products, [turns]), decision)
+
+
+def _bits(config: Config) -> dict[str, np.ndarray]:
+    """Large equal elements, then elements of 0 whose other operands have every bit set and cleared by turns."""
+    ports = find(NAME).ports(config).inputs[1:]
+    lanes = {port.name: port.lanes for port in ports}
+    count = 2 * lanes.get("frozen", 2) + 2
+    turn = np.arange(count)[:, None] % 2
+    inputs = {port.name: np.zeros((count, port.lanes), np.int64) for port in ports}
+    whole = 0x0F if config["b_type"] == "int4" else 0xFF
+    inputs["b"] += np.where(turn, 0xAA, 0x55) & whole
+    inputs["a_sign"] += turn
+    inputs["a_exp"] += np.where(turn, 0x0A, 0x15)
+    if config["b_type"] == "int4":
+        inputs["w_scale"] += np.where(turn, 0x2AAA, 0xD555)
+    else:
+        inputs["b_sign"], inputs["b_exp"] = inputs["b_sign"] + turn, inputs["b_exp"] + np.where(turn, 0x0A, 0x15)
+    if "wide" in inputs:
+        inputs["wide"] += turn
+    if "bias" in inputs:
+        inputs["bias"] += np.where(turn, 0x6AAA, 0x9555)
+    if "frozen" in inputs:
+        place = np.arange(lanes["frozen"])
+        inputs["frozen"] += np.where(place == (np.arange(count)[:, None] - 1) // 2 % len(place), 1, 0)
+        inputs["frozen"] *= np.where(turn, 0x6AAA, 0x9555)
+    if "position" in inputs:
+        inputs["position"] += np.where(turn, [0, 0x155555, 0x2AAAAB], [0, 0x2AAAAA, 0x355554])
+        inputs["position"][[0, -1]] = [0, 1, 2]
+    for large in (0, -1):
+        values = {"a_mag": 255, "a_exp": 17, "a_sign": 0, "b": 7, "w_scale": 0x3000, "bias": 0, "frozen": 0}
+        values |= {} if config["b_type"] == "int4" else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
+        for name in values.keys() & inputs.keys():
+            inputs[name][large] = values[name]
+    return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
+
+
+def _ties(config: Config) -> dict[str, np.ndarray]:
+    """Scores of 2049 / 128 beside those of 2043 / 128, in each of the columns; products of 8-bit codes."""
+    lanes = {port.name: port.lanes for port in find(NAME).ports(config).inputs[1:]}
+    columns = lanes["b_exp"]
+    inputs = {name: np.zeros((columns, count), np.int64) for name, count in lanes.items()}
+    inputs["a_mag"] += np.tile([255, 9], lanes["a_mag"] // 2)  # 255 * 8 + 9 * 1 is 2049, 9 * 227 is 2043
+    inputs["a_exp"] += 18
+    inputs["b_exp"] += 19
+    inputs["wide"] += 1
+    for product in range(columns):
+        for column in range(columns):
+            inputs["b"][product, 2 * column : 2 * column + 2] = (8, 1) if column == product else (0, 227)
+    return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
+
+
+def _taken(number: int, length: int, count: int) -> list[tuple[int, int]]:
+    """A product, with others on the ports while it is under way."""
+    return [(1, number), *((0, (number + row) % count) for row in range(1, length))]
+
+
+def _random(products: Mapping[str, np.ndarray], seed: Seeds, rows: int) -> dict[str, np.ndarray]:
+    """A case for every seed. products: of every seed in turn, equally many."""
+    drawn = words(f"{NAME}/go", seed, rows)
+    each = len(products["a_exp"]) // len(drawn)
+    taken = (drawn >> np.uint64(32)) % np.uint64(each) + each * np.arange(len(drawn), dtype=np.uint64)[:, None]
+    return _rows(products, np.stack([drawn & np.uint64(1), taken], axis=-1).astype(np.int64).tolist())
+
+
+def _rows(products: Mapping[str, np.ndarray], rows: Sequence[Edges]) -> dict[str, np.ndarray]:
+    """`edges` of this unit, whose parameter `start` is a position."""
+    return _go(edges(products, rows))
+
+
+def _go(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"go" if port == "start" else port: array for port, array in inputs.items()}
+
+
+def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`inputs` as harmonia_core takes them."""
+    operands = {port: array for port, array in inputs.items() if port != "go"}
+    return {"go": inputs["go"], **harmonia_core_cases.legal(config, operands)}

@@ -1,0 +1,84 @@
+"""Other answers to the decisions of harmonia_core_clocked, and those of the core that are its parameters."""
+
+from dataclasses import replace
+from typing import Any
+
+from refemu.units.alternative import Alternative
+from refemu.units.declared import Changes
+from refemu.units.harmonia.harmonia_core import Rates, Schedule, Timeline
+from refemu.units.harmonia.harmonia_core import variants as harmonia_core
+from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
+
+PARAMETERS = ("D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: answered by a parameter of the core, in few groups
+
+
+class Serial(Timeline):
+    """A part begins when all others are done."""
+
+    def _take(self, part: str, ready: int, clocks: int) -> tuple[int, int]:
+        return super()._take(part, max(ready, *self.free.values()), clocks)
+
+
+class OneAfterTheOther(HarmoniaCoreClocked):
+    """Nothing overlaps."""
+
+    def timeline(self) -> Timeline:
+        return Serial()
+
+
+class Wide(HarmoniaCoreClocked):
+    """The vector unit and the K-offset generator take sixteen values in a clock."""
+
+    def timeline(self) -> Timeline:
+        return Timeline(Rates(lanes=16))
+
+
+class Slow(HarmoniaCoreClocked):
+    """Operands and results move at 1 GB/s."""
+
+    def timeline(self) -> Timeline:
+        return Timeline(Rates(bytes_per_second=10**9))
+
+
+class Registered(HarmoniaCoreClocked):
+    """Columns leave through a register: a clock later."""
+
+    def planned(self, operands: Any) -> Schedule:
+        planned = super().planned(operands)
+        leaving = {clock + 1: column for clock, column in planned.leaving.items()}
+        return replace(planned, leaving=leaving, length=max(planned.length, 1 + max(leaving)))
+
+
+class Sent(HarmoniaCoreClocked):
+    """A product is closed with the last column that leaves, and what is left to write is not waited for."""
+
+    def planned(self, operands: Any) -> Schedule:
+        planned = super().planned(operands)
+        return replace(planned, length=1 + max(planned.leaving))
+
+
+class Restarted(HarmoniaCoreClocked):
+    """A start ends the product under way and begins another one."""
+
+    def begins(self, go: int) -> bool:
+        return bool(go)
+
+
+class Lasting(HarmoniaCoreClocked):
+    """`valid` stays until the next product begins."""
+
+    def idle(self) -> Changes:
+        """No product is under way."""
+        return {"valid": self.state.valid}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-arith-19", "go while busy begins another product", variant=Restarted),
+    Alternative("D-arith-21", "valid stays until the next product begins", variant=Lasting),
+    Alternative("D-harmonia-49", "nothing overlaps", variant=OneAfterTheOther),
+    Alternative("D-harmonia-50", "the vector unit takes sixteen values in a clock", variant=Wide),
+    Alternative("D-harmonia-50", "the memory has a 256th of the rate", variant=Slow),
+    Alternative("D-harmonia-54", "columns leave a clock later", variant=Registered),
+    Alternative("D-harmonia-55", "a product is closed with its last column", variant=Sent),
+    *(each for each in harmonia_core.ALTERNATIVES if each.decision in PARAMETERS and each.variant is None),
+)

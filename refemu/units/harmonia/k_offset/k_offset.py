@@ -1,0 +1,287 @@
+"""Online K offsets: half of the signed peak of the widest channels of the first tokens, subtracted from every key.
+
+Paper: [harmonia §III-C, Fig. 10], [harmonia §IV-A (5)].
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.harmonia.k_offset import cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+
+__all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "State", "run"]
+
+
+WINDOW = 32  #: Tokens that are tracked [harmonia §III-C]
+SMALL = 64  #: Words of a temporary SRAM that is shown whole
+
+Scope = Literal["layer", "head"]  #: Channels among which some are chosen: those of the layer, or of each head
+Sign = Literal["signed", "unsigned"]  #: Sign of an offset: that of the peak, or positive (D-harmonia-23)
+
+
+@parameters
+class Offsets:
+    """Choice of channels: how many, among which, and from how many tokens."""
+
+    channels: int = 64  #: of the layer: KV heads x head dimension
+    window: int = WINDOW  #: tokens that are tracked
+    offset_k: int | None = None  #: channels per scope; None: one in 32, at least one (D-harmonia-24)
+    offset_scope: Scope = "layer"  #: channels among which some are chosen
+    heads: int = 1  #: KV heads, for scope "head"; a divisor of `channels`
+    offset_sign: Sign = "signed"  #: half of the signed peak, or of its magnitude (D-harmonia-23)
+
+    def __post_init__(self) -> None:
+        plain_fields(self)
+        self.check()
+
+    def check(self) -> None:
+        """Check sizes and options.
+
+        Raises
+        ------
+        Refused
+            One is out of range, or unknown.
+        """
+        for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
+            require_int(getattr(self, name), least, 1 << 20, "k_offset", name)
+        require_options(self, "k_offset")
+        if self.channels % self.heads:
+            raise Refused(f"k_offset: channels must be a multiple of heads, got {self.channels} and {self.heads}")
+        if self.offset_k is not None:
+            require_int(self.offset_k, 0, self.scope, "k_offset", "offset_k")
+        require_int(self.channels * self.window, 1, 1 << 24, "k_offset", "channels times window")
+
+    @property
+    def scope(self) -> int:
+        """Channels among which `per_scope` are chosen."""
+        return self.channels // self.heads if self.offset_scope == "head" else self.channels
+
+    @property
+    def per_scope(self) -> int:
+        """Channels chosen in every scope."""
+        return max(self.scope // 32, 1) if self.offset_k is None else self.offset_k
+
+    @property
+    def chosen(self) -> int:
+        """Channels chosen in all."""
+        return self.per_scope * (self.channels // self.scope)
+
+
+class KOffsetGenerator(Sequential, Offsets):
+    """K-offset generator: one event tracks a token, selects a channel, or puts a token out."""
+
+    name = "k_offset"
+    events: ClassVar[tuple[str, ...]] = ("track", "select", "apply", "idle")
+    counters: ClassVar[dict[str, str]] = {
+        "comparisons": "comparisons of a magnitude with the peak of its channel",
+        "select_comparisons": "comparisons of two peaks, to choose channels",
+        "subtractions": "offsets subtracted, one for each token and chosen channel",
+        "gated_tokens": "tokens behind the window, which change no peak",
+    }
+    initial: ClassVar[dict[str, int]] = {"ready": 1}
+
+    @constant
+    def ports(self) -> Ports:
+        channels = self.channels
+        rows = Port("rows", 16, self.window * channels, encoding="f16", meaning="the temporary SRAM, token by token")
+        return Ports(
+            inputs=(
+                Port("k", 16, channels, encoding="f16", meaning="a token's keys, after the rotary embedding"),
+                Port("valid", 1, meaning="a token comes; else the unit goes on by itself"),
+                Port("last", 1, meaning="the window ends with this token"),
+            ),
+            outputs=(
+                Port("offset", 16, channels, encoding="f16", meaning="half of the peak; 0 where none is chosen"),
+                Port("selected", 1, channels, meaning="chosen channels"),
+                Port("k_out", 16, channels, encoding="f16", meaning="k - offset; 0 unless out_valid"),
+                Port("out_valid", 1, meaning="a token is put out"),
+                Port("ready", 1, meaning="the next event may bring a token"),
+                Port("peak", 16, channels, encoding="f16", meaning="largest magnitude of the window so far"),
+            ),
+            state=(
+                Port("negative", 1, channels, meaning="sign of the word that has it"),
+                Port("written", self.window.bit_length(), meaning="tokens in the temporary SRAM"),
+                Port("read", self.window.bit_length(), meaning="of them put out"),
+                Port("chosen", max(self.chosen.bit_length(), 1), meaning="channels selected so far"),
+                Port("frozen", 1, meaning="the window is over: no token is tracked"),
+                *([rows] if rows.lanes <= SMALL else []),
+            ),
+        )
+
+    @constant
+    def none(self) -> Lanes:
+        """No keys."""
+        return lanes([0] * self.channels)
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse infinity and NaN."""
+        words = inputs[0]
+        bad = words & 0x7C00 == 0x7C00
+        if bad.any():
+            index = first_index(bad)
+            raise Refused(f"{self.name}: k 0x{int(words[index]):04x}{at(index)} must be finite")
+
+    def opens(self, k: Lanes, valid: int, last: int) -> str:
+        before = self.state
+        if valid and not before.ready:
+            raise Refused(f"{self.name}: token in event {before.index + 1} while the window's tokens are inside")
+        if not before.frozen:
+            return "track" if valid else "idle"
+        if before.chosen < self.chosen:
+            return "select"
+        return "apply" if valid or before.read < before.written else "idle"
+
+    def go_on(self) -> DeclaredState:
+        """One event without a token: the next channel is selected, or the next token of the window put out."""
+        return self._open(self.none, 0, 0)
+
+    def freeze(self, offset: ArrayLike) -> DeclaredState:
+        """Take over the offsets of a prompt, fp16 words: from here on tokens are shifted, none is tracked."""
+        if self.state.index >= 0:
+            raise Refused(f"{self.name}: freeze after {self.state.index + 1} events")
+        words = fields(self.accept(offset, 0, 0)[0])
+        require_offsets(self.name, "offset", np.array(words), self.chosen)
+        selected = lanes([int(word & 0x7FFF != 0) for word in words])
+        offsets = {"offset": lanes(words), "selected": selected, "frozen": 1, "chosen": self.chosen}
+        return self._commit(self.state.event, (), offsets)
+
+    def track(self, k: Lanes, valid: int, last: int) -> Changes:
+        """A token of the window is stored, and its magnitudes are compared with the peaks of their channels."""
+        before, row = self.state, fields(k)
+        rows, start, written = fields(before.rows), before.written * self.channels, before.written + 1
+        frozen = int(last or written == self.window)
+        return {
+            **self._peaks(row),
+            "rows": lanes((*rows[:start], *row, *rows[start + self.channels :])),
+            "written": written,
+            "out_valid": 0,
+            "k_out": self.none,
+            "frozen": frozen,
+            "ready": 1 - frozen,
+            "comparisons": len(row),
+        }
+
+    def _peaks(self, row: Sequence[int]) -> Changes:
+        """Magnitudes and signs of the peaks with one more token."""
+        peak, negative = list(fields(self.state.peak)), list(fields(self.state.negative))
+        for channel, word in enumerate(row):
+            if self._exceeds(word, peak[channel]):
+                peak[channel], negative[channel] = word & 0x7FFF, word >> 15
+        return {"peak": lanes(peak), "negative": lanes(negative)}
+
+    @decides("D-harmonia-23")
+    def _exceeds(self, word: int, peak: int) -> bool:
+        """Whether a word takes the place of a peak: strictly, so that the first token of equal ones stays."""
+        return word & 0x7FFF > peak
+
+    @decides("D-harmonia-24")
+    def _best(self, left: Sequence[int]) -> int:
+        """The channel with the largest peak, the lower one of equal ones."""
+        peak = fields(self.state.peak)
+        return max(left, key=lambda channel: (peak[channel], -channel))
+
+    def select(self, k: Lanes, valid: int, last: int) -> Changes:
+        """The channel with the largest peak is chosen, and half of the peak becomes its offset."""
+        before = self.state
+        start = before.chosen // self.per_scope * self.scope
+        selected, offset = list(fields(before.selected)), list(fields(before.offset))
+        left = [channel for channel in range(start, start + self.scope) if not selected[channel]]
+        best = self._best(left)
+        selected[best] = 1
+        offset[best] = self.half(fields(before.peak)[best] | fields(before.negative)[best] << 15)
+        return {
+            "selected": lanes(selected),
+            "offset": lanes(offset),
+            "out_valid": 0,
+            "k_out": self.none,
+            "chosen": before.chosen + 1,
+            "select_comparisons": self.scope - 1,
+        }
+
+    def half(self, word: int) -> int:
+        """Half of a peak, or of its magnitude, rounded to even where a subnormal's last bit is lost."""
+        value = fp16.values(np.array([word & 0x7FFF if self.offset_sign == "unsigned" else word]))
+        return int(fp16.bits(self._rounded(value.astype(np.float64) / 2))[0])
+
+    @decides("D-arith-2", "D-harmonia-13")
+    def _rounded(self, exact: np.ndarray) -> np.ndarray:
+        """Halves and differences, exact in float64, as float16: infinity beyond it."""
+        return fp16.to_f16(exact)
+
+    @decides("D-harmonia-26")
+    def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
+        """A token without its offsets; gated: 1 behind the window."""
+        offset = fields(self.state.offset)
+        keys, shifts = (fp16.values(np.array(words)).astype(np.float64) for words in (row, offset))
+        less = fp16.bits(self._rounded(keys - shifts)).tolist()
+        return [new if shift & 0x7FFF else word for word, new, shift in zip(row, less, offset, strict=True)]
+
+    @decides("D-harmonia-26")
+    def apply(self, k: Lanes, valid: int, last: int) -> Changes:
+        """A token is put out, less the offsets."""
+        before, start = self.state, self.state.read * self.channels
+        row = fields(k) if valid else fields(before.rows)[start : start + self.channels]
+        read = before.read + 1 - valid
+        return {
+            "k_out": lanes(self._shifted(row, valid)),
+            "out_valid": 1,
+            "read": read,
+            "ready": int(read >= before.written),
+            "subtractions": self.chosen,
+            "gated_tokens": valid,
+        }
+
+    def idle(self, k: Lanes, valid: int, last: int) -> Changes:
+        """Nothing is to do."""
+        return {"out_valid": 0, "k_out": self.none}
+
+
+def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
+    """Refuse offsets (..., channels) that are not finite, or of more than `most` channels."""
+    bad = words & 0x7C00 == 0x7C00
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{unit}: {name} must be finite, got 0x{int(words[index]):04x}{at(index)}")
+    count = np.count_nonzero(words & 0x7FFF, axis=-1)
+    if (count > most).any():
+        index = first_index(np.atleast_1d(count > most))
+        raise Refused(
+            f"{unit}: {name} must have at most {most} channels that are not 0, "
+            f"got {int(np.atleast_1d(count)[index])}{at(index)}"
+        )
+
+
+PAPER: dict[str, int | str | None] = {
+    "channels": 8,
+    "window": 4,
+    "offset_k": 2,
+    "offset_scope": "layer",
+    "heads": 1,
+    "offset_sign": "signed",
+}
+
+UNIT: AnyUnit = Unit(
+    unit_class=KOffsetGenerator,
+    paper="harmonia §III-C, §IV-A (5), Fig. 10",
+    meaning="offsets of the widest key channels",
+    configs={
+        "paper": Config(**PAPER | {"channels": 32, "window": 32, "offset_k": None}),
+        "small": Config(**PAPER),
+        "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2}),
+    },
+    cases=cases.cases,
+    mark=cases.mark,
+    legal=cases.legal,
+    flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
+)
+State: type[DeclaredState] = KOffsetGenerator.State
+run: RunFunction[Result] = UNIT.run

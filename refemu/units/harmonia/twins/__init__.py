@@ -1,1 +1,0 @@
-"""Compiled twins of the blocks of Harmonia, each under the name of its block."""

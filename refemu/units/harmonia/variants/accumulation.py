@@ -1,0 +1,228 @@
+"""Other answers to the decisions of the accumulator, for the units that have one. [harmonia §IV-B, Fig. 13]
+
+The accumulator of a device takes the methods of a class below.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, fp32
+from refemu.arith.fp16 import Fp16Mode
+from refemu.units.alternative import Alternative
+from refemu.units.harmonia.bfp_accumulator import INVALID, M8M8, M8W4, Accumulator, add, number, word
+from refemu.units.harmonia.variants import rounding
+from refemu.units.harmonia.variants.parts import Find, variant
+from refemu.units.stepped import Stepped
+from refemu.units.unit import Config
+
+
+class Truncating(Accumulator):
+    """Partial sums are cut off to FP16."""
+
+    def _half(self, p: int, x: int) -> float:
+        return float(fp16.from_scaled(p, x, Fp16Mode(rounding="truncate")))
+
+
+class HalfAway(Accumulator):
+    """Partial sums halfway between two FP16 values go away from zero."""
+
+    def _half(self, p: int, x: int) -> float:
+        return float(rounding.to_nearest(np.ldexp(float(p), x), "half_away"))
+
+
+class HalfUp(Accumulator):
+    """Partial sums halfway between two FP16 values go up."""
+
+    def _half(self, p: int, x: int) -> float:
+        return float(rounding.to_nearest(np.ldexp(float(p), x), "half_up"))
+
+
+class Saturating(Accumulator):
+    """Partial sums beyond FP16 become 65504 of their sign."""
+
+    def _half(self, p: int, x: int) -> float:
+        return float(rounding.saturated(np.asarray(super()._half(p, x))))
+
+
+class Flushing(Accumulator):
+    """Partial sums that are subnormal in FP16 become 0."""
+
+    def _half(self, p: int, x: int) -> float:
+        return float(rounding.flushed(np.asarray(super()._half(p, x))))
+
+
+class Loading(Accumulator):
+    """The first group of an output is loaded, so that a -0 stays."""
+
+    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
+        return (value, INVALID * bool(np.isnan(number(value)))) if first else super()._sum(acc, value, first)
+
+
+class Cut(Accumulator):
+    """FP32 sums are cut off toward zero."""
+
+    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
+        total, flag = super()._sum(acc, value, first)
+        near, parts = number(total), (number(acc), number(value))
+        if not all(np.isfinite(part) for part in (near, *parts)):
+            return total, flag
+        exact = Fraction(float(parts[0])) + Fraction(float(parts[1]))
+        beyond = abs(Fraction(float(near))) > abs(exact)
+        return word(np.nextafter(near, np.float32(0))) if beyond else total, flag
+
+
+class Fused(Accumulator):
+    """The product with the weight factor is added without a rounding of its own."""
+
+    def scale(self, value: int, w_scale: int) -> int:
+        """Keep both factors beside their product."""
+        vars(self)["factors"] = value, w_scale
+        return super().scale(value, w_scale)
+
+    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
+        factors = vars(self).pop("factors", None)
+        if factors is None:
+            return super()._sum(acc, value, first)
+        total = fp32.fma32(number(factors[0]), fp16.to_f32(fp16.values(factors[1])), number(acc))
+        return word(total), INVALID * bool(np.isnan(total))
+
+
+class Apart(Accumulator):
+    """The sums of the nibbles are converted one by one, and their values added in FP32."""
+
+    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
+        p, _, _ = super()._join(high, low, a_exp, b_exp)
+        parts = [self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low)]
+        with np.errstate(invalid="ignore"):
+            total = number(parts[0][0]) + number(parts[1][0])
+        return p, word(total), parts[0][1] | parts[1][1]
+
+
+class ApartInHalf(Apart):
+    """The sums of the nibbles are converted one by one, and their values added in FP16."""
+
+    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
+        p, value, flags = super()._join(high, low, a_exp, b_exp)
+        return p, word(float(fp16.round16(number(value)))) if self.partial == "fp16" else value, flags
+
+
+class TwoGroups(Accumulator):
+    """The sums of the nibbles are converted and accumulated one by one, as two groups."""
+
+    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
+        p, _, _ = super()._join(high, low, a_exp, b_exp)
+        (value, first), (behind, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
+        vars(self)["low"] = behind
+        return p, value, first | second
+
+    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
+        low = vars(self).pop("low", None)
+        total, flag = super()._sum(acc, value, first)
+        if low is None:
+            return total, flag
+        both, later = super()._sum(total, low, 0)
+        return both, flag | later
+
+
+PARTS: tuple[tuple[str, str, type[Accumulator]], ...] = (
+    ("D-arith-2", "partial sums are truncated to FP16", Truncating),
+    ("D-arith-2", "ties of partial sums go away from zero", HalfAway),
+    ("D-arith-2", "ties of partial sums go up", HalfUp),
+    ("D-arith-2", "partial sums saturate at 65504", Saturating),
+    ("D-arith-2", "subnormal partial sums are flushed", Flushing),
+    ("D-arith-5", "the first group is loaded, not added to +0", Loading),
+    ("D-harmonia-10", "FP32 sums are truncated", Cut),
+    ("D-harmonia-10", "the product with the factor is fused with the sum", Fused),
+    ("D-harmonia-11", "the nibbles' sums are converted apart, then added in FP32", Apart),
+    ("D-harmonia-11", "the nibbles' sums are converted apart, then added in FP16", ApartInHalf),
+    ("D-harmonia-11", "the nibbles' sums are accumulated apart, as two groups", TwoGroups),
+)
+
+
+def alternatives(unit: type[Stepped[Any]], find: Find, some: Sequence[type[Accumulator]] = ()) -> list[Alternative]:
+    """A variant of `unit` for each of PARTS, or for `some` of them."""
+    return [
+        Alternative(decision, says, variant=variant(unit, find, part))
+        for decision, says, part in PARTS
+        if not some or part in some
+    ]
+
+
+def interleaved(count: int, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Groups go in turn to `count` accumulators, which are added in pairs for the output (D-harmonia-10)."""
+    value, clear = np.asarray(result.value).view(np.float32), np.asarray(inputs["clear"])
+    sums = np.zeros((*value.shape[:-1], count), np.float32)
+    place = np.zeros(value.shape[:-1], np.int64)
+    acc, invalid = np.empty_like(value), np.zeros(value.shape[:-1], np.bool_)
+    flags = np.array(result.flags)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for event in range(value.shape[-1]):
+            starts = clear[..., event] == 1
+            sums, place, invalid = np.where(starts[..., None], np.float32(0), sums), place * ~starts, invalid & ~starts
+            turn = np.arange(count) == place[..., None] % count
+            sums = np.where(turn, sums + value[..., event, None], sums)
+            place = place + 1
+            acc[..., event] = _in_pairs(sums)
+            invalid |= np.isnan(acc[..., event])
+            flags[..., event] = flags[..., event] & ~np.uint8(INVALID) | INVALID * invalid
+    return {"acc": fp16.canonical(acc).view(np.uint32), "flags": flags}
+
+
+def _in_pairs(sums: np.ndarray) -> np.ndarray:
+    while sums.shape[-1] > 1:
+        sums = sums[..., ::2] + sums[..., 1::2]
+    return np.asarray(sums[..., 0])
+
+
+def scaled_late(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Up to four groups in a row that share a factor are added in FP32, and scaled once (D-harmonia-9)."""
+    exact = np.asarray(result.p if hasattr(result, "p") else result.psum)
+    rows = [np.array(result.acc, np.uint32).reshape(-1, exact.shape[-1]), np.array(result.flags)]
+    flags = rows[1].reshape(rows[0].shape)
+    names = ("mode", "clear", "a_exp", "b_exp", "w_scale")
+    for device, events in enumerate(
+        zip(
+            *(np.asarray(array).reshape(rows[0].shape).tolist() for array in (exact, *map(inputs.get, names))),
+            strict=True,
+        )
+    ):
+        rows[0][device], flags[device] = _late(config, list(zip(*events, strict=True)), flags[device])
+    return {"acc": rows[0].reshape(exact.shape), "flags": flags.reshape(exact.shape)}
+
+
+def _late(config: Config, events: Sequence[tuple[int, ...]], flags: np.ndarray) -> tuple[list[int], list[int]]:
+    """Accumulator and flags after every group of one device."""
+    accumulator = Accumulator(config["partial"], config["product"])
+    outer = inner = count = factor = invalid = 0
+    acc, shown = [], []
+    for (p, mode, clear, a_exp, b_exp, w_scale), flag in zip(events, flags.tolist(), strict=True):
+        if clear:
+            outer = inner = count = invalid = 0
+        if count and (mode != M8W4 or count == 4 or w_scale != factor):
+            outer, inner, count = add(outer, accumulator.scale(inner, factor))[0], 0, 0
+        value, _ = accumulator.convert(p, mode, a_exp, b_exp)
+        if mode == M8W4:
+            inner, factor, count = add(inner, value)[0], w_scale, count + 1
+            total, nan = add(outer, accumulator.scale(inner, factor))
+        else:
+            outer, nan = add(outer, value)
+            total = outer
+        invalid |= nan
+        acc.append(total)
+        shown.append(flag & ~INVALID | invalid)
+    return acc, shown
+
+
+ANSWERS: tuple[Alternative, ...] = (
+    Alternative("D-harmonia-10", "two accumulators in turn, added for the output", answer=partial(interleaved, 2)),
+    Alternative(
+        "D-harmonia-10",
+        "four accumulators in turn, added in pairs for the output",
+        answer=partial(interleaved, 4),
+    ),
+    Alternative("D-harmonia-9", "one product with a factor that four groups share", answer=scaled_late),
+)

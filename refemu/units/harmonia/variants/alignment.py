@@ -1,0 +1,65 @@
+"""Other answers to the decisions of the aligner, for the units that have one. [harmonia §IV-C, Fig. 14c]"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from refemu.units.alternative import Alternative, choices
+from refemu.units.harmonia.bfp_aligner import BfpAligner, Element
+from refemu.units.harmonia.variants.parts import Find, variant
+from refemu.units.stepped import Stepped
+
+
+class Narrow(BfpAligner):
+    """m counts the sign: magnitudes have m - 1 bits."""
+
+    def element(self, word: int, emax: int, m: int) -> Element:
+        """One lane."""
+        return super().element(word, emax, m - 1)
+
+
+class Jamming(BfpAligner):
+    """The last bit of a magnitude that lost something is set."""
+
+    def shifted(self, significand: int, shift: int, sign: int) -> int:
+        """Round to odd."""
+        return significand >> shift | int(significand & ((1 << shift) - 1) != 0)
+
+
+class Up(BfpAligner):
+    """A magnitude that lost something goes up."""
+
+    def shifted(self, significand: int, shift: int, sign: int) -> int:
+        """Round away from zero."""
+        return -(-significand >> shift)
+
+
+class Wrapping(BfpAligner):
+    """A magnitude that carries out of m bits loses the carry."""
+
+    def _fitted(self, magnitude: int, m: int) -> int:
+        return magnitude & ((1 << m) - 1)
+
+
+class Bare(BfpAligner):
+    """The field 0 weighs as 0: subnormals shift by a place more, and so do groups of them."""
+
+    def _distance(self, emax: int, field: int) -> int:
+        return emax - field
+
+
+PARTS: tuple[tuple[str, str, type[BfpAligner]], ...] = (
+    ("D-harmonia-1", "m counts the sign", Narrow),
+    ("D-harmonia-2", "magnitudes are rounded to odd", Jamming),
+    ("D-harmonia-2", "magnitudes are rounded up", Up),
+    ("D-harmonia-3", "exponent field 0 weighs as 0", Bare),
+)
+
+
+def alternatives(unit: type[Stepped[Any]], find: Find) -> Sequence[Alternative]:
+    """Those of a unit with an aligner: by options, and by a variant for each of PARTS."""
+    return (
+        *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
+        *choices("D-harmonia-4", "subnormals", "flush"),
+        *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
+        *(Alternative(decision, says, variant=variant(unit, find, part)) for decision, says, part in PARTS),
+    )

@@ -1,1 +1,0 @@
-"""Golden cases of the blocks of KLLM, each under the name of its block."""

@@ -1,0 +1,15 @@
+"""Other answers to the decisions of clustering."""
+
+from refemu.units.alternative import Alternative
+from refemu.units.kllm.variants.arith import option
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    option("D-kllm-7", "of two nearest centroids the higher", tie="high"),
+    option("D-kllm-8", "the value is multiplied by the rounded reciprocal of its scale", normalize="reciprocal"),
+    option("D-kllm-8", "distances are not rounded", distance="real"),
+    option("D-kllm-8", "the value is compared with rounded midpoints", distance="midpoint16"),
+)
+UNOBSERVABLE = {
+    "D-kllm-27": "NaN and infinity are refused at the ports, so no row of a stimulus carries them.",
+    "D-kllm-31": "The number of elements per cycle is in the counters only; the index of an element is the same.",
+}

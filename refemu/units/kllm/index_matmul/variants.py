@@ -1,0 +1,127 @@
+"""Other answers to the decisions of index_matmul."""
+
+import numpy as np
+
+from refemu.arith import dot, fp16
+from refemu.arith.checks import Refused
+from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
+from refemu.formats.kllm.kllm_arith import LANES
+from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import DeclaredState
+from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
+from refemu.units.kllm.index_matmul.accumulators import Macs
+from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
+from refemu.units.kllm.index_matmul.problem import Column
+from refemu.units.kllm.variants.arith import option
+from refemu.units.ports import fields
+
+WIDTH = 3  #: bits of a narrow counter
+
+
+class AllCounted(IndexMatmul):
+    """Outlier positions are counted with the index that is stored there."""
+
+    def _counts(self, column: Column) -> np.ndarray:
+        return np.ones_like(column.left_out)
+
+
+class OnlyA(IndexMatmul):
+    """Only outliers of A leave the counts; those of B are taken for their index."""
+
+    def _column(self, state: DeclaredState) -> Column:
+        if self.integer or self.norm != "none":
+            raise Refused("index_matmul: integers, and weights behind a norm, have no outliers")
+        column = super()._column(state)
+        return column._replace(left_out=np.array(fields(state.a_mask)) > 0)
+
+
+class NarrowCounters(IndexMatmul):
+    """Counters of three bits wrap."""
+
+    def _dense(self, count: tuple[int, ...], column: Column) -> int:
+        return super()._dense(tuple(number & ((1 << WIDTH) - 1) for number in count), column)
+
+
+class ScaleFirst(IndexMatmul):
+    """The product of the scales is multiplied into every entry of the table."""
+
+    def _dense(self, count: tuple[int, ...], column: Column) -> int:
+        if self.arith.acc == "exact":
+            raise Refused("index_matmul: the exact accumulator rounds once, wherever the scale is")
+        with np.errstate(all="ignore"):  # a scale that has left fp16, times an entry 0
+            table = fp16.round16(np.asarray(column.table, np.float32) * np.float32(column.scale))
+        return super()._dense(count, column._replace(table=table))
+
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
+        return super()._merged(inside, outside, column._replace(scale=np.float64(1)))
+
+
+class TruncatedWeights(IndexMatmul):
+    """Weights of the sparse path are truncated to fp16."""
+
+    def _column(self, state: DeclaredState) -> Column:
+        column = super()._column(state)
+        if self.integer or self.arith.acc == "exact":
+            raise Refused("index_matmul: the sparse path has no scale of B, or its operands must be fp16")
+        scale, codebook = (fp16.values(np.array(word)) for word in (state.b_scale, state.b_codebook))
+        exact = codebook[column.b].astype(np.float32) * np.float32(scale)
+        outlier = np.array(fields(state.b_mask) if state.b_mask != () else (0,) * self.k) > 0
+        return column._replace(b_value=fp16.round16(np.where(outlier, column.b_value, _truncated(exact))))
+
+
+class FusedMerge(IndexMatmul):
+    """The MACs of the merge round once."""
+
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
+        if not isinstance(self.accumulator, Macs):
+            raise Refused("index_matmul: this accumulator has no fp16 MACs")
+        self.accumulator.merging = Fp16Mac("fp16_fma")
+        return super()._merged(inside, outside, column)
+
+
+class BiasFirst(IndexMatmul):
+    """The bias joins the sparse part, before the dense part is added and a LayerNorm's shift subtracted."""
+
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
+        if not isinstance(self.accumulator, Macs) or column.bias is None:
+            raise Refused("index_matmul: there is no bias, or it is rounded once with the rest")
+        _, word = Fp16Mac().multiply_add(self.state.bias, ONE, pattern16(value32(outside)))
+        return super()._merged(inside, pattern32(value16(word)), column._replace(bias=None))
+
+
+class ShiftLast(IndexMatmul):
+    """A LayerNorm's shift is subtracted behind the bias."""
+
+    def _merged(self, inside: int, outside: int, column: Column) -> int:
+        if not isinstance(self.accumulator, Macs) or column.bias is None or column.shift is None:
+            raise Refused("index_matmul: there is no bias, no shift, or they are rounded once with the rest")
+        before = super()._merged(inside, outside, column._replace(shift=None))
+        return Fp16Mac().multiply_add(self.state.shift ^ 0x8000, self.state.row_sum, before)[1]
+
+
+def _truncated(x: np.ndarray) -> np.ndarray:
+    """fp16 values, toward 0."""
+    return fp16.round16(x, fp16.Fp16Mode(rounding="truncate"))
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-kllm-1", "preset", "exact"),
+    option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
+    option("D-kllm-3", "a MAC rounds once", acc="fp16_fma", order=dot.Sequential()),
+    option("D-kllm-33", "the product of the scales is not rounded", scale_y="exact"),
+    Alternative("D-kllm-3", "the MACs of the merge round once", variant=FusedMerge),
+    Alternative("D-kllm-40", "the bias joins the sparse part", variant=BiasFirst),
+    Alternative("D-kllm-40", "the bias is added before the shift", variant=ShiftLast),
+    Alternative("D-kllm-33", "the scales are multiplied into the table", variant=ScaleFirst),
+    Alternative("D-kllm-12", "only outliers of A leave the counts", variant=OnlyA),
+    Alternative("D-kllm-13", "positions of outliers are counted, too", variant=AllCounted),
+    Alternative("D-kllm-32", "weights of the sparse path are truncated to fp16", variant=TruncatedWeights),
+    Alternative("D-kllm-4", "counters of three bits wrap", variant=NarrowCounters),
+)
+UNOBSERVABLE = {
+    "D-kllm-5": "The entries of the product codebook come in at a port; how they were rounded is the table's affair.",
+    "D-kllm-10": "Zero points do not cross the ports of this unit; they belong to whole tensors.",
+    "D-kllm-14": "Scales of V are folded into the scores before they reach this unit, which has a port for one scale.",
+    "D-kllm-37": "The divided scale and centroids come in at ports; index_norm shows them.",
+    "D-kllm-39": "LayerNorm's shift and R_n come in at ports; index_norm shows its variance.",
+}

@@ -1,0 +1,50 @@
+"""Other answers to the decisions of index_norm."""
+
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.kllm.kmeans_norm import NoDivisor
+from refemu.units.alternative import Alternative, choices
+from refemu.units.config import Config
+from refemu.units.kllm.index_norm import IndexNorm
+from refemu.units.kllm.variants.arith import option
+
+
+class EpsAfterRoot(IndexNorm):
+    """eps is added to the root."""
+
+    def _divisor(self, square: float) -> float:
+        root = float(self._round(float(np.sqrt(np.float64(square)))))
+        if not root > 0:
+            raise NoDivisor(root)
+        return float(self._round(root + float(self._round(self.eps))))
+
+
+class SampleVariance(IndexNorm):
+    """The variance is divided by n - 1."""
+
+    def _variance(self, mean: float, square: float) -> float:
+        wider = float(self._round(super()._variance(mean, square) * self.n / (self.n - 1)))
+        return super()._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
+
+
+def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
+    """The centroids of the sparse path are not divided."""
+    if result.divided is None:
+        raise Refused("index_norm: this configuration folds nothing")
+    weights = np.asarray(inputs["weights"])
+    return {"divided": np.broadcast_to(weights, np.shape(result.divided)).astype(result.divided.dtype)}
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-kllm-19", "eps", 0.0, 1 / (1 << 10)),
+    Alternative("D-kllm-19", "eps is added to the root", variant=EpsAfterRoot),
+    option("D-kllm-20", "sums are fp16", stat="fp16"),
+    Alternative("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
+    Alternative("D-kllm-39", "the variance is divided by n - 1", variant=SampleVariance),
+)
+UNOBSERVABLE = {
+    "D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design.",
+}

@@ -1,0 +1,245 @@
+"""The element-wise index product: concatenate two indices, no counting and no reduction.
+
+Paper: [kllm §III-B1, end]. The result has indices of nA + nB bits into the product codebook; where an operand is an
+outlier, the product of both values in fp16.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
+from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.units import stepped
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.kllm.index_product import cases
+from refemu.units.ports import Port, Ports
+from refemu.units.unit import Config, Flag, RunFunction, Unit
+
+__all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Result(stepped.Result):
+    """Outputs of a run, one value per element."""
+
+    q: np.ndarray  #: uint8: (a << nB) | b, 0 at outliers
+    mask: np.ndarray  #: bool: the result is kept in fp16
+    outlier: np.ndarray  #: uint16 words, 0 where `mask` is False
+    overflow: np.ndarray  #: bool: a product of finite values left fp16
+    concats: int
+    products_sparse: int
+    overflows: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Product(stepped.Result):
+    """The product of two tensors as the hardware computes it, with infinities, which no tensor holds: see `why_not`."""
+
+    bits: Result  #: outputs of the unit, element by element
+    scale: np.ndarray  #: patterns, sA * sB: fp16, or float32 where the product of scales is exact
+    codebook: Codebook  #: all products of centroids; one row per vector if an operand has
+    axis: int  #: axis of the vectors
+    concats: int  #: elements that were concatenated
+    products_sparse: int  #: elements that were multiplied in fp16
+
+    def why_not(self) -> str | None:
+        """Reason that the product has no `tensor`: an outlier or a scale left fp16, or a scale became 0.
+
+        Returns
+        -------
+        str or None
+            Reason, or None if there is a tensor.
+        """
+        wide = np.float16 if self.scale.dtype == np.uint16 else np.float32
+        scales: np.ndarray = self.scale.view(wide)
+        outliers = fp16.values(self.bits.outlier)
+        for name, values, bad, rule in (
+            ("outlier", outliers, ~np.isfinite(outliers), "finite"),
+            ("scale", scales, ~(np.isfinite(scales) & (scales > 0)), "positive and finite"),
+        ):
+            if bad.any():
+                place = first_index(bad)
+                return f"{name} {values[place]!s}{at(place)} is not {rule}"
+        return None
+
+    @property
+    def has_tensor(self) -> bool:
+        """Whether `tensor` can be made."""
+        return self.why_not() is None
+
+    @property
+    def tensor(self) -> KMeansTensor:
+        """Product as a K-Means tensor; `dequantized()` gives fp16 values. Refused for the reason of `why_not`."""
+        if (why := self.why_not()) is not None:
+            raise Refused(f"{IndexProduct.name}: the product has no tensor: {why}; its words are in `bits`")
+        mask = self.bits.mask
+        words = np.moveaxis(self.bits.outlier, self.axis, -1)[np.moveaxis(mask, self.axis, -1)]
+        return KMeansTensor(self.codebook, self.bits.q, self.scale, mask.copy(), words, self.axis)
+
+    def equals(self, other: object) -> bool:
+        """Whether the other product is equal in every field, dtypes and shapes included.
+
+        Parameters
+        ----------
+        other : object
+            Anything.
+
+        Returns
+        -------
+        bool
+            True if it is a Product of the same words, codebook, axis and scale.
+        """
+        return (
+            isinstance(other, Product)
+            and self.bits.equals(other.bits)
+            and self.codebook == other.codebook
+            and self.axis == other.axis
+            and self.scale.dtype == other.scale.dtype
+            and self.scale.tobytes() == other.scale.tobytes()
+        )
+
+    def __repr__(self) -> str:
+        why = self.why_not()
+        return (
+            f"Product({self.codebook.bits} bits, shape={self.bits.q.shape}, axis={self.axis}, "
+            f"{self.products_sparse} outliers{'' if why is None else f', no tensor: {why}'})"
+        )
+
+
+class IndexProduct(Combinational):
+    """Element-wise product: a Concat unit, and an fp16 multiplier for outliers; one event is one element."""
+
+    name = "index_product"
+    events: ClassVar[tuple[str, ...]] = ("concat", "multiply")
+    counters: ClassVar[dict[str, str]] = {
+        "concats": "pairs of indices concatenated: one for every element, also beside an outlier",
+        "products_sparse": "elements with an outlier, whose values are multiplied",
+        "overflows": "products of finite values with `overflow` set: infinite in fp16",
+    }
+    a_bits: int = 4  #: width of the index a, 1 to 4
+    b_bits: int = 4  #: width of the index b, 1 to 4
+
+    def check(self) -> None:
+        require_int(self.a_bits, 1, 4, self.name, "a_bits")
+        require_int(self.b_bits, 1, 4, self.name, "b_bits")
+
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("a", self.a_bits, meaning="index of A"),
+                Port("b", self.b_bits, meaning="index of B"),
+                Port("a_mask", 1, meaning="A is an outlier"),
+                Port("b_mask", 1, meaning="B is an outlier"),
+                Port("a_value", 16, encoding="f16", meaning="value of A: its outlier, or r16(s * c)"),
+                Port("b_value", 16, encoding="f16", meaning="value of B"),
+            ),
+            outputs=(
+                Port("q", self.a_bits + self.b_bits, meaning="index of the product; 0 at outliers"),
+                Port("mask", 1, meaning="the product is kept in fp16"),
+                Port("outlier", 16, encoding="f16", meaning="that product; 0 elsewhere"),
+                Port("overflow", 1, meaning="it left fp16"),
+            ),
+        )
+
+    def opens(self, a: int, b: int, a_mask: int, b_mask: int, *values: int) -> str:
+        return "multiply" if a_mask | b_mask else "concat"
+
+    def concat(self, a: int, b: int, *others: int) -> Changes:
+        """The indices of both operands are concatenated."""
+        return {"q": (a << self.b_bits) | b, "mask": 0, "outlier": 0, "overflow": 0, "concats": 1}
+
+    def multiply(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> Changes:
+        """An operand is an outlier, so both values are multiplied in fp16."""
+        x, y = fp16.to_f32(fp16.values([a_value, b_value]))
+        word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
+        overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
+        counts = {"concats": 1, "products_sparse": 1, "overflows": overflow}
+        return {"q": 0, "mask": 1, "outlier": word, "overflow": overflow, **counts}
+
+
+def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
+    """Multiply two tensors element by element.
+
+    Parameters
+    ----------
+    a, b : KMeansTensor
+        Of one shape and axis, with fp16 scales, no zero points, at most 8 bits of index together; a codebook may have
+        one row per vector.
+    preset : str or KllmArith
+        Arithmetic; `scale_y` and `table` matter.
+
+    Returns
+    -------
+    Product
+        Words of the product; its `tensor`, if nothing left fp16, has nA + nB bits.
+
+    Raises
+    ------
+    Refused
+        The operands do not fit each other, or the preset is unknown.
+    RefusedType
+        An operand is no KMeansTensor.
+
+    References
+    ----------
+    [kllm §III-B1]
+    """
+    return product_by(run, a, b, preset)
+
+
+def product_by(
+    elements: Callable[..., Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
+) -> Product:
+    """The product of two tensors, whose elements are computed by `elements`: `run` of the unit or of its twin."""
+    arith = KllmArith.preset(preset)
+    _require(a, b)
+    scale = a.scales.astype(np.float64) * b.scales.astype(np.float64)
+    narrow = fp16.bits(fp16.to_f16(scale)) if arith.scale_y == "fp16" else scale.astype(np.float32).view(np.uint32)
+    bits = elements(
+        a.index,
+        b.index,
+        a.mask.view(np.uint8),
+        b.mask.view(np.uint8),
+        fp16.bits(a.dequantized()),
+        fp16.bits(b.dequantized()),
+        a_bits=a.bits,
+        b_bits=b.bits,
+    )
+    codebook = cartesian(a.codebook, b.codebook, arith.table)
+    return Product(bits, narrow, codebook, a.axis, bits.concats, bits.products_sparse)
+
+
+def _require(a: KMeansTensor, b: KMeansTensor) -> None:
+    name = IndexProduct.name
+    for tensor in (a, b):
+        if not isinstance(tensor, KMeansTensor):
+            raise RefusedType(f"{name}: two KMeansTensors are needed, got {type(tensor).__name__}")
+        if tensor.zero is not None or tensor.scale.dtype != np.uint16:
+            raise Refused(f"{name}: operands have fp16 scales and no zero points, got {tensor!r}")
+    if (a.shape, a.axis) != (b.shape, b.axis):
+        raise Refused(f"{name}: both operands need one shape and axis, got {a!r} and {b!r}")
+
+
+UNIT: Unit[DeclaredState, Result] = Unit(
+    unit_class=IndexProduct,
+    paper="kllm §III-B1",
+    meaning="element-wise product: indices concatenated",
+    configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
+    cases=cases.cases,
+    result=Result,
+    mark=cases.mark,
+    flags={
+        "OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
+        "OVERFLOW": Flag(1, "the product of finite values left fp16"),
+    },
+)
+State: type[DeclaredState] = IndexProduct.State
+run: RunFunction[Result] = UNIT.run

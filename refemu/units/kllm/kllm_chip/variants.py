@@ -1,0 +1,200 @@
+"""Other answers to the decisions of kllm_chip."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.formats.kllm.kllm_arith import KllmArith
+from refemu.units.alternative import Alternative, choices
+from refemu.units.config import Config
+from refemu.units.declared import Changes, DeclaredState
+from refemu.units.kllm.clustering import Clustering
+from refemu.units.kllm.fp16_mac import Fp16Mac
+from refemu.units.kllm.functional import WIDTH, Functional
+from refemu.units.kllm.functional import variants as functional_alternatives
+from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
+from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
+from refemu.units.kllm.orizuru_passes import variants as passes_alternatives
+from refemu.units.ports import fields
+
+
+class LeastOutlier(KllmChip):
+    """The scale is the larger magnitude of the outliers that were popped last."""
+
+    def _scale(self, done: DeclaredState) -> int:
+        x, places = fields(done.x), (*fields(done.max_index)[-1:], *fields(done.min_index)[-1:])
+        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
+
+
+class Upper(KllmChip):
+    """The scale is the magnitude of the max tree's root."""
+
+    def _scale(self, done: DeclaredState) -> int:
+        return done.root_max & 0x7FFF or super()._scale(done)
+
+
+class Smallest(KllmChip):
+    """The scale of zeros is the smallest number."""
+
+    def _scale(self, done: DeclaredState) -> int:
+        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
+
+
+class DealtLanes(LaneArray):
+    """Columns are dealt to the lanes one by one."""
+
+    def columns(self, lane: int, task: Pass) -> range:
+        return range(task.first + lane, task.first + task.width, self.sizes.lanes)
+
+
+class Dealt(KllmChip):
+    """Columns are dealt to the lanes one by one."""
+
+    lane_array = DealtLanes
+
+
+class CountingAll(LaneArray):
+    """Positions of outliers are counted, too."""
+
+    def begin(self, operands: Operands, plan: Sequence[Pass]) -> None:
+        super().begin(replace(operands, a_mask=np.zeros_like(operands.a_mask)), plan)
+        streams = [feeder._stream for feeder in self.feeders]
+        super().begin(operands, plan)
+        for feeder, stream in zip(self.feeders, streams, strict=True):
+            feeder._stream = stream
+
+
+class Counting(KllmChip):
+    """Positions of outliers are counted, too."""
+
+    lane_array = CountingAll
+
+
+class Fused(KllmChip):
+    """A MAC rounds once."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        for lane in self.array.lanes:
+            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
+
+
+class SearchedApart(KllmChip):
+    """Candidates of the two trees take passes of their own."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.orizuru = passes_alternatives.InTurn(self.k, self.pops, self.tree)
+
+
+class WholeTree(KllmChip):
+    """A short pass takes all levels of the tree."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.orizuru = passes_alternatives.WholeTree(self.k, self.pops, self.tree)
+
+
+class Rootless(KllmChip):
+    """The root of a chunk is no candidate."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.orizuru = passes_alternatives.Rootless(self.k, self.pops, self.tree)
+
+
+class Higher(KllmChip):
+    """Of two nearest centroids the higher."""
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+
+
+class Overlapped(KllmChip):
+    """The first pass over the outputs goes on while lanes work on the last tile."""
+
+    _cycles = 0  # of the function so far
+
+    def function_(self) -> Changes:
+        after = super().function_()
+        self._cycles = 1 if self.state.event == "edge" else self._cycles + 1
+        if self._cycles > (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH:
+            return after
+        return {**after, "cycles_taken": self.state.cycles_taken, "cycles": 0}
+
+
+class WithFunctional(KllmChip):
+    """A Functional Unit of another kind."""
+
+    other: ClassVar[type[Functional]] = Functional
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.functional = self.other(self.function, self.n, self.softmax)  # type: ignore[arg-type]
+
+
+class Sum16(WithFunctional):
+    """The sum of the exponentials is fp16."""
+
+    other = functional_alternatives.Sum16
+
+
+class TreeOfEight(WithFunctional):
+    """The exponentials of a cycle are added as a tree."""
+
+    other = functional_alternatives.TreeOfEight
+
+
+class Reciprocal(WithFunctional):
+    """Terms are multiplied by the reciprocal of the sum."""
+
+    other = functional_alternatives.Reciprocal
+
+
+def _applied(config: Config) -> Config:
+    """Refuse a chip that does not use its Functional Unit."""
+    if config["function"] == "none":
+        raise Refused("kllm_chip: function must be one of the Functional Unit, got 'none'")
+    return config
+
+
+def _softmax32(config: Config) -> Config:
+    """Another rounding of softmax."""
+    if config["function"] != "softmax":
+        raise Refused(f"kllm_chip: function must be 'softmax', got {config['function']!r}")
+    return Config(**{**config, "softmax": "softmax32"})
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-kllm-3", "a MAC rounds once", variant=Fused),
+    Alternative("D-kllm-13", "positions of outliers are counted, too", variant=Counting),
+    Alternative("D-kllm-9", "the scale is the larger magnitude of the last outliers", variant=LeastOutlier),
+    Alternative("D-kllm-9", "the scale is the magnitude of the max tree's root", variant=Upper),
+    Alternative("D-kllm-11", "the scale of zeros is the smallest number", variant=Smallest),
+    *choices("D-kllm-31", "lane_mapping", "column", "counter"),
+    Alternative("D-kllm-31", "columns are dealt to the lanes one by one", variant=Dealt),
+    *choices("D-kllm-42", "merge", "tree", "serial"),
+    *choices("D-kllm-47", "carry", "counts", "sums"),
+    Alternative("D-kllm-60", "the root of a chunk is no candidate", variant=Rootless),
+    Alternative("D-kllm-60", "candidates of the two trees take passes of their own", variant=SearchedApart),
+    Alternative("D-kllm-61", "a short pass takes all levels of the tree", variant=WholeTree),
+    Alternative("D-kllm-7", "of two nearest centroids the higher", variant=Higher),
+    Alternative("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
+    Alternative("D-kllm-20", "softmax is 'softmax32'", _softmax32),
+    Alternative("D-kllm-20", "the sum is fp16", _applied, Sum16),
+    Alternative("D-kllm-20", "the exponentials of a cycle are added as a tree", _applied, TreeOfEight),
+    Alternative("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
+)
+UNOBSERVABLE = {
+    "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are refused.",
+    "D-kllm-27": "NaN and infinity are refused at the ports, so no row of a stimulus carries them.",
+    "D-kllm-63": "NaN and +Inf among the outputs are refused, so no row of a set has them.",
+    "D-kllm-48": (
+        "Every column of a token leaves out the same positions, and lane 0 has most columns, so it never waits; only"
+        " registers of the other lanes show when they begin."
+    ),
+}

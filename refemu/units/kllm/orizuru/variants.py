@@ -1,0 +1,92 @@
+"""Other answers to the decisions of orizuru."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused
+from refemu.units import find
+from refemu.units.alternative import Alternative, choices
+from refemu.units.config import Config
+from refemu.units.kllm.orizuru.orizuru import Orizuru
+from refemu.units.kllm.orizuru.trees import better
+
+_ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x7C00))))  #: keys of -inf and inf
+
+
+class TiesRight(Orizuru):
+    """Of two equal values the right one wins."""
+
+    def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
+        left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
+        bit, both = super()._better(tree, bits, alive, node)
+        return (1 if both and self._keys[left] == self._keys[right] else bit), both
+
+
+class PoppedIsInfinite(Orizuru):
+    """A popped leaf takes part with the value -inf, in the min tree inf, and ties with real ones go left."""
+
+    def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
+        leaves = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
+        sides = [(1, self._keys[leaf] if alive[leaf] else _ENDS[tree]) if leaf < self.n else (0, 0) for leaf in leaves]
+        return better(tree, sides[0], sides[1])[0], super()._better(tree, bits, alive, node)[1]
+
+
+def _not_repaired(config: Config, inputs: Any, result: Any) -> Any:
+    """Roots that still show the last popped element."""
+    if not config["k"]:
+        raise Refused("orizuru: without a pop nothing is repaired")
+    x, gone = np.asarray(inputs["x"]), {}
+    for name in ("max", "min"):
+        last = np.asarray(getattr(result, f"{name}_index")).reshape(*x.shape[:-1], -1)[..., -1:]
+        gone[f"root_{name}"] = np.take_along_axis(x, last.astype(np.int64), -1)[..., 0]
+        gone[f"root_{name}_valid"] = np.zeros_like(getattr(result, f"root_{name}_valid"))
+    return gone
+
+
+def _padded(config: Config, inputs: Any, result: Any) -> Any:
+    """Padding leaves hold +0 and take part."""
+    n, size = config["n"], 1 << max(config["n"] - 1, 0).bit_length()
+    if n == size:
+        raise Refused(f"orizuru: {n} is a power of two")
+    x = np.asarray(inputs["x"])
+    wide = np.concatenate([x, np.zeros((*x.shape[:-1], size - n), x.dtype)], axis=-1)
+    other = find("orizuru").run_jit(wide, **{**config, "n": size})
+    names = ("max_index", "min_index", "root_max", "root_min", "root_max_valid", "root_min_valid")
+    return {**{name: getattr(other, name) for name in names}, "outlier_mask": other.outlier_mask[..., :n]}
+
+
+def _shared_mask(config: Config, inputs: Any, result: Any) -> Any:
+    """An element that the max tree popped is gone for the min tree; a pop of nothing repeats leaf 0."""
+    n, k = config["n"], config["k"]
+    if not k:
+        raise Refused("orizuru: without a pop no mask is shared")
+    x = np.asarray(inputs["x"]).reshape(-1, n)
+    order = np.asarray(find("orizuru").run_jit(x, **{**config, "k": n}).min_index).reshape(-1, n)
+    largest = np.asarray(result.max_index).reshape(-1, k)
+    smallest, masks = np.zeros_like(largest), np.zeros((len(x), n), np.bool_)
+    for row in range(len(x)):
+        free = [leaf for leaf in order[row].tolist() if leaf not in largest[row]][:k]
+        smallest[row, : len(free)] = free
+        masks[row, [*largest[row].tolist(), *free]] = True
+    return {
+        "min_index": smallest.reshape(np.shape(result.min_index)),
+        "outlier_mask": masks.reshape(np.shape(result.outlier_mask)),
+    }
+
+
+def _total(config: Config) -> Config:
+    return Config(**{**config, "total_order": not config["total_order"]})
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
+    Alternative("D-kllm-21", "of equal values the right one goes first", variant=TiesRight),
+    Alternative("D-kllm-22", "a popped leaf is an infinity that takes part", variant=PoppedIsInfinite),
+    Alternative("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
+    Alternative("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
+    Alternative("D-kllm-26", "an element popped by the max tree is gone for the min tree", answer=_shared_mask),
+    Alternative("D-kllm-27", "zeros of both signs are ordered where they are equal here, and back", apply=_total),
+)

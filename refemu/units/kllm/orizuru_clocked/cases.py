@@ -1,0 +1,84 @@
+"""Golden cases of orizuru_clocked: the row of [kllm Fig. 7], ties and infinities, back to back and cut off.
+
+Stimuli only: every answer comes from orizuru_clocked.py. The rows are those of orizuru.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from refemu.units import find
+from refemu.units.kllm.orizuru import cases as orizuru_cases
+from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
+from refemu.units.unit import Cases, Config, Kind
+
+WIDE = 16  #: inputs of a set of many registers
+IDLE = 6  #: edges behind the paper's row
+GAPS = 24  #: rows of a random case beyond those of its three operations
+PLAIN = 3  #: rows of ties, zeros and infinities, without NaN
+
+
+def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Golden cases of one kind for one configuration."""
+    whole = list(orizuru_cases.cases(config, kind, seed))
+    device = find("orizuru").unit_class(**config)
+    events = 1 + device.last
+    if kind == "paper":
+        why = "[kllm §IV-C, Fig. 7] both trees of the row are set, popped and repaired edge by edge; then idle edges"
+        yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], events), *[(0, 0)] * IDLE]]))
+    if kind == "edge":
+        popped = [2 + 2 * device.levels + pops * (1 + device.levels) for pops in (config["k"], 0)]
+        blocks = list(_edge(_rows(config, whole), events, popped))
+        yield from blocks[-2:] if _brief(config) else blocks
+        rows = np.concatenate([_alternating(config), _ranked(config)[: int(_brief(config))]])
+        why = "rows whose bits alternate; each element in turn is among the largest, and the smallest"
+        yield Cases(kind, why, edges({"x": rows}, [in_turn(range(len(rows)), events)]))
+    if kind == "random":
+        why = f"{whole[0].why}, others at every edge"
+        yield Cases(kind, why, streamed("orizuru_clocked/start", seed, whole[0].inputs, 3 * events + GAPS, rare=2))
+
+
+def _brief(config: Config) -> bool:
+    """Whether edge rows are few: the 16-input unit of [kllm Table I], whose smaller neighbour has all kinds."""
+    return bool(config["n"] >= WIDE and config["min_leaf"] == "not_max")
+
+
+def _rows(config: Config, whole: list[Cases]) -> np.ndarray:
+    """Ties, zeros and infinities, three rows of different values, and NaN where it has an order."""
+    decided = joined((block.inputs for block in whole if block.decision), few=1)["x"]
+    ties, nan = decided[:PLAIN], decided[PLAIN:]
+    return np.concatenate([ties, _ranked(config).reshape(-1, *ties.shape[1:]), nan])
+
+
+def _ranked(config: Config) -> np.ndarray:
+    """Three rows of different values of both signs; the k first and the k last are elsewhere in each."""
+    n = config["n"]
+    rank = (7 * np.arange(n) + 2 * config["k"] * np.arange(3)[:, None]) % n - n // 2
+    return np.where(rank < 0, 0x8000, 0) | 0x0A6B * np.abs(rank) % 0x7BFF
+
+
+def _alternating(config: Config) -> np.ndarray:
+    """Rows of words 0x5555 or 0xAAAA, but for k larger and k smaller ones that move on from row to row."""
+    n, k = config["n"], config["k"]
+    row = np.arange(-(-n // k) + 1)[:, None]
+    place = (np.arange(n) - k * row) % n
+    odd = row % 2 == 1
+    larger, smaller = np.where(odd, 0x5555, 0x6AAA), np.where(odd, 0xEAAA, 0xD555)
+    rest = np.where(odd, 0xAAAA, 0x5555)
+    return np.where(place < k, larger, np.where(place >= n - k, smaller, rest))
+
+
+def _edge(x: np.ndarray, events: int, popped: list[int]) -> Iterator[Cases]:
+    """popped: events after which the first pop of the min tree is done, and that of the max tree."""
+    operations = {"x": x}
+    why = "rows back to back, others on the port while one is under way"
+    yield Cases("edge", why, edges(operations, [in_turn(range(PLAIN), events)]))
+    why = "a row behind two idle edges, others behind one each, others on the port"
+    rows = [(0, 1), (0, 0), *in_turn(range(PLAIN, len(x)), events, gap=1)]
+    yield Cases("edge", why, edges(operations, [rows]), "D-arith-21")
+    why = "start high at every edge, with other rows: one counts when the last one is closed"
+    yield Cases("edge", why, edges(operations, [[(1, row % 2 * PLAIN) for row in range(events + 4)]]), "D-arith-19")
+    why = "a row cut off by a reset right behind the first pop of either tree; then nothing begins"
+    most = max(popped)
+    cut = [[(0, 1)] * (most - left) + in_turn([PLAIN + 1, 0], events)[:left] for left in popped]
+    yield Cases("edge", why, edges(operations, [*cut, [(0, 2)] * most]), "D-arith-20")

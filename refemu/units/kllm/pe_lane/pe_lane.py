@@ -1,0 +1,274 @@
+"""A lane of KLLM's chip with a clock: Concat units, index counters, merged histograms, MACs.
+
+Paper: [kllm §III-B, §III-D, §IV-A, §IV-B, Fig. 6, Table I]. Composed of concat, index_counter and fp16_mac. Two stages
+work side by side: the counters count the columns of a tile, while the MACs reduce the tile before, MAC j column j. What
+feeds the lane streams slabs, the codebook's entries and the operands of the sparse path (`kllm_chip` does).
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from refemu.arith.checks import Refused, require_int
+from refemu.units.declared import DeclaredState, constant, decides
+from refemu.units.kllm.concat import Concat
+from refemu.units.kllm.index_counter import INPUTS, IndexCounter
+from refemu.units.kllm.pe_lane import cases
+from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
+from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
+from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+
+MOST = 1 << 16  #: of the sizes
+WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
+WORK_FLAGS = ("closes", "shifts", "biases")
+
+
+class PeLane(Macs):
+    """Lane, an edge a step; an event has the name of what the MACs do, "count" or "load" where they are idle.
+
+    References
+    ----------
+    [kllm §IV-A, Fig. 6, Table I]
+    """
+
+    name = "pe_lane"
+    #: the phases of the MACs, by the word of port `phase`, and what an edge may do without them
+    events: ClassVar[tuple[str, ...]] = (
+        *("idle", "reduce", "sparse", "scale", "merge_", "shift", "bias"),
+        *("count", "load"),
+    )
+    counters: ClassVar[Any] = {  # type: ignore[misc]  # `counters` of a lane are its index counters
+        "cycles": "clock edges since reset",
+        "count_cycles": "edges in which the counters count",
+        "stalls": "edges in which the counters have positions to count and must wait for a merge",
+        "merge_cycles": "edges in which partial histograms of the counters are merged",
+        "mac_cycles": "edges in which the MACs work",
+        "tiles": "tiles begun; a tile is the columns that the MACs reduce side by side",
+        "concats": "Concat registers written, padding included; none where A holds integers",
+        "indices": "positions counted, outliers and padding left out",
+        "lookups": "counts multiplied by an entry of the product codebook",
+        "macs_reduce": "multiply-adds of a count and its codebook entry",
+        "macs_sparse": "multiply-adds at outliers",
+        "dequants": "centroids multiplied by a scale for the sparse path",
+        "mults_scale": "products of the scales of A and of a column",
+        "adds_merge": "additions of the dense and the sparse sum of a column",
+        "overflows": "outputs that are not finite",
+    }
+    registers: ClassVar[dict[str, str]] = {
+        "amount": "integers of the slab in the Concat registers, where A holds integers"
+    }
+
+    def check(self) -> None:
+        for name, most in (("concat", MOST), ("counters", MOST), ("inputs", INPUTS), ("macs", MOST)):
+            require_int(getattr(self, name), 1, most, self.name, name)
+        require_int(self.a_bits, 1, 8 if self.integer else 4, self.name, "a_bits")
+        require_int(self.b_bits, 1, 4, self.name, "b_bits")
+        require_int(self.counter_bits, 1, 62, self.name, "counter_bits")
+        if self.concat % (self.counters * self.inputs):
+            raise Refused(
+                f"{self.name}: concat must be a multiple of counters * inputs, got {self.concat}, {self.counters}, "
+                f"{self.inputs}"
+            )
+        if self.lane_mapping == "counter" and self.macs != self.counters:
+            raise Refused(
+                f"{self.name}: counters with columns of their own are as many as MACs, got {self.counters}, {self.macs}"
+            )
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Counters start from 0, and a slab may come."""
+        return {"turns": 1, "ready": 1, "fresh": 1, **({} if self.integer else {"amount": ()})}
+
+    @constant
+    def concats(self) -> list[Concat]:
+        """The Concat units; unused where A holds integers [kllm §III-B2]."""
+        return [Concat(self.a_bits, self.b_bits) for _ in range(0 if self.integer else self.concat)]
+
+    @constant
+    def index_counters(self) -> list[IndexCounter]:
+        """The Index Distribution Counters."""
+        bits = (self.entries - 1).bit_length()
+        amounts = self.a_bits if self.integer else 0
+        return [IndexCounter(bits, amounts, self.counter_bits, self.inputs) for _ in range(self.counters)]
+
+    @constant
+    def _in_step(self) -> DeclaredState | None:
+        """The State that the registers of the sub-units belong to."""
+        return None
+
+    def opens(self, *inputs: Lanes) -> str:
+        return "edge"  # it sets the event
+
+    def _open(self, *inputs: Lanes) -> DeclaredState:
+        if self.state is not self._in_step:
+            self._enter(self.state)
+        self._in_step = None  # a refusal in the middle of the edge leaves sub-units behind
+        self._in_step = super()._open(*inputs)
+        return self._in_step
+
+    def edge(self, *inputs: Lanes) -> Changes:
+        """One clock edge: all stages read the registers before it, and some what an earlier one has changed."""
+        before = self.changed(**{name: inputs[at] for at, name in self._latches})
+        phase = before.phase
+        now: Changes = {"y_valid": 0, "cycles": 1, "mac_cycles": int(phase != IDLE)}
+        now |= getattr(self, self.events[phase])(before)
+        swaps = bool(before.full and before.go and now.get("phase", phase) == IDLE)
+        now |= self._swapped(before) if swaps else {}
+        merges = self._merges(before, swaps)
+        now |= self._merged(before, now) if merges else {}
+        counts = bool(before.left_turns) and before.merging == int(merges)  # no merge is left behind
+        now |= self.count(before) if counts else {"stalls": int(before.left_turns > 0)}
+        takes = self._takes(before)
+        now |= self.load(before) if takes else {}
+        now["event"] = PHASES[phase] if phase else "count" if counts else "load" if takes else "idle"
+        return now | {"ready": self._ready(self.changed(**now))}
+
+    def _enter(self, state: DeclaredState) -> None:
+        """Give the Concat units and counters the registers of a State."""
+        for unit, q in zip(self.concats, fields(state.q), strict=False):
+            unit.state = unit.changed(q=q)
+        count = fields(state.count)
+        for at, counter in enumerate(self.index_counters):
+            counter.state = counter.changed(count=count[at * self.entries : (at + 1) * self.entries])
+
+    @decides("D-kllm-45")
+    def _takes(self, before: DeclaredState) -> bool:
+        """Whether a slab is taken."""
+        return bool(before.load and before.ready)
+
+    @decides("D-kllm-43")
+    def _ready(self, after: DeclaredState) -> int:
+        """Whether the next edge leaves the Concat registers free, whatever comes."""
+        counts = after.merging == 0 or (after.merging == 1 and not after.full)
+        return int(after.left_turns == 0 or (after.left_turns == 1 and counts))
+
+    def load(self, before: DeclaredState) -> Changes:
+        """A slab is taken, each position beside its index of A in a Concat register."""
+        a, b = fields(before.a), fields(before.b)
+        now: Changes = {"q": before.b, "amount": before.a} if self.integer else {"q": self._concatenated(a, b)}
+        return now | {
+            "q_valid": before.valid,
+            "turns_held": before.turns,
+            "left_turns": before.turns,
+            "last_held": before.last,
+            "end_held": before.last & before.tile_end,
+            "concats": len(self.concats),
+        }
+
+    @decides("D-kllm-6")
+    def _concatenated(self, a: Values, b: Values) -> Lanes:
+        pairs = enumerate(zip(self.concats, b, strict=True))
+        return lanes(tuple(unit.edge(a[at % self.positions], index).q for at, (unit, index) in pairs))
+
+    @decides("D-kllm-13")
+    def count(self, before: DeclaredState) -> Changes:
+        """Every counter counts `inputs` positions of the slab, one turn of it."""
+        turn = before.turns_held - before.left_turns
+        q, valid = fields(before.q), fields(before.q_valid)
+        count: list[int] = []
+        indices = 0
+        for at, counter in enumerate(self.index_counters):  # [kllm §IV-B]
+            place = self._place(turn, at)
+            part = slice(place, place + self.inputs)
+            amount = [lanes(fields(before.amount)[place % self.positions :][: self.inputs])] if self.integer else []
+            done = counter.cycle(before.fresh, lanes(q[part]), lanes(valid[part]), *amount)
+            count.extend(done.count)
+            indices += valid[part].count(1)
+        left = before.left_turns - 1
+        now: Changes = {"count": lanes(tuple(count)), "left_turns": left, "fresh": 0}
+        now |= {"indices": indices, "count_cycles": 1}
+        if not left and before.last_held:
+            now |= {"fresh": 1, "merging": self._merge_edges(), "merge_end": before.end_held}
+        return now
+
+    @decides("D-kllm-31")
+    def _place(self, turn: int, counter: int) -> int:
+        """First Concat register that a counter reads in a turn."""
+        if self.lane_mapping == "counter":
+            return counter * self.positions + turn * self.inputs
+        return (turn * self.counters + counter) * self.inputs
+
+    @decides("D-kllm-42")
+    def _merge_edges(self) -> int:
+        """Edges in which the partial histograms of a column become one."""
+        return self.counters if self.merge == "serial" and self.lane_mapping == "column" else 1
+
+    @decides("D-kllm-43")
+    def _merges(self, before: DeclaredState, swaps: bool) -> bool:
+        """Whether a merge works: it needs the bank that the MACs have left."""
+        return bool(before.merging and (swaps or not before.full))
+
+    @decides("D-kllm-45", "D-kllm-46")
+    def _merged(self, before: DeclaredState, now: Changes) -> Changes:
+        """Histograms go to the bank. now: what the edge has changed so far."""
+        counted, columns = list(fields(now.get("counted", before.counted))), now.get("columns", before.columns)
+        left = before.merging - 1
+        for column, histogram in self._histograms(before, columns):
+            part = slice(column * self.entries, (column + 1) * self.entries)
+            counted[part] = [self._fitting(x + y) for x, y in zip(counted[part], histogram, strict=True)]
+        columns += (self.counters if self.lane_mapping == "counter" else 1) * (left == 0)
+        changes: Changes = {"counted": lanes(tuple(counted)), "columns": columns, "merging": left, "merge_cycles": 1}
+        return changes | ({"full": 1} if left == 0 and self._ends(before, columns) else {})
+
+    @decides("D-kllm-45")
+    def _ends(self, before: DeclaredState, columns: int) -> bool:
+        """Whether the merged column is the last of its tile."""
+        return bool(before.merge_end) or columns == self.macs
+
+    @decides("D-kllm-45")
+    def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
+        """Column and histogram of each counter that is merged in this edge."""
+        count = fields(before.count)
+        parts = [count[at * self.entries : (at + 1) * self.entries] for at in range(self.counters)]
+        if self.lane_mapping == "counter":
+            return list(enumerate(parts))
+        first, last = (0, self.counters) if self.merge == "tree" else (self.counters - before.merging,) * 2
+        return [(columns, part) for part in parts[first : max(last, first + 1)]]
+
+    def _fitting(self, count: int) -> int:
+        if count >> self.counter_bits:
+            raise Refused(f"{self.name}: count {count} does not fit counter_bits={self.counter_bits}")
+        return count
+
+    def _swapped(self, before: DeclaredState) -> Changes:
+        """The counted tile goes to the MACs, with its operands from the ports; the bank is empty."""
+        zeros = lanes((0,) * self.macs)
+        now: Changes = {f"work_{name}": getattr(before, name) for name in (*WORK, *WORK_FLAGS)}
+        now |= {"acc": zeros, "outside": zeros} if before.opens else {}
+        return now | {
+            "reducing": before.counted,
+            "working": before.columns,
+            "counted": lanes((0,) * (self.macs * self.entries)),
+            "columns": 0,
+            "full": 0,
+            "phase": REDUCE,
+            "address": 0,
+            "left": before.outliers,
+            "tiles": 1,
+        }
+
+
+SIZES: dict[str, Any] = asdict(LaneSizes())  #: of the ready configurations: two turns a slab
+WIDE = {"a_bits": 8, "b_bits": 2, "integer": True, "merge": "serial", "counter_bits": 13}
+
+UNIT: AnyUnit = Unit(
+    unit_class=PeLane,
+    paper="kllm §III-B, §IV-A, Fig. 6, Table I",
+    meaning="a lane: Concat units, index counters, merged histograms, MACs, an edge a step",
+    configs={
+        "column": Config(**SIZES),
+        "counter": Config(**(SIZES | {"macs": 2, "lane_mapping": "counter"})),
+        "integer": Config(**(SIZES | {"macs": 2} | WIDE)),
+    },
+    cases=cases.cases,
+    mark=cases.mark,
+    flags={
+        "OVERFLOW": Flag(0, "some output is not finite"),
+        "TILE": Flag(1, "outputs of a tile are new"),
+        "STALL": Flag(2, "the counters hold positions and wait"),
+    },
+)
+State: type[DeclaredState] = PeLane.State
+run: RunFunction[Result] = UNIT.run

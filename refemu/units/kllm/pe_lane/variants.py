@@ -1,0 +1,246 @@
+"""Other answers to the decisions of pe_lane."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import Refused
+from refemu.arith.scalar32 import pattern16, value16
+from refemu.units.alternative import Alternative, choices
+from refemu.units.config import Config
+from refemu.units.declared import DeclaredState
+from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
+from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
+from refemu.units.kllm.pe_lane.pe_lane import PeLane
+from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, REDUCE
+from refemu.units.kllm.weighted_sum.variants import BITS
+from refemu.units.ports import Lanes, fields, lanes
+
+
+def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:
+    """A State with other values in the lanes of some registers."""
+    return replace(state, **{name: lanes(tuple(values)) for name, values in registers.items()})
+
+
+class FusedMacs(PeLane):
+    """The MACs round once; the multipliers beside them only multiply."""
+
+    @cached_property
+    def mac_units(self) -> list[Fp16Mac]:
+        return [Fp16Mac("fp16_fma") for _ in range(self.macs)]
+
+
+class TruncatedCounts(PeLane):
+    """A count keeps its eleven highest bits."""
+
+    def _words(self, counts: Values) -> list[int]:
+        _require_wide(self)
+        drops = [max(count.bit_length() - BITS, 0) for count in counts]
+        return super()._words(tuple(count >> drop << drop for count, drop in zip(counts, drops, strict=True)))
+
+
+class NarrowCounts(PeLane):
+    """A count keeps its eleven lowest bits."""
+
+    def _words(self, counts: Values) -> list[int]:
+        _require_wide(self)
+        return super()._words(tuple(count & ((1 << BITS) - 1) for count in counts))
+
+
+def _require_wide(lane: PeLane) -> None:
+    if lane.counter_bits <= BITS:
+        raise Refused(f"pe_lane: counts of {BITS} bits and fewer are exact")
+
+
+class SecondHigh(PeLane):
+    """B's index is the high part."""
+
+    def _concatenated(self, a: Values, b: Values) -> Lanes:
+        if self.integer:
+            raise Refused("pe_lane: with integers nothing is concatenated")
+        pairs = zip(fields(super()._concatenated(a, b)), b, strict=True)
+        return lanes(tuple(index << self.a_bits | q >> self.b_bits for q, index in pairs))
+
+
+class AllCounted(PeLane):
+    """Positions that are left out are counted, too."""
+
+    def count(self, before: DeclaredState) -> Changes:
+        return super().count(_with(before, q_valid=(1,) * self.concat))
+
+
+class Blocks(PeLane):
+    """Each counter takes a contiguous part of the slab."""
+
+    def _place(self, turn: int, counter: int) -> int:
+        if self.lane_mapping == "counter":
+            raise Refused("pe_lane: counters with columns of their own take these positions anyway")
+        return (counter * (self.concat // (self.counters * self.inputs)) + turn) * self.inputs
+
+
+class TruncatedFactors(PeLane):
+    """Values of the sparse path are truncated to fp16."""
+
+    def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
+        product = np.array(value16(scale) * value16(word), np.float32)
+        mode = fp16.Fp16Mode(rounding="truncate")
+        return pattern16(float(fp16.round16(product, mode))) if coded else word
+
+
+class ScaledProduct(PeLane):
+    """Scales are multiplied into the product of the sparse path, first that of A."""
+
+    def sparse(self, before: DeclaredState) -> Changes:
+        words = []
+        for j in range(self.macs):
+            word = fields(before.x)[j]
+            for factor in (fields(before.w)[j], *self._scales(before, j)):
+                _, word = self.multipliers[j].multiply_add(word, factor, NEGATIVE_ZERO)
+            words.append(word)
+        none, ones = (0,) * self.macs, (ONE,) * self.macs
+        alone = _with(before, x=words, w=ones, x_coded=none, w_coded=none)
+        return super().sparse(alone) | {"dequants": super().sparse(before)["dequants"]}
+
+    def _scales(self, before: DeclaredState, j: int) -> list[int]:
+        scales = (before.x_coded, before.work_a_scale), (before.w_coded, fields(before.work_b_scale)[j])
+        return [scale for coded, scale in scales if fields(coded)[j]]
+
+
+class ExactScales(PeLane):
+    """The product of the scales is not rounded before it is multiplied; the register shows it rounded."""
+
+    def merge_(self, before: DeclaredState) -> Changes:
+        acc = fields(before.acc)
+        products = [
+            pattern16(value16(acc[j]) * (value16(before.work_a_scale) * value16(scale)))  # 33 bits
+            for j, scale in enumerate(fields(before.work_b_scale))
+        ]
+        return super().merge_(_with(before, acc=products, joint=(ONE,) * self.macs))
+
+
+class ScalesInTurn(PeLane):
+    """The sum is multiplied by the scale of A, then by that of B."""
+
+    def merge_(self, before: DeclaredState) -> Changes:
+        acc = fields(before.acc)
+        scaled = [
+            self.mac_units[j].multiply_add(acc[j], before.work_a_scale, NEGATIVE_ZERO)[1] for j in range(self.macs)
+        ]
+        return super().merge_(_with(before, acc=scaled, joint=fields(before.work_b_scale)))
+
+
+class BiasFirst(PeLane):
+    """The bias joins the sparse part, before the dense part is added and a shift subtracted."""
+
+    def merge_(self, before: DeclaredState) -> Changes:
+        outside = list(fields(before.outside))
+        for j in range(self.macs if before.work_biases else 0):
+            _, outside[j] = self.mac_units[j].multiply_add(fields(before.work_bias)[j], ONE, outside[j])
+        return super().merge_(_with(before, outside=outside))
+
+    def bias(self, before: DeclaredState) -> Changes:
+        return self._outputs(before, list(fields(before.y))[: before.working], IDLE)
+
+
+class ShiftLast(PeLane):
+    """A LayerNorm's shift is subtracted behind the bias."""
+
+    def shift(self, before: DeclaredState) -> Changes:
+        if not before.work_biases:
+            return super().shift(before)
+        return {"y": super().bias(before)["y"], "phase": BIAS}
+
+    def bias(self, before: DeclaredState) -> Changes:
+        if not before.work_shifts:
+            return super().bias(before)
+        return super().shift(replace(before, work_biases=0))
+
+
+class OneBank(PeLane):
+    """MACs read the bank into which histograms are merged, so merges wait while they reduce."""
+
+    def _merges(self, before: DeclaredState, swaps: bool) -> bool:
+        return super()._merges(before, swaps) and before.phase != REDUCE and not swaps
+
+    def _ready(self, after: DeclaredState) -> int:
+        return int(super()._ready(after) and not (after.left_turns and after.merging and after.phase == REDUCE))
+
+
+class SharedMultiplier(PeLane):
+    """A MAC makes centroids' values itself: a product with one takes an edge more, before it."""
+
+    _dequantized = False
+
+    def sparse(self, before: DeclaredState) -> Changes:
+        used = zip(*(fields(each)[: before.working] for each in self._coded(before)), strict=True)
+        waits = any(sparse and (x or w) for sparse, x, w in used) and not self._dequantized
+        self._dequantized = waits
+        return {} if waits else super().sparse(before)
+
+    def _coded(self, before: DeclaredState) -> tuple[Any, Any, Any]:
+        return before.sparse, before.x_coded, before.w_coded
+
+
+class Overrun(PeLane):
+    """A slab that comes too early takes the place of the one before."""
+
+    def _takes(self, before: DeclaredState) -> bool:
+        return bool(before.load)
+
+
+class OpenTile(PeLane):
+    """`tile_end` alone ends a tile; columns beyond the MACs are lost."""
+
+    def _ends(self, before: DeclaredState, columns: int) -> bool:
+        return bool(before.merge_end)
+
+    def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
+        return super()._histograms(before, columns) if columns < self.macs else []
+
+    def _merged(self, before: DeclaredState, now: Changes) -> Changes:
+        after = super()._merged(before, now)
+        return after | {"columns": min(after["columns"], self.macs)}
+
+
+def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.ndarray]:
+    """Outputs between two edges with `y_valid`: zeros, or those of the tile before."""
+    valid = np.asarray(result.y_valid) == 1
+    place = np.where(valid, np.arange(valid.shape[-1]), -1)
+    last = place if zero else np.maximum.accumulate(place, axis=-1)
+    shown = {}
+    for name in ("y", "overflow"):
+        words = np.asarray(getattr(result, name))
+        wide = last if words.ndim == last.ndim else last[..., None]
+        kept = np.take_along_axis(words, np.broadcast_to(np.maximum(wide, 0), words.shape), axis=valid.ndim - 1)
+        shown[name] = np.where(wide < 0, 0, kept).astype(words.dtype)
+    return shown
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-kllm-3", "a MAC rounds once", variant=FusedMacs),
+    Alternative("D-kllm-4", "a count is truncated to eleven bits", variant=TruncatedCounts),
+    Alternative("D-kllm-4", "a count above 2,047 wraps", variant=NarrowCounts),
+    Alternative("D-kllm-6", "the second operand is the high part", variant=SecondHigh),
+    Alternative("D-kllm-13", "a position that is left out counts", variant=AllCounted),
+    Alternative("D-kllm-31", "each counter takes a contiguous part of the slab", variant=Blocks),
+    Alternative("D-kllm-32", "values of the sparse path are truncated to fp16", variant=TruncatedFactors),
+    Alternative("D-kllm-32", "the scales are multiplied into the product", variant=ScaledProduct),
+    Alternative("D-kllm-33", "the product of the scales is not rounded", variant=ExactScales),
+    Alternative("D-kllm-33", "the sum is multiplied by one scale after the other", variant=ScalesInTurn),
+    Alternative("D-kllm-40", "the bias joins the sparse part", variant=BiasFirst),
+    Alternative("D-kllm-40", "the bias is added before the shift", variant=ShiftLast),
+    *choices("D-kllm-42", "merge", "tree", "serial"),
+    Alternative("D-kllm-43", "one bank: merges wait while the MACs reduce", variant=OneBank),
+    Alternative("D-kllm-44", "a MAC makes the values of centroids in an edge of its own", variant=SharedMultiplier),
+    Alternative("D-kllm-45", "a slab that comes too early takes the place of the one before", variant=Overrun),
+    Alternative("D-kllm-45", "a tile with a column for every MAC goes on", variant=OpenTile),
+    Alternative("D-kllm-46", "outputs are 0 but in the edge of `y_valid`", answer=partial(_held, True)),
+    Alternative("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
+)
+UNOBSERVABLE = {
+    "D-kllm-39": "LayerNorm's shift and R_n come in at ports; index_norm shows its variance.",
+}

@@ -1,0 +1,46 @@
+"""Other answers to the decisions of weighted_sum."""
+
+from typing import Any
+
+from refemu.arith import dot
+from refemu.formats.kllm.kllm_arith import LANES
+from refemu.units.alternative import Alternative
+from refemu.units.declared import DeclaredState
+from refemu.units.kllm.variants.arith import option
+from refemu.units.kllm.weighted_sum import WeightedSum
+
+LARGEST, BITS = 65504, 11  #: of fp16: the largest value, and the bits of its significand
+
+
+class SaturatedCounts(WeightedSum):
+    """A count beyond fp16 is its largest value."""
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, codebook = inputs
+        return super()._open(tuple(min(number, LARGEST) for number in count), codebook)
+
+
+class TruncatedCounts(WeightedSum):
+    """A count keeps its eleven highest bits."""
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, codebook = inputs
+        drops = [max(number.bit_length() - BITS, 0) for number in count]
+        return super()._open(tuple(n >> drop << drop for n, drop in zip(count, drops, strict=True)), codebook)
+
+
+class NarrowCounts(WeightedSum):
+    """A count keeps its eleven lowest bits."""
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        count, codebook = inputs
+        return super()._open(tuple(number & ((1 << BITS) - 1) for number in count), codebook)
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
+    option("D-kllm-3", "fused", acc="fp16_fma", order=dot.Sequential()),
+    Alternative("D-kllm-4", "a count beyond fp16 saturates", variant=SaturatedCounts),
+    Alternative("D-kllm-4", "a count is truncated to eleven bits", variant=TruncatedCounts),
+    Alternative("D-kllm-4", "a count above 2,047 wraps", variant=NarrowCounts),
+)

@@ -1,0 +1,149 @@
+"""Other answers to the decisions of generation_compressor."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.units.alternative import Alternative, choices
+from refemu.units.leankv.generation_compressor.decisions import POLICIES, Decision
+from refemu.units.leankv.generation_compressor.generation_compressor import GenerationCompressor
+from refemu.units.leankv.variants import rounding
+from refemu.units.unit import Config
+
+
+def _only(policy: str) -> Callable[[Config], Config]:
+    """Refuses configurations that do not take the decision."""
+
+    def same(config: Config) -> Config:
+        if config["policy"] != policy:
+            raise Refused(f"generation_compressor: policy must be {policy}, got {config['policy']}")
+        return config
+
+    return same
+
+
+class Inclusive(GenerationCompressor):
+    """What equals a threshold is below it."""
+
+    def _below(self, value: float, threshold: float) -> bool:
+        return value <= threshold
+
+
+class LatestOfEqual(GenerationCompressor):
+    """Of equal slots the highest position is the least."""
+
+    def _tie(self, slot: int) -> tuple[int, ...]:
+        return (-self.state.position[slot],)
+
+
+class LowestSlot(GenerationCompressor):
+    """Of equal slots the lowest is the least: a search in the order of the slots."""
+
+    def _tie(self, slot: int) -> tuple[int, ...]:
+        return (slot,)
+
+
+class HighestSlot(GenerationCompressor):
+    """Of equal slots the highest is the least: a search that takes what is no larger."""
+
+    def _tie(self, slot: int) -> tuple[int, ...]:
+        return (-slot,)
+
+
+class PrunesLow(GenerationCompressor):
+    """A token that comes to the low section takes the slot of the least low token where that is below T_l."""
+
+    def _moved(self, high: int) -> Decision:
+        state, decision = self.state, super()._moved(high)
+        low, _ = self._least(range(state.n_high, state.n_high + state.n_low))
+        if low < 0 or not self._below(self.share(low), self.limits()[0]):
+            return decision
+        return Decision(decision.choice, high, low - state.n_high, 0, 0)
+
+
+class AfterAttention(GenerationCompressor):
+    """Decides after the attention of the step: the new token's query counts."""
+
+    def count(self, position: int) -> int:
+        return super().count(position) + 1
+
+
+class BudgetUp(GenerationCompressor):
+    """The percentage is rounded up."""
+
+    def _budget(self) -> int:
+        return max(self.state.window, -(-(self.state.n + 1) * self.keep_percent // 100))
+
+
+class BudgetBefore(GenerationCompressor):
+    """The percentage is of the tokens before the new one."""
+
+    def _budget(self) -> int:
+        return max(self.state.window, self.state.n * self.keep_percent // 100)
+
+
+class BudgetBesideWindow(GenerationCompressor):
+    """The percentage is of the tokens before the window, which stays beside them."""
+
+    def _budget(self) -> int:
+        old = max(self.state.n + 1 - self.state.window, 0)
+        return self.state.window + old * self.keep_percent // 100
+
+
+class EarlierStay(GenerationCompressor):
+    """Of equal means the later token is dropped."""
+
+    def _tie(self, slot: int) -> tuple[int, ...]:
+        return (-self.state.position[slot],)
+
+
+class Truncated(GenerationCompressor):
+    """Sums and quotients are cut off."""
+
+    def _added(self, a: float, b: float) -> float:
+        return rounding.sum32(a, b)
+
+    def _divided(self, a: float, b: float) -> float:
+        return rounding.quotient32(a, b)
+
+
+class Reciprocal(GenerationCompressor):
+    """Quotients are products with a rounded reciprocal."""
+
+    def _divided(self, a: float, b: float) -> float:
+        return rounding.times_reciprocal(a, b)
+
+
+def _appended(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """The slot of the victim stays empty: the new token is put behind the others."""
+    behind = np.asarray(inputs["n_high"]).reshape(result.victim.shape).astype(result.victim.dtype)
+    return {"victim": behind, "delta_high": np.ones_like(result.delta_high)}
+
+
+ALGORITHM, PUBLISHED, STATIC = map(_only, POLICIES)
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-leankv-26", "policy", *POLICIES[:2]),
+    *choices("D-leankv-27", "score_rule", "share", "cumulative"),
+    Alternative("D-leankv-27", "what equals a threshold is below it", variant=Inclusive),
+    # whether argmin ranges over t_c shows in no output: t_c is above the threshold that the least is compared with
+    Alternative("D-leankv-28", "of equal slots the latest position", apply=ALGORITHM, variant=LatestOfEqual),
+    Alternative("D-leankv-28", "of equal slots the lowest slot", variant=LowestSlot),
+    Alternative("D-leankv-28", "of equal slots the highest slot", variant=HighestSlot),
+    Alternative("D-leankv-29", "a low token below T_l makes room in the low section", variant=PrunesLow),
+    Alternative("D-leankv-31", "the freed slot stays empty", answer=_appended),
+    Alternative("D-leankv-32", "after attention: the query of the step counts", variant=AfterAttention),
+    *choices("D-leankv-47", "epoch", True),
+    Alternative("D-leankv-54", "the percentage is rounded up", apply=STATIC, variant=BudgetUp),
+    Alternative("D-leankv-54", "the percentage is of the tokens before", apply=STATIC, variant=BudgetBefore),
+    Alternative("D-leankv-54", "the percentage is beside the window", apply=STATIC, variant=BudgetBesideWindow),
+    Alternative("D-leankv-54", "of equal means the later is dropped", apply=STATIC, variant=EarlierStay),
+    Alternative("D-arith-2", "sums and quotients are cut off", variant=Truncated),
+    Alternative("D-arith-2", "quotients are products with a rounded reciprocal", variant=Reciprocal),
+)
+UNOBSERVABLE: dict[str, str] = {
+    "D-leankv-33": "a decision reads only the inputs of its own head, which no decision of another head or layer "
+    "changes: at once or layer by layer, the words are the same",
+}

@@ -1,0 +1,373 @@
+"""Compiled twin of layer_step.
+
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Shares under Algorithm 1 are one kernel, for all events of a device.
+Other rules, vectors of 16 bits and partitions go event by event: every stage is then the twin of its unit, over all
+heads of all devices that are at a generation step.
+"""
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16, integers, threads
+from refemu.arith.checks import refuse_as
+from refemu.arith.fp16_jit import plain, ready, to_f32
+from refemu.formats import UnifiedPage
+from refemu.formats.leankv.twins import kv_page as kv_page_jit
+from refemu.units.derived import Arrays, twin
+from refemu.units.leankv.generation_compressor import GenerationCompressor
+from refemu.units.leankv.generation_compressor import compiled as generation_compressor
+from refemu.units.leankv.kernels.steps import TOTALS, all_events, call, misplaced
+from refemu.units.leankv.kv_compressor import compiled as kv_compressor
+from refemu.units.leankv.layer_step import COUNTERS, LOAD, NONE, STEP, UNIT, LayerStep
+from refemu.units.leankv.layer_step.registers import DECIDED, MANAGED, OUTPUTS, WORDS, WRITTEN
+from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.paged_attention import Pages
+from refemu.units.leankv.paged_attention import compiled as paged_attention
+from refemu.units.leankv.paged_attention.compiled.paged_attention import (
+    GRAIN,
+    attend_unchecked,
+    layout_of,
+    numbers_of,
+    settings_of,
+)
+from refemu.units.leankv.paged_attention.compiled.stored import sections_of
+from refemu.units.leankv.prefix_sum.compiled import network
+
+ALGORITHM1 = "algorithm1"
+TOTALLED = (*MANAGED, *DECIDED, *WRITTEN, *WORDS)  #: counters in the order of the kernel's totals
+
+
+class Devices:
+    """Registers of many devices. Pages of device d are images d * pages onwards; cells hold numbers within a device."""
+
+    def __init__(self, device: LayerStep, count: int) -> None:
+        shape, heads = device.shape, device.kv_heads
+        self.device: LayerStep = device
+        self.count: int = count
+        self.heads: int = heads
+        self.pages: Pages = device.layouts
+        self.high: UnifiedPage
+        self.low: UnifiedPage
+        self.high, self.low = device.layouts.sections
+        self.images: np.ndarray = self.high.empty(shape.pages * count)
+        self.cells: np.ndarray = np.full((count, heads, shape.length), -1, np.int32)
+        self.used: np.ndarray
+        self.tokens: np.ndarray
+        self.used, self.tokens = (np.zeros((count, heads, 2), np.int64) for _ in range(2))
+        self.ring: np.ndarray = np.tile(np.arange(shape.pages), (count, 1))
+        self.ends: np.ndarray = np.tile(np.array([0, shape.pages]), (count, 1))
+        self.requests: np.ndarray = np.zeros((count, 2), np.int64)  #: tokens so far and of the prompt
+        self.loaded: np.ndarray = np.zeros((count, heads, 2), np.int64)
+        low = shape.low_tokens or 0
+        self.sizes: np.ndarray = np.array(
+            [shape.high_tokens, low, shape.reserve, shape.lazy_pages, shape.scrub, shape.max_len], np.int64
+        )
+        self.counts: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self._compressors: dict[int, GenerationCompressor] = {}
+        self._first = np.arange(count) * shape.pages
+
+    def fork(self) -> "Devices":
+        """The same registers and pages in arrays of their own."""
+        other = copy.copy(self)
+        for name in ("images", "cells", "used", "tokens", "ring", "ends", "requests", "loaded"):
+            setattr(other, name, getattr(self, name).copy())
+        other.counts = dict(self.counts)
+        return other
+
+    def events(
+        self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
+    ) -> bool:
+        """All events of every device, (devices, events, heads, lanes), contiguous; False where one is refused."""
+        if self.compiled:
+            return self._walk(columns, shown, registers)
+        for event in range(columns["op"].shape[1]):
+            inputs, outputs = ({name: x[:, event] for name, x in arrays.items()} for arrays in (columns, shown))
+            if not self.event(inputs, outputs):
+                return False
+            for register, value in zip(registers.values(), self.registers(), strict=True):
+                register[:, event] = value
+        return True
+
+    @property
+    def compiled(self) -> bool:
+        """Whether one kernel does all events."""
+        unit = self.device.units[0]
+        coded = all(kv_compressor.storage(page, self.pages.preset)[0].size for page in (self.high, self.low))
+        chunk = self.pages.chunk(unit.attention.arithmetic)
+        return generation_compressor.by_kernels(unit.compressor) and coded and (not chunk or self.device.slots <= chunk)
+
+    def _walk(
+        self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
+    ) -> bool:
+        """`events` by one kernel; the process's threads share out the devices."""
+        ready()
+        unit, op = self.device.units[0], columns["op"]
+        arithmetic, compressor = unit.attention.arithmetic, unit.compressor
+        keep = np.stack([columns["keep_high"], columns["keep_low"]], axis=-1)
+        vectors = (to_f32(fp16.values(columns[name])) for name in ("key", "value", "q"))
+        loads = (columns[name] for name in ("section", "score", "position"))
+        limits = plain(columns["thresholds"]).view(np.float32)
+        ports = op, columns["prompt"], keep, *loads, *vectors, columns["window"], limits
+        outputs = tuple(shown[name].view(np.float32) if name == "p" else shown[name] for name in OUTPUTS)
+        pools = self.cells, self.used, self.tokens, self.ring, self.ends
+        numbers, settings = numbers_of(self.high.head_size, arithmetic), settings_of(self.pages, arithmetic)
+        pages = *layout_of(self.pages), numbers, settings, sections_of(self.pages)
+        (sides, table), (low_sides, low_table) = (
+            kv_compressor.storage(page, self.pages.preset) for page in (self.high, self.low)
+        )
+        queries, mean = compressor.score_queries or generation_compressor.EVERY, arithmetic.gqa == "mean"
+        rule = np.array([queries, compressor.include_self, compressor.epoch, compressor.low, mean], np.int64)
+        operands = (
+            *(ports, outputs, tuple(registers.values()), pools, (self.requests, self.loaded)),
+            *(self.images.reshape(self.count, self.ring.shape[1], self.images.shape[-1]), self.sizes, self._sums()),
+            *(pages, (table, sides, low_table, low_sides), rule),
+        )
+        totals, fine = np.zeros((self.count, TOTALS), np.int64), np.zeros(self.count, np.bool_)
+
+        def run(first: int, last: int) -> None:
+            fine[first:last] = all_events(*operands, totals, first, last)
+
+        with np.errstate(all="ignore"):
+            work = op.shape[1] * self.heads * self.device.heads * self.device.slots
+            threads.share_out(run, self.count, least=1 + GRAIN // max(1, work))
+        if not fine.all():
+            return False
+        for name, count in zip(TOTALLED, integers.total(totals, axis=0).tolist(), strict=True):
+            self.counts[name] += count
+        self._attended(registers["stored"][op == STEP].astype(np.int64).reshape(-1, 2))
+        return True
+
+    def event(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
+        """One event of every device, (devices, heads, lanes), its outputs into `out`; False where one is refused."""
+        op = inputs["op"]
+        steps = np.flatnonzero(op == STEP)
+        grow = np.stack([inputs["keep_high"], inputs["keep_low"]], axis=-1)
+        decided = None
+        if steps.size:
+            decided = self._decide(steps, inputs)
+            if decided is None:
+                return False
+            for section, delta in enumerate((decided.delta_high, decided.delta_low)):
+                grow[steps, :, section] = delta
+        if not self._managed(inputs, grow, out["taken"]):
+            return False
+        if (op == LOAD).any() and not self._load(inputs, out):
+            return False
+        if decided is not None:
+            self._step(steps, decided, inputs, out)
+        return True
+
+    def registers(self) -> list[np.ndarray]:
+        """Registers as the ports have them."""
+        start, free = self.ends[:, 0] % self.device.shape.pages, self.ends[:, 1] - self.ends[:, 0]
+        return [self.requests[:, 0], self.tokens, self.loaded, self.cells, start, free]
+
+    def _decide(self, rows: np.ndarray, inputs: Mapping[str, np.ndarray]) -> Any:
+        """Decisions of all heads of devices `rows`; None where one is refused."""
+        seen, prompt = self.requests[rows].T
+        fresh = seen == prompt
+        if (seen == 0).any() or (fresh[:, None, None] & (self.loaded[rows] != self.tokens[rows])).any():
+            return None
+        lengths, window = self.tokens[rows], inputs["window"][rows]
+        score, position = paged_attention.get_scores(self.pages, self.images, self._entries(rows), lengths)
+        policy = self.device.units[0].compressor.policy
+        if policy == ALGORITHM1 and misplaced(position, lengths, seen - window):
+            return None
+        if policy == "static" and lengths[..., 1].any():
+            return None
+        shape = lengths.shape[:2]
+        numbers = [np.broadcast_to(x[:, None], shape) for x in (seen, prompt, window)]
+        limits = np.broadcast_to(inputs["thresholds"][rows, None], (*shape, 2))
+        arrays = [score, position, lengths[..., 0], lengths[..., 1], *numbers, plain(limits)]
+        decided, divisions, comparisons = generation_compressor.counted(self._compressor(score.shape[-1]), arrays)
+        self.counts["share_divisions"] += divisions
+        self.counts["comparisons"] += comparisons
+        self.counts["plan_words"] += 4 * int(integers.total(lengths))
+        return decided
+
+    def _compressor(self, slots: int) -> GenerationCompressor:
+        """The compressor for so many slots."""
+        if slots not in self._compressors:
+            unit = self.device.units[0].compressor
+            named = ("policy", "score_rule", "low", "keep_percent", "score_queries", "include_self", "epoch")
+            self._compressors[slots] = GenerationCompressor(slots, **{name: getattr(unit, name) for name in named})
+        return self._compressors[slots]
+
+    def _managed(self, inputs: Mapping[str, np.ndarray], grow: np.ndarray, taken: np.ndarray) -> bool:
+        """The calls of the memory managers."""
+        totals, sums = np.zeros(5, np.int64), self._sums()
+        pools = self.cells, self.used, self.tokens, self.ring, self.ends
+        held = self.requests, self.loaded
+        done = call(inputs["op"], inputs["prompt"], grow, self.sizes, sums, *pools, *held, taken, totals)
+        for name, count in zip(("allocated", "recycled", "levels", "adds", "pruned"), totals.tolist(), strict=True):
+            self.counts[name] += count
+        return bool(done)
+
+    def _sums(self) -> np.ndarray:
+        """Levels and additions of prefix sums over an element a head, and two."""
+        return np.array(network(self.heads) + network(2 * self.heads), np.int64)
+
+    def _entries(self, rows: np.ndarray) -> np.ndarray:
+        """Table entries of devices `rows` with the numbers of images."""
+        return np.where(self.cells[rows] < 0, -1, self.cells[rows] + self._first[rows, None, None]).astype(np.int32)
+
+    def _places(
+        self, row: np.ndarray, head: np.ndarray, section: int, slot: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Image and slot of section slots."""
+        page = self.pages.sections[section]
+        cell = slot // page.tokens
+        if section == LOW:
+            cell = self.cells.shape[2] - 1 - cell
+        return self.cells[row, head, cell] + self._first[row], slot % page.tokens
+
+    def _load(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
+        """Kept tokens of prompts into their slots."""
+        section = np.where(inputs["op"][:, None] == LOAD, inputs["section"], NONE)
+        for which, page in ((HIGH, self.high), (LOW, self.low)):
+            row, head = np.nonzero(section == 1 + which)
+            if not row.size:
+                continue
+            slot, position = self.loaded[row, head, which], inputs["position"][row, head]
+            if (slot >= self.tokens[row, head, which]).any() or (position >= self.requests[row, 1]).any():
+                return False
+            if not self.device.units[0].compressor.epoch and self._twice(row, head, position):
+                return False
+            places = self._places(row, head, which, slot)
+            score = inputs["score"][row, head].astype(np.uint32).view(np.float32)
+            self._write(page, places, row, head, inputs, score, position, out["written"])
+            self.loaded[row, head, which] += 1
+        return True
+
+    def _twice(self, row: np.ndarray, head: np.ndarray, position: np.ndarray) -> bool:
+        """Whether a position stands in the pages already."""
+        held = self.loaded[row, head]
+        cells = self._entries(row)[np.arange(len(row)), head]
+        slots = paged_attention.get_scores(self.pages, self.images, cells, held)[1]
+        inside = np.arange(slots.shape[-1]) < (held[:, :1] + held[:, 1:])
+        return bool((inside & (slots == position[:, None])).any())
+
+    def _write(
+        self,
+        page: Any,
+        places: tuple[np.ndarray, np.ndarray],
+        row: np.ndarray,
+        head: np.ndarray,
+        inputs: Mapping[str, np.ndarray],
+        score: Any,
+        position: np.ndarray,
+        out: np.ndarray,
+    ) -> None:
+        """Tokens at the ports into their pages, and their records out."""
+        key, value = (fp16.values(inputs[name][row, head]) for name in ("key", "value"))
+        kv_compressor.write(page, self.pages.preset, self.images, *places, key, value, score, position)
+        out[row, head, : page.record_words] = kv_page_jit.read(page, self.images, *places)
+        self.counts["tokens_written"] += len(row)
+        self.counts["record_words"] += len(row) * page.record_words
+
+    def _step(
+        self, rows: np.ndarray, decided: Any, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]
+    ) -> None:
+        """Moves, writes, attention and scores of devices `rows`."""
+        for name in ("choice", "victim", "low_slot"):
+            out[name][rows] = getattr(decided, name)
+        row, head = (index.ravel() for index in np.indices((len(rows), self.heads)))
+        taken = decided.victim.astype(np.int64).ravel()
+        low_slot = decided.low_slot.astype(np.int64).ravel()
+        places = self._places(rows[row], head, HIGH, taken)
+        moves = np.flatnonzero(low_slot >= 0)
+        if moves.size:
+            target = self._places(rows[row[moves]], head[moves], LOW, low_slot[moves])
+            pairs = np.stack([place[moves] for place in places], axis=1), np.stack(target, axis=1)
+            kv_compressor.requantize(self.high, self.low, self.pages.preset, self.images, *pairs)
+            out["moved"][rows[row[moves]], head[moves]] = kv_page_jit.read(self.low, self.images, *target)
+            self.counts["requantized"] += moves.size
+            self.counts["move_words"] += moves.size * self.high.record_words
+            self.counts["record_words"] += moves.size * self.low.record_words
+        newest = self.requests[rows, 0] - 1
+        position = newest[row].astype(np.int32)
+        self._write(self.high, places, rows[row], head, inputs, np.float32(0), position, out["written"])
+        self._attend(rows, newest, inputs["q"], out)
+
+    def _attend(self, rows: np.ndarray, newest: np.ndarray, q: np.ndarray, out: Mapping[str, np.ndarray]) -> None:
+        """Attention, and what it adds to the scores."""
+        arithmetic, lengths, cells = self.device.units[0].attention.arithmetic, self.tokens[rows], self._entries(rows)
+        queries = to_f32(fp16.values(q[rows]))
+        output, p = attend_unchecked(self.pages, queries, self.images, cells, lengths, arithmetic)
+        position = np.broadcast_to(newest[:, None], lengths.shape[:2])
+        options = arithmetic.include_self, arithmetic.gqa
+        paged_attention.add_scores(self.pages, self.images, cells, lengths, p, position, *options)
+        scores = paged_attention.get_scores(self.pages, self.images, cells, lengths)[0]
+        most = min(scores.shape[-1], out["scores"].shape[-1])
+        out["out"][rows] = fp16.bits(fp16.narrow(output))
+        out["p"][rows, ..., : p.shape[-1]] = p.view(np.uint32)
+        out["scores"][rows, :, :most] = scores[..., :most]
+        self._attended(lengths.reshape(-1, 2))
+
+    def _attended(self, lengths: np.ndarray) -> None:
+        """Counters of attention over heads of these tokens (heads, 2)."""
+        attention = self.device.units[0].attention
+        local = np.arange(len(lengths) * attention.cells).reshape(-1, attention.cells)  # a head sees its own pages
+        for name, count in paged_attention.counters(attention, local, lengths).items():
+            renamed = {"pages": "pages_read", "divisions": "softmax_divisions"}.get(name, name)
+            self.counts[renamed] += count
+
+
+def by_port(device: LayerStep, inputs: Arrays, outputs: Arrays) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Inputs by port, (devices, events, heads, lanes), and outputs likewise, cleared."""
+    shape, heads = inputs[0].shape, device.kv_heads
+    wide = {"key": (heads, device.head_size), "value": (heads, device.head_size), "thresholds": (2,)}
+    wide |= {"q": (heads, device.heads, device.head_size), "op": (), "prompt": (), "window": ()}
+    columns, shown = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    for port, array in zip(device.ports.inputs, inputs, strict=True):
+        dtype = array.dtype if port.name in ("q", "key", "value", "thresholds") else np.int64
+        columns[port.name] = array.astype(dtype, copy=False).reshape(*shape, *wide.get(port.name, (heads,)))
+    for port, array in zip(device.ports.outputs, outputs, strict=True):
+        array[...] = -1 if port.name == "taken" else 0
+        lanes = port.lanes // heads
+        split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,) * (lanes > 1)
+        shown[port.name] = array.reshape(*shape, heads, *split)
+    return columns, shown
+
+
+def by_register(device: LayerStep, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Registers by port, (devices, events, heads, lanes)."""
+    wide = {
+        "stored": (device.kv_heads, 2),
+        "loaded": (device.kv_heads, 2),
+        "cells": (device.kv_heads, device.shape.length),
+    }
+    return {
+        port.name: array.reshape(*array.shape[:2], *wide.get(port.name, ()))
+        for port, array in zip(device.ports.state, arrays, strict=True)
+    }
+
+
+def _ordered(device: LayerStep, columns: Mapping[str, np.ndarray]) -> bool:
+    """Whether the thresholds of every step are those that the compressor takes."""
+    compressor = device.units[0].compressor
+    limits = plain(columns["thresholds"]).view(np.float32)[columns["op"] == STEP]
+    if compressor.policy == ALGORITHM1:
+        return not (limits[:, 0] > limits[:, 1]).any()
+    return compressor.policy != "diffkv" or compressor.low or not (limits[:, 0] != limits[:, 1]).any()
+
+
+def _parameters(device: LayerStep) -> dict[str, Any]:
+    """Parameters of a device by name."""
+    return {name: getattr(device, name) for name in inspect.signature(type(device)).parameters}
+
+
+@twin(UNIT)
+def run(device: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+    """All events of all devices."""
+    devices, ports = Devices(device, len(inputs[0])), len(device.ports.outputs)
+    columns, shown = by_port(device, inputs, outputs[:ports])
+    registers = by_register(device, outputs[ports:])
+    fine = _ordered(device, columns) and devices.events(columns, shown, registers)
+    if not fine:
+        refuse_as(UNIT.run, *inputs, **_parameters(device))
+    return [devices.counts[name] for name in COUNTERS]

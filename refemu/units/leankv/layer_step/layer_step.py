@@ -1,0 +1,525 @@
+"""Generation steps of all KV heads of a layer, which share a pool of pages, each with its query heads.
+
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Composed of generation_compressor, page_manager (with its list, table
+and prefix sum), kv_compressor (with its quantizer) and paged_attention; the pages are here, and every wire between the
+units is a call of `Head`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
+
+from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_layout import ALIGN
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.leankv.generation_compressor import Policy, ScoreRule
+from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
+from refemu.units.leankv.kv_quantizer import Preset
+from refemu.units.leankv.layer_step import cases
+from refemu.units.leankv.layer_step.heads import Head, Run, operation
+from refemu.units.leankv.layer_step.registers import (
+    ATTENDED,
+    COUNTERS,
+    DECIDED,
+    MANAGED,
+    NONE,
+    OPERATIONS,
+    WRITTEN,
+    ports_of,
+)
+from refemu.units.leankv.page_manager import PageManager, Shape
+from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Pages, SoftmaxDiv, SumOrder
+from refemu.units.leankv.significance import Gqa
+from refemu.units.ports import Lanes, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+
+REQUEST = 0  #: name of the one sequence
+SECTIONS = ("high", "low")
+TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: of the manager
+
+
+class LayerStep(Sequential):
+    """All KV heads of a layer for one request: one memory manager, one pool, and in every head the units of `Head`.
+
+    A generation step is `decide`, `allocate`, then head by head `requantize` where a token moves, `write`, and the
+    events of attention up to `score` (D-leankv-62).
+
+    References
+    ----------
+    [leankv §4, §5.3, §6.1, §6.2]
+    """
+
+    name = "layer_step"
+    events: ClassVar[tuple[str, ...]] = (
+        *("admit", "load", "finish", "decide", "allocate", "requantize", "write"),
+        *("key_page", "softmax", "value_page", "tree", "combine", "score"),
+    )
+    counters: ClassVar[dict[str, str]] = COUNTERS
+    registers: ClassVar[dict[str, str]] = {
+        "head": "KV head that the last event of a generation step worked on",
+        "pool": "contents of all pages, as bytes",
+        "manager": "State of the memory manager, as of unit page_manager",
+        "heads": "States of the units of every KV head: generation_compressor, kv_compressor, paged_attention",
+    }
+    kv_heads: int = 3  #: H, KV heads, 1 to 1024
+    head_size: int = 64  #: F, features of a key and of a value
+    heads: int = 3  #: G, query heads of a KV head, 1 to 1024
+    high: PairName = "K8V4"  #: ready pair of precisions, "K8V4" say
+    low: PairName | None = "K4V2"  #: the low pair; None for one precision
+    page_bytes: int | None = 384  #: bytes of a page
+    pages: int = 24  #: pages of the pool
+    max_len: int = 12  #: most tokens of a prompt, and what a table entry has cells for
+    preset: Preset = "paper"  #: preset of the codes
+    policy: Policy = "algorithm1"  #: rule of the decisions, as for `GenerationCompressor`, like the following
+    score_rule: ScoreRule = "share"  #: what Algorithm 1 compares
+    keep_percent: int = 100  #: budget of `static`
+    score_queries: int | None = None  #: number of the prompt's last queries that a score was summed over; None: all
+    include_self: bool = False  #: a token's attention to itself counts
+    epoch: bool = False  #: positions are stored as the published code stores them
+    order: SumOrder = PAPER.order  #: as for `Arithmetic`, like the following
+    fma: bool = PAPER.fma  #: products are added in one rounding
+    softmax_div: SoftmaxDiv = PAPER.softmax_div  #: division of the softmax
+    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before it
+    lane_max: bool = PAPER.lane_max  #: the maximum is that of slots 0, 4, 8, ... of the pages only
+    partition_tokens: int = PAPER.partition_tokens  #: tokens beyond which a head is cut into chunks; 0 = never
+    partition_score: bool = PAPER.partition_score  #: p of token t is weighted as of chunk t // chunk
+    gqa: Gqa = PAPER.gqa  #: join of the query heads
+    reserve_low: int = 0  #: extra pages of a prompt, as for `Shape`, like the following
+    table_extra: int = 1  #: cells more than max_len / table_tokens
+    table_tokens: int | None = None  #: by default the tokens of a high page
+    lazy_pages: bool = True  #: a page when a token needs it; else one wherever a section is full
+    scrub: bool = False  #: write -1 into cells that are no longer used
+    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`, like the following
+    k_group: int = UnifiedPage.k_group
+    v_vec: int = UnifiedPage.v_vec
+    v_group: int = UnifiedPage.v_group
+    align: tuple[int, int] = ALIGN  #: bytes
+
+    def check(self) -> None:
+        require_int(self.kv_heads, 1, 1 << 10, self.name, "kv_heads")
+
+    @constant
+    def layouts(self) -> Pages:
+        """Pages of both precisions."""
+        constants = {name: getattr(self, name) for name in CONSTANTS}
+        return Pages.of(self.head_size, self.high, self.low, self.page_bytes, self.preset, **constants)
+
+    @constant
+    def shape(self) -> Shape:
+        """Of the memory manager."""
+        high, low = self.layouts.sections
+        return Shape(
+            layers=1,
+            heads=self.kv_heads,
+            high_tokens=high.tokens,
+            low_tokens=low.tokens if self.layouts.low else None,
+            slots=1,
+            **{name: getattr(self, name) for name in TABLE},
+        )
+
+    @constant
+    def slots(self) -> int:
+        """Most tokens that a table entry holds."""
+        return self.shape.length * max(page.tokens for page in self.layouts.sections)
+
+    @constant
+    def ports(self) -> Ports:
+        return ports_of(self.layouts, self.shape, self.kv_heads, self.heads, self.policy)
+
+    @constant
+    def manager(self) -> PageManager:
+        """Memory manager; a prompt replaces it by a copy that has served it."""
+        return PageManager(**asdict(self.shape))
+
+    @constant
+    def units(self) -> list[Head]:
+        """Units of every KV head."""
+        parameters = {name: getattr(self, name) for name in self._names}
+        return [Head(parameters, self.shape.length, self.slots) for _ in range(self.kv_heads)]
+
+    @constant
+    def pool(self) -> np.ndarray:
+        """Images of all pages."""
+        return self.layouts.high.empty(self.shape.pages)
+
+    @constant
+    def _cleared(self) -> dict[str, Any]:
+        """Outputs before the first event of an operation."""
+        ports = self.ports.outputs
+        return {port.name: lanes((-1 if port.name == "taken" else 0,) * port.lanes) for port in ports}
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        """Registers of the units at reset, and the pool they share."""
+        taken, pool = self._cleared["taken"], self.pool.tobytes()
+        return {"window": 1, "taken": taken, "pool": pool, **self._registers()}
+
+    def _registers(self) -> dict[str, Any]:
+        """Registers of the units as a State has them."""
+        entries, request = range(self.kv_heads), self.manager.requests.table.get(REQUEST)
+        table = self.manager.table
+        return {
+            "manager": self.manager.state,
+            "heads": tuple(unit.state for unit in self.units),
+            "seen": request.seen if request else 0,
+            "stored": tuple(count for entry in entries for count in table.tokens(entry)),
+            "cells": lanes(tuple(page for entry in entries for page in table.row(entry))),
+            "list_start": self.manager.list.start,
+            "free": self.manager.free,
+        }
+
+    def restore(self, state: DeclaredState) -> None:
+        super().restore(state)
+        self._resume()
+
+    def _resume(self) -> None:
+        """Registers of the units as the State has them."""
+        state = self.state
+        self.manager.restore(state.manager)
+        for unit, registers in zip(self.units, state.heads, strict=True):
+            unit.restore(registers)
+        self.pool = np.frombuffer(state.pool, np.uint16).reshape(self.shape.pages, -1).copy()
+        self._in_step = state
+
+    @property
+    def busy(self) -> bool:
+        """Whether events of a generation step are left."""
+        state = self.state
+        done = ("reset", "admit", "load", "finish")
+        return state.event not in done and (state.event != "score" or state.head < self.kv_heads - 1)
+
+    def _open(self, *inputs: Lanes) -> DeclaredState:
+        before = self.state
+        self.state = self.latched(*inputs, **self._cleared, head=0)
+        event = OPERATIONS[self.state.op]
+        try:
+            return self._commit(event, (), getattr(self, event)())
+        except Refused:
+            self.state = before
+            self._resume()
+            raise
+
+    def _continue(self) -> DeclaredState:
+        if self.state is not self._in_step:
+            self._resume()
+        event, head = self.state.event, self.state.head
+        if event in ("decide", "allocate", "requantize", "score"):
+            return super()._continue()
+        attention = self._attend(head) if event == "write" else self.units[head].attention.step()
+        return self._commit(attention.event, (), getattr(self, attention.event)())
+
+    def follows(self) -> str:
+        event = self.state.event
+        if event == "decide":
+            return "allocate"
+        moves = event != "requantize" and operation(self.units[self._due].compressor.state) == REPLACE
+        return "requantize" if moves else "write"
+
+    @property
+    def _due(self) -> int:
+        """Head whose token is moved or written next."""
+        return self.state.head + (self.state.event == "score")
+
+    def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> DeclaredState:
+        """The State after an event: registers and counters of the units, and what else changed."""
+        before, registers = self.state, self._registers()
+        counted = {
+            name: getattr(registers["manager"], counter) - getattr(before.manager, counter)
+            for name, counter in MANAGED.items()
+        }
+        pairs = list(zip(before.heads, registers["heads"], strict=True))
+        for names, unit in ((DECIDED, "compressor"), (WRITTEN, "writer"), (ATTENDED, "attention")):
+            states = [(getattr(old, unit), getattr(new, unit)) for old, new in pairs]
+            for name, counter in names.items():
+                counted[name] = reduce(add, (getattr(new, counter) - getattr(old, counter) for old, new in states))
+        pool = self.pool.tobytes()
+        self._in_step = super()._commit(event, inputs, {**registers, **counted, "pool": pool, **changes})
+        return self._in_step
+
+    def _runs(self, head: int) -> tuple[Run, Run]:
+        """Ids of the pages of a head."""
+        return self.manager.table.run(head, HIGH), self.manager.table.run(head, LOW)
+
+    @decides("D-leankv-25")
+    def _of(self, port: str, head: int) -> Any:
+        """Lanes of a port that belong to a head."""
+        values = fields(getattr(self.state, port))
+        size = len(values) // self.kv_heads
+        return values[head * size : (head + 1) * size]
+
+    def _put(self, values: Lanes, head: int, words: Sequence[int]) -> Lanes:
+        """The lanes of a port with those of a head set, zeros behind a shorter record."""
+        changed = list(fields(values))
+        size = len(changed) // self.kv_heads
+        changed[head * size : (head + 1) * size] = [*words, *(0,) * (size - len(words))]
+        return lanes(tuple(changed))
+
+    def _tokens(self, head: int) -> tuple[int, int]:
+        """Tokens that a head stores, high and low."""
+        return self.manager.table.tokens(head)
+
+    @decides("D-leankv-9")
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse vectors that are not finite."""
+        for name, words in zip(("key", "value", "q"), inputs[7:10], strict=True):
+            bad = words & 0x7C00 == 0x7C00
+            if bad.any():
+                index = first_index(bad)
+                raise Refused(f"{self.name}: {name} must be finite fp16, got {int(words[index]):#06x}{at(index)}")
+
+    # A request comes, and goes.
+
+    @decides("D-leankv-63")
+    def admit(self) -> Changes:
+        """A prompt gets pages, and those that its kept tokens do not need go back."""
+        manager, state = self.manager.fork(), self.state
+        manager.prompt_allocate({REQUEST: state.prompt})
+        shape = (1, 1, self.kv_heads)
+        kept = (np.array(fields(words), np.int64).reshape(shape) for words in (state.keep_high, state.keep_low))
+        manager.prompt_release([REQUEST], *kept)
+        self.manager = manager
+        return {"loaded": (0,) * 2 * self.kv_heads}
+
+    @decides("D-leankv-63")
+    def load(self) -> Changes:
+        """A kept token of each head that loads one is written, into the next slot of its section."""
+        loaded, written, words = list(self.state.loaded), self.state.written, 0
+        for head, code in enumerate(fields(self.state.section)):
+            if code == NONE:
+                continue
+            section = code - 1
+            self._require_load(head, section)
+            state = self.units[head].write(
+                self.pool,
+                self._runs(head),
+                self._next_slots(head),
+                APPEND_LOW if section == LOW else APPEND_HIGH,
+                **self._token(head, fields(self.state.score)[head], fields(self.state.position)[head]),
+            )
+            record = state.written[: self.layouts.sections[section].record_words]
+            loaded[2 * head + section] += 1
+            written = self._put(written, head, record)
+            words += len(record)
+        return {"loaded": tuple(loaded), "written": written, "record_words": words}
+
+    def _require_load(self, head: int, section: int) -> None:
+        """Refuse a token without a place, and positions that no token of the prompt can have."""
+        request = self.manager.requests.table.get(REQUEST)
+        kept, loaded = self._tokens(head)[section], self.state.loaded[2 * head + section]
+        what = f"{self.name}: head {head}"
+        if loaded == kept:
+            raise Refused(f"{what}: {kept} {SECTIONS[section]} tokens are kept, and loaded already")
+        assert request is not None, "without one no token is kept"
+        position = fields(self.state.position)[head]
+        if position >= request.prompt:
+            raise Refused(f"{what}: position {position} in a prompt of {request.prompt} tokens")
+        held = self.units[head].scores(self.pool, self._runs(head), self._loaded(head))[1]
+        if position in held and not self.epoch:
+            raise Refused(f"{what}: position {position} is loaded already")
+
+    @decides("D-leankv-63")
+    def _next_slots(self, head: int) -> tuple[int, int]:
+        """High and low slot of the next token of a prompt: in ascending order."""
+        return self._loaded(head)
+
+    def _loaded(self, head: int) -> tuple[int, int]:
+        return self.state.loaded[2 * head], self.state.loaded[2 * head + 1]
+
+    def _token(self, head: int, score: int, position: int, victim: int = 0, low_slot: int = 0) -> dict[str, Any]:
+        """Inputs of kv_compressor beside the operation."""
+        vectors = {"key": self._of("key", head), "value": self._of("value", head)}
+        return {"victim": victim, "low_slot": low_slot, **vectors, "score": score, "position": position}
+
+    def finish(self) -> Changes:
+        """All pages go back."""
+        self.manager.finish([REQUEST])
+        return {"loaded": (0,) * 2 * self.kv_heads}
+
+    # A generation step (D-leankv-62).
+
+    def decide(self) -> Changes:
+        """Every head chooses where the new token goes and which one makes room, from the scores before the step."""
+        state, request = self.state, self.manager.requests.table.get(REQUEST)
+        if request is None:
+            raise Refused(f"{self.name}: a step needs a request")
+        missing = np.array(state.stored) - np.array(state.loaded) if state.seen == request.prompt else np.zeros(1)
+        if missing.any():
+            head, section = divmod(int(first_index(missing != 0)[0]), 2)
+            kept, loaded = state.stored[2 * head + section], state.loaded[2 * head + section]
+            raise Refused(f"{self.name}: head {head}: {loaded} of {kept} {SECTIONS[section]} tokens are loaded")
+        decided = [self._decided(head, request.seen, request.prompt) for head in range(self.kv_heads)]
+        self._grown(self.manager.fork(), decided)  # refuses a step that lacks pages
+        columns = {
+            name: lanes(tuple(getattr(each, name) for each in decided)) for name in ("choice", "victim", "low_slot")
+        }
+        return {**columns, "plan_words": 4 * reduce(add, state.stored)}
+
+    @decides("D-leankv-28", "D-leankv-62")
+    def _decided(self, head: int, n: int, prompt: int) -> Any:
+        """The decision of one head."""
+        others = n, prompt, self.state.window, self.state.thresholds
+        return self.units[head].decide(self.pool, self._runs(head), self._tokens(head), *others)
+
+    def _grown(self, manager: PageManager, decided: Any) -> Any:
+        """Pages for the sections that grow, of all heads by one call."""
+        deltas = (
+            np.array([getattr(each, name) for each in decided], np.int64).reshape(1, 1, -1)
+            for name in ("delta_high", "delta_low")
+        )
+        return manager.step_allocate([REQUEST], *deltas)
+
+    @decides("D-leankv-62")
+    def allocate(self) -> Changes:
+        """Sections that grow beyond their last page get one."""
+        moved = self._grown(self.manager, [unit.compressor.state for unit in self.units])
+        ids = iter(moved.ids)
+        return {"taken": tuple(next(ids) if count else -1 for count in moved.counts)}
+
+    def requantize(self) -> Changes:
+        """A token moves to the low section."""
+        head, (high, low) = self._due, self.layouts.sections
+        moved = self._put(self.state.moved, head, self._begin_write(head).moved)
+        return {"head": head, "moved": moved, "move_words": high.record_words, "record_words": low.record_words}
+
+    def write(self) -> Changes:
+        """The new token is written, behind a move into the slot of the token that moved."""
+        head, words = self._due, self.layouts.high.record_words
+        moved = self.state.event == "requantize"
+        state = self.units[head].write_on(self.pool, self._runs(head)) if moved else self._begin_write(head)
+        return {
+            "head": head,
+            "written": self._put(self.state.written, head, state.written[:words]),
+            "record_words": words,
+        }
+
+    def _begin_write(self, head: int) -> Any:
+        """The first event of kv_compressor: the move, or else the write."""
+        unit = self.units[head]
+        decided, stored = unit.compressor.state, self._tokens(head)
+        before = stored[0] - decided.delta_high, stored[1] - decided.delta_low
+        op = operation(decided)
+        place = {"victim": decided.victim, "low_slot": decided.low_slot} if op == REPLACE else {}
+        if op not in (REPLACE, APPEND_HIGH):
+            place = {"victim": decided.victim}
+        return unit.write(self.pool, self._runs(head), before, op, **self._token(head, 0, decided.n, **place))
+
+    @decides("D-leankv-62")
+    def _attend(self, head: int) -> Any:
+        """The first event of attention over the pages, the new token among them."""
+        unit = self.units[head]
+        q, n = self._of("q", head), unit.compressor.state.n
+        return unit.attend(self.pool, self._runs(head), self._tokens(head), q, n)
+
+    # Events of attention, which change registers of its unit alone; behind the last one scores go into the pages.
+
+    def key_page(self) -> Changes:
+        """Logits of a page."""
+        return {}
+
+    def softmax(self) -> Changes:
+        """Their probabilities."""
+        return {}
+
+    def value_page(self) -> Changes:
+        """Values of a page are added up."""
+        return {}
+
+    def tree(self) -> Changes:
+        """Accumulators are joined."""
+        return {}
+
+    def combine(self) -> Changes:
+        """Partitions are joined, where there are several."""
+        return {}
+
+    def score(self) -> Changes:
+        """Scores of the stored tokens grow by what was paid to them."""
+        state, head = self.state, self.state.head
+        attention = self.units[head].attention.state
+        self._score(head, attention)
+        return {
+            "out": self._put(state.out, head, attention.out),
+            "p": self._put(state.p, head, fields(attention.p)),
+            "scores": self._put(state.scores, head, self._scores_of(head)),
+        }
+
+    @decides("D-leankv-19", "D-leankv-62")
+    def _score(self, head: int, state: Any) -> None:
+        """Scores of the stored tokens after the step, into their pages."""
+        self.units[head].add_scores(self.pool, self._runs(head), self._tokens(head), state)
+
+    def _scores_of(self, head: int) -> list[int]:
+        """Scores in the pages, high slots, then low ones."""
+        return self.units[head].scores(self.pool, self._runs(head), self._tokens(head))[0]
+
+
+TINY: dict[str, Any] = {
+    "head_size": 16,
+    "high": "K8V4",
+    "low": "K4V2",
+    "page_bytes": 112,
+    "preset": "paper",
+    "k_vec": 1,
+    "k_group": 4,
+    "v_vec": 2,
+    "v_group": 2,
+    "align": (4, 4),
+}  #: pages of few bytes, as small heads have them
+HEAD: dict[str, Any] = {
+    "kv_heads": 1,
+    "head_size": 64,
+    "heads": 3,
+    "high": "K8V4",
+    "page_bytes": 384,
+    "pages": 8,
+    "max_len": 12,
+}  #: a head alone
+
+UNIT: AnyUnit = Unit(
+    unit_class=LayerStep,
+    paper="leankv §4 Algorithm 1, §5.3, §6.1, §6.2",
+    meaning="generation steps of all KV heads of a layer",
+    configs={
+        "one": Config(kv_heads=3, heads=1, pages=18, max_len=10, **TINY),
+        "three": Config(
+            kv_heads=2,
+            heads=3,
+            head_size=64,
+            high="K8V4",
+            low="K4V2",
+            page_bytes=384,
+            pages=12,
+            max_len=8,
+            preset="paper",
+        ),
+        "eight": Config(kv_heads=2, heads=8, pages=8, max_len=8, **TINY),
+        "head": Config(**HEAD, low="K4V2", preset="paper"),
+        "head_one_precision": Config(**HEAD, low=None, preset="paper"),
+        "head_diffkv": Config(
+            **HEAD,
+            low="K4V2",
+            preset="diffkv",
+            policy="diffkv",
+            score_queries=64,
+            include_self=True,
+            softmax_div="recip_mul",
+            softmax_eps=EPSILON,
+            reserve_low=1,
+            table_extra=2,
+            lazy_pages=False,
+        ),
+    },
+    cases=cases.cases,
+    legal=cases.legal,
+    closes=cases.closes,
+)
+State: type[DeclaredState] = LayerStep.State
+run: RunFunction[Result] = UNIT.run

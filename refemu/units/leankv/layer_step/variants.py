@@ -1,0 +1,117 @@
+"""Other answers to the decisions of layer_step, and devices that do a stage wrong."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import constant
+from refemu.units.leankv.generation_compressor import A2, A3
+from refemu.units.leankv.layer_step import STEP, LayerStep
+from refemu.units.leankv.page_manager.variants import Descending
+from refemu.units.ports import fields, lanes
+
+
+class ScoresStay(LayerStep):
+    """What a step pays to the tokens is not added to their scores."""
+
+    def _score(self, head: int, state: Any) -> None:
+        pass
+
+
+class ScoresLate(LayerStep):
+    """Scores are added behind the next decision, which does not wait for the attention of the step before."""
+
+    def _score(self, head: int, state: Any) -> None:
+        late: dict[int, Any] = vars(self).setdefault("late", {})
+        late[head] = state, self._runs(head), self._tokens(head)
+
+    def allocate(self) -> Any:
+        for head, (state, runs, stored) in vars(self).pop("late", {}).items():
+            self.units[head].add_scores(self.pool, runs, stored, state)
+        return super().allocate()
+
+
+class FirstHeadScores(LayerStep):
+    """Only the first query head's probabilities are added to the scores."""
+
+    def _score(self, head: int, state: Any) -> None:
+        unit, runs, stored = self.units[head], self._runs(head), self._tokens(head)
+        words, positions = unit.scores(self.pool, runs, stored)
+        before = np.array(words, np.uint32).view(np.float32)
+        p = np.array(fields(state.p), np.uint32).view(np.float32)[: len(before)]
+        added = np.where(np.array(positions) == state.newest, before, before + p)
+        unit.add_scores(self.pool, runs, stored, replace(state, score=lanes(added.view(np.uint32).tolist())))
+
+
+class OldestMoves(LayerStep):
+    """The oldest token of the window moves to the low section before anything is decided: it always does."""
+
+    def _decided(self, head: int, n: int, prompt: int) -> Any:
+        decided, unit = super()._decided(head, n, prompt), self.units[head].compressor
+        if unit.oldest() >= 0 and unit.low:
+            choice = {"victim": unit.oldest(), "low_slot": decided.n_low, "delta_high": 0, "delta_low": 1}
+            unit.state = replace(decided, **choice)
+        return unit.state
+
+
+class NewestVictim(LayerStep):
+    """Where a high token makes room, it is the newest."""
+
+    def _decided(self, head: int, n: int, prompt: int) -> Any:
+        decided, unit = super()._decided(head, n, prompt), self.units[head].compressor
+        if decided.choice in (A2, A3):
+            high = fields(decided.position)[: decided.n_high]
+            unit.state = replace(decided, victim=high.index(max(high)))
+        return unit.state
+
+
+class CodedLow(LayerStep):
+    """New tokens are coded at the low precision."""
+
+    def _of(self, port: str, head: int) -> Any:
+        words, low = super()._of(port, head), self.layouts.sections[1].config
+        if port not in ("key", "value") or self.state.op != STEP or self.layouts.low is None:
+            return words
+        fmt = low.key(self.layouts.preset) if port == "key" else low.value(self.layouts.preset)
+        values = fmt.encode(fp16.values(np.array(words, np.uint16))).decode()
+        return tuple(fp16.bits(fp16.narrow(values)).tolist())
+
+
+class LoadedBackwards(LayerStep):
+    """Kept tokens of a prompt take the slots of a section from the last to the first."""
+
+    def _next_slots(self, head: int) -> tuple[int, int]:
+        high, low = (kept - 1 - done for kept, done in zip(self._tokens(head), self._loaded(head), strict=True))
+        return max(high, 0), max(low, 0)
+
+
+class LastHeadFirst(LayerStep):
+    """The last head's pages come first."""
+
+    @constant
+    def manager(self) -> Descending:
+        """Of the other order."""
+        return Descending(**asdict(self.shape))
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-leankv-19", "the first query head alone is scored", variant=FirstHeadScores),
+    Alternative("D-leankv-25", "new tokens are coded at the low precision", variant=CodedLow),
+    Alternative("D-leankv-28", "the newest high token makes room", variant=NewestVictim),
+    Alternative("D-leankv-62", "scores of a step are not added", variant=ScoresStay),
+    Alternative("D-leankv-62", "scores are added behind the next decision", variant=ScoresLate),
+    Alternative("D-leankv-62", "the oldest token moves before anything is decided", variant=OldestMoves),
+    Alternative("D-leankv-63", "a prompt fills its slots from the last to the first", variant=LoadedBackwards),
+    *choices("D-leankv-17", "include_self", True, False),
+    *choices("D-leankv-19", "gqa", "mean"),
+    *choices("D-leankv-26", "policy", "algorithm1", "diffkv"),
+    *choices("D-leankv-34", "lazy_pages", True, False),
+    Alternative("D-leankv-38", "the last head's pages come first", variant=LastHeadFirst),
+)
+UNOBSERVABLE: dict[str, str] = {
+    "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",
+    "D-leankv-58": "sectors are counted, and on no port",
+}

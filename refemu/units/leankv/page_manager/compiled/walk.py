@@ -1,0 +1,135 @@
+"""All events of many page managers, compiled: the slots of their sequences, and every register after each event.
+
+Paper: [leankv §5.3]. The calls themselves are the kernels of events.py.
+"""
+
+import numpy as np
+
+from refemu.arith.jit import helper, kernel
+from refemu.units.leankv.page_manager.compiled.events import finish, prompt_allocate, prompt_release, step_allocate
+from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
+
+H_NAME, H_PROMPT, H_RUNNING = range(3)  # of a row of `held`, one for each slot: name (-1: free), tokens, compressed
+ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # of `totals`, in the order of the counters
+
+
+@kernel
+def walk(  # type: ignore[no-untyped-def]
+    op, members, names, prompts, high, low, sizes, sums, moved, registers, requests, totals
+):
+    """Whether every event is admitted; inputs as the ports have them, (devices, events) beside the lanes.
+
+    sizes: as in events.py. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
+    prefix, ids, lacking, (devices, events) beside the lanes, zeros and -1 for ids. registers: a pool before the first
+    event and after every one, (devices, 1 + events) beside its shape. requests: `held`; slots in the order in which
+    they are free; how many left that order and came; room for a prefix. totals: counters.
+    """
+    counts, prefix, ids, lacking = moved
+    cells, used, tokens, ring, ends = registers
+    held, free, queue, entries, lengths, room = requests
+    heads = entries.size // free.size
+    for device in range(op.shape[0]):
+        for slot in range(free.size):
+            held[slot, H_NAME], free[slot] = -1, slot
+        queue[0], queue[1] = 0, free.size
+        for event in range(op.shape[1]):
+            kind, size = op[device, event], members[device, event] * heads
+            if not _named(
+                kind,
+                names[device, event],
+                prompts[device, event],
+                members[device, event],
+                held,
+                free,
+                queue,
+                entries,
+                lengths,
+                heads,
+            ):
+                return False
+            for entry in range(entries.size):
+                _carry(cells[device, event, entry], cells[device, event + 1, entry])
+                _carry(used[device, event, entry], used[device, event + 1, entry])
+                _carry(tokens[device, event, entry], tokens[device, event + 1, entry])
+            _carry(ring[device, event], ring[device, event + 1])
+            _carry(ends[device, event], ends[device, event + 1])
+            pool = (
+                cells[device, event + 1],
+                used[device, event + 1],
+                tokens[device, event + 1],
+                ring[device, event + 1],
+                ends[device, event + 1],
+            )
+            elements = size * (1 + kind // 2)  # high and low pages apart in a step and a finish
+            called, long, out = entries[:size], lengths[:size], ids[device, event]
+            pages, places = counts[device, event, :elements], prefix[device, event, :elements]
+            more_high, more_low = high[device, event, :size], low[device, event, :size]
+            came, went, most, pruned = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            if kind == PROMPT:
+                came = prompt_allocate(pool, sizes, called, long, pages, places, out)
+            elif kind == RELEASE:
+                went, came, pruned = prompt_release(
+                    pool,
+                    sizes,
+                    called,
+                    long,
+                    more_high,
+                    more_low,
+                    pages,
+                    places,
+                    lacking[device, event, :size],
+                    room[:size],
+                    out,
+                )
+                totals[SHORTFALL] += came
+            elif kind == STEP:
+                came, most, pruned = step_allocate(pool, sizes, called, more_high, more_low, pages, places, out)
+            else:
+                went = finish(pool, sizes, called, pages, places, out)
+            if min(came, went) < 0:
+                return False
+            scans = 1 + np.int64(kind == RELEASE and came > 0)
+            totals[ALLOCATED] += came
+            totals[RECYCLED] += went
+            totals[LEVELS] += scans * sums[elements, 0]
+            totals[ADDS] += scans * sums[elements, 1]
+            totals[STEP_PAGES] = max(totals[STEP_PAGES], most)
+            totals[PRUNED] += pruned
+    return True
+
+
+@helper
+def _named(kind, names, prompts, count, held, free, queue, entries, lengths, heads):  # type: ignore[no-untyped-def]
+    """entries, lengths <- of all heads of the `count` sequences, which a call moves on; whether they may be called."""
+    fine = kind != PROMPT or count <= queue[1] - queue[0]
+    for i in range(count):
+        slot = np.int64(-1)
+        for s in range(free.size):
+            if held[s, H_NAME] == names[i]:
+                slot = np.int64(s)
+        if kind == PROMPT:
+            fine &= slot < 0 and prompts[i] > 0
+            slot = free[queue[0] % free.size]
+            queue[0] += 1
+            held[slot, H_NAME], held[slot, H_PROMPT], held[slot, H_RUNNING] = names[i], prompts[i], 0
+        else:
+            fine &= slot >= 0 and (kind == FINISH or held[slot, H_RUNNING] == np.int64(kind == STEP))
+        for h in range(heads):
+            entries[i * heads + h], lengths[i * heads + h] = slot * heads + h, held[slot, H_PROMPT]
+    for i in range(count):
+        slot = entries[i * heads] // heads
+        for j in range(i):
+            fine &= entries[j * heads] != entries[i * heads]
+        if kind == RELEASE:
+            held[slot, H_RUNNING] = 1
+        if kind == FINISH:
+            held[slot, H_NAME], free[queue[1] % free.size] = -1, slot
+            queue[1] += 1
+    return fine
+
+
+@helper
+def _carry(register, after):  # type: ignore[no-untyped-def]
+    """What a register holds stays."""
+    for i in range(register.size):
+        after[i] = register[i]

@@ -1,0 +1,340 @@
+"""Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way.
+
+Paper: [leankv §6.2].
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields as fields_of
+from typing import Any, ClassVar
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.checks import require_int
+from refemu.arith.fp32 import exp32
+from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_layout import ALIGN
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.leankv.kv_quantizer import Preset
+from refemu.units.leankv.paged_attention import cases, phases
+from refemu.units.leankv.paged_attention.arithmetic import (
+    CONSTANTS,
+    DIFFKV,
+    EPSILON,
+    PAPER,
+    PRESETS,
+    Arithmetic,
+    Attended,
+    Join,
+    Pages,
+    SoftmaxDiv,
+    SumOrder,
+    require,
+    require_distinct,
+)
+from refemu.units.leankv.paged_attention.configurations import CONFIGS
+from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
+from refemu.units.leankv.paged_attention.loads import traffic
+from refemu.units.leankv.paged_attention.phases import Page
+from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
+from refemu.units.leankv.significance import Gqa
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, RunFunction, Unit
+
+__all__ = [
+    "CONSTANTS",
+    "DIFFKV",
+    "EPSILON",
+    "PAPER",
+    "PRESETS",
+    "UNIT",
+    "Arithmetic",
+    "Attended",
+    "PagedAttention",
+    "Pages",
+    "State",
+    "add_scores",
+    "attend",
+    "run",
+    "step",
+]
+
+
+class PagedAttention(Combinational):
+    """Paged attention of one KV head of a request.
+
+    An operation is `key_page` for every page, `softmax`, `value_page` for every page, `tree`; so for every partition,
+    whose results `combine` joins; then `score`.
+
+    References
+    ----------
+    [leankv §6.2]
+    """
+
+    name = "paged_attention"
+    events: ClassVar[tuple[str, ...]] = ("key_page", "softmax", "value_page", "tree", "combine", "score")
+    counters: ClassVar[dict[str, str]] = COUNTERS
+    registers: ClassVar[dict[str, str]] = REGISTERS
+    layout: ClassVar[type[Pages]] = Pages  #: of the orders of sums and the accumulators (D-leankv-41)
+    head_size: int = 64  #: F, features of a key and of a value
+    heads: int = 2  #: G, query heads, 1 to 1024
+    high: PairName = "K8V4"  #: ready pair of precisions, "K8V4" say
+    low: PairName | None = "K4V2"  #: the low pair; None for one precision
+    page_bytes: int | None = 640  #: bytes of a page
+    cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
+    preset: Preset = "paper"  #: preset of the codes
+    order: SumOrder = PAPER.order  #: as for `Arithmetic`, like the following
+    fma: bool = PAPER.fma  #: products are added in one rounding
+    softmax_div: SoftmaxDiv = PAPER.softmax_div  #: division of the softmax
+    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before it, a float32 value in [0, 1)
+    lane_max: bool = PAPER.lane_max  #: the maximum is that of slots 0, 4, 8, ... of the pages only
+    partition_tokens: int = PAPER.partition_tokens  #: tokens beyond which a head is cut into chunks; 0 = never
+    partition_score: bool = PAPER.partition_score  #: p of token t is weighted as of chunk t // chunk
+    include_self: bool = PAPER.include_self  #: whether the newest token's p is added to its own score
+    gqa: Gqa = PAPER.gqa  #: join of the heads
+    #: warps of a block, which take the pages of a section in turn: a power of two, 1 to 32
+    warps: int = PAPER.warps
+    sum_threads: int = PAPER.sum_threads  #: threads that sum the exponentials: a power of two, 1 to 1024
+    key_threads: int = PAPER.key_threads  #: threads that share a key: a power of two up to 32; 0 = Kgroup
+    value_rows: int = PAPER.value_rows  #: accumulators of a warp: a power of two up to 32; 0 = 32 / Vgroup
+    value_slots: int = PAPER.value_slots  #: neighbouring slots of a page that meet in an accumulator; 0 = Vvec
+    join: Join = PAPER.join  #: how the accumulators are added
+    stages: bool = False  #: whether the registers of the float32 stages are ports
+    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`, like the following
+    k_group: int = UnifiedPage.k_group
+    v_vec: int = UnifiedPage.v_vec
+    v_group: int = UnifiedPage.v_group
+    align: tuple[int, int] = ALIGN  #: bytes
+
+    def check(self) -> None:
+        require_int(self.heads, 1, 1 << 10, self.name, "heads")
+        require_int(self.cells, 1, 1 << 16, self.name, "cells")
+        self.layouts.key_order(self.arithmetic)  # refuses threads that cannot share a key
+
+    @constant
+    def arithmetic(self) -> Arithmetic:
+        """Options that decide a bit of the result."""
+        return Arithmetic(**{field.name: getattr(self, field.name) for field in fields_of(Arithmetic)})
+
+    @constant
+    def layouts(self) -> Pages:
+        """Layouts of the pages."""
+        constants = {name: getattr(self, name) for name in CONSTANTS}
+        return self.layout.of(self.head_size, self.high, self.low, self.page_bytes, self.preset, **constants)
+
+    @constant
+    def stage_ports(self) -> tuple[Port, ...]:
+        """Registers of the float32 stages; ports where `stages` says so."""
+        return stages_of(self.layouts, self.arithmetic, self.heads, self.cells)
+
+    @constant
+    def ports(self) -> Ports:
+        shown = tuple(each for each in self.stage_ports if self.stages and each.name != "chances")
+        return ports_of(self.layouts, self.heads, self.cells, shown)
+
+    @constant
+    def _cleared(self) -> dict[str, Any]:
+        """Outputs and registers before the first event of an operation."""
+        zeros = {port.name: lanes((0,) * port.lanes) for port in (*self.ports.outputs, *self.stage_ports)}
+        return {**zeros, "chunk": 0, "page": 0}
+
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        return {"n_high": 1, **self._cleared}
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation is on its way."""
+        return self.state.event not in ("reset", "score")
+
+    def _open(self, *inputs: Lanes) -> DeclaredState:
+        """Every event, the first one too, reads the operands in the State."""
+        self._commit("key_page", inputs, self._cleared)
+        return self._continue()
+
+    def follows(self) -> str:
+        event, chunks = self.state.event, self._chunks()
+        if event in ("key_page", "value_page"):
+            again = self.state.page < len(chunks[self.state.chunk])
+            return event if again else {"key_page": "softmax", "value_page": "tree"}[event]
+        if event == "tree":
+            left = self.state.chunk < len(chunks)
+            return "key_page" if left else "combine" if len(chunks) > 1 else "score"
+        return {"softmax": "value_page", "combine": "score"}[event]
+
+    def _chunks(self) -> list[list[Page]]:
+        return phases.chunks(self.layouts, self.arithmetic, self.cells, self.state.n_high, self.state.n_low)
+
+    def _stage(self, name: str, *shape: int) -> np.ndarray:
+        """float32 values of a register: a copy of this shape."""
+        return values(getattr(self.state, name), *shape)
+
+    def _read(self, page: Page, *segments: str) -> dict[str, int]:
+        """What a warp's loads of these segments of a page count: words of the tokens, sectors of the loads."""
+        layout, number = self.layouts.sections[page.section], fields(self.state.entry)[page.cell]
+        loads, counted = traffic(layout, page.tokens, base=number * layout.size), dict[str, int]()
+        for name in segments:
+            counted[f"{name}_words"] = page.tokens * _words(layout.parts[name])
+            counted[f"{name}_sectors"] = loads[name].sectors
+        return counted
+
+    def _image(self, page: Page) -> np.ndarray:
+        words = self.layouts.high.size // 2
+        number = fields(self.state.entry)[page.cell]
+        return np.array(self.state.images[number * words : (number + 1) * words], np.uint16)
+
+    def _q(self) -> np.ndarray:
+        return fp16.to_f32(fp16.values(np.array(self.state.q, np.uint16))).reshape(self.heads, self.head_size)
+
+    def key_page(self) -> Changes:
+        """The logits of the tokens of one page."""
+        before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
+        keys = phases.read(self.layouts, page, self._image(page)).key
+        logits = self._stage("logits", self.heads, -1)
+        logits[:, page.start : page.start + page.tokens] = self._logits(self._q(), keys.decode())
+        return {
+            "page": before.page + 1,
+            "pages": 1,
+            "logits": patterns(logits),
+            "macs": page.tokens * self.heads * self.head_size,
+            **self._read(page, "key", "key_meta"),
+        }
+
+    @decides("D-leankv-41", "D-leankv-42")
+    def _logits(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """(G, tokens) of queries (G, F) and keys (tokens, F)."""
+        return phases.logits(self.layouts, self.arithmetic, q, keys)
+
+    @decides("D-leankv-44")
+    def _exp(self, x: np.ndarray) -> np.ndarray:
+        """The exponential, correctly rounded."""
+        return exp32(x)
+
+    def softmax(self) -> Changes:
+        """The probabilities of a partition."""
+        before, chunk = self.state, self._chunks()[self.state.chunk]
+        slots = np.concatenate([np.arange(page.tokens) for page in chunk])
+        tokens = slice(chunk[0].start, chunk[0].start + len(slots))
+        seen = slots % 4 == 0 if self.arithmetic.lane_max else np.ones(len(slots), np.bool_)
+        logits = self._stage("logits", self.heads, -1)[:, tokens]
+        # D-leankv-43, D-leankv-44, D-leankv-45
+        p, top, total = phases.softmax(self.layouts, self.arithmetic, logits, seen, self._exp)
+        chances, tops, totals = (
+            self._stage(name, *shape)
+            for name, shape in (("chances", (self.heads, -1)), ("tops", (-1, self.heads)), ("totals", (-1, self.heads)))
+        )
+        chances[:, tokens], tops[before.chunk], totals[before.chunk] = p, top, total
+        return {
+            "page": 0,
+            "chances": patterns(chances),
+            "tops": patterns(tops),
+            "totals": patterns(totals),
+            "acc": self._cleared["acc"],
+            "exps": p.size,
+            "divisions": p.size if self.arithmetic.softmax_div == "div" else self.heads,
+        }
+
+    def value_page(self) -> Changes:
+        """The values of one page, times the probabilities, are added to accumulators."""
+        before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
+        value = phases.read(self.layouts, page, self._image(page)).value
+        p = self._stage("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
+        # D-leankv-41
+        acc = self._added(page, p, value.decode(), self._stage("acc", self.heads, -1, self.head_size))
+        return {
+            "page": before.page + 1,
+            "acc": patterns(acc),
+            "macs": page.tokens * self.heads * self.head_size,
+            **self._read(page, "val", "val_meta"),
+        }
+
+    @decides("D-leankv-41")
+    def _added(self, page: Page, p: np.ndarray, value: np.ndarray, acc: np.ndarray) -> np.ndarray:
+        """Accumulators (G, accumulators, F) after a page's slots in turn; p (G, slots), value (slots, F)."""
+        return phases.add_values(self.layouts, self.arithmetic, page, p, value, acc)
+
+    @decides("D-leankv-41", "D-leankv-56")
+    def _joined(self, acc: np.ndarray) -> np.ndarray:
+        """(G, F) sum of the accumulators, by halves or in turn."""
+        return phases.join(self.arithmetic, acc)
+
+    @decides("D-arith-2")
+    def _narrowed(self, exact: np.ndarray) -> np.ndarray:
+        """float32 results as fp16."""
+        return fp16.narrow(fp16.canonical(exact))
+
+    def _out(self, exact: np.ndarray) -> tuple[int, ...]:
+        return tuple(fp16.bits(self._narrowed(exact)).ravel().tolist())
+
+    def tree(self) -> Changes:
+        """The accumulators are joined."""
+        before, sums = self.state, self._stage("sums", -1, self.heads, self.head_size)
+        total = sums[before.chunk] = self._joined(self._stage("acc", self.heads, -1, self.head_size))
+        alone = {} if len(self._chunks()) > 1 else {"out": self._out(total), "p": fields(before.chances)}
+        return {"chunk": before.chunk + 1, "page": 0, "sums": patterns(sums), **alone}
+
+    def combine(self) -> Changes:
+        """Partitions are joined, where there are several."""
+        before, chunks = self.state, self._chunks()
+        out, weights = phases.combine(  # D-leankv-46
+            self.arithmetic,
+            self._stage("sums", -1, self.heads, self.head_size)[: len(chunks)],
+            self._stage("tops", -1, self.heads)[: len(chunks)],
+            self._stage("totals", -1, self.heads)[: len(chunks)],
+            self._exp,
+        )
+        p, starts = self._stage("chances", self.heads, -1), [chunk[0].start for chunk in chunks]
+        used = slice(0, before.n_high + before.n_low)
+        p[:, used] = phases.weigh(self.layouts, self.arithmetic, p[:, used], starts, weights)
+        exps, divisions = weights.size, self.heads
+        return {"out": self._out(out), "p": fields(patterns(p)), "exps": exps, "divisions": divisions}
+
+    def score(self) -> Changes:
+        """The scores of the stored tokens grow by what was paid to them."""
+        pages = [page for chunk in self._chunks() for page in chunk]
+        stored = [phases.read(self.layouts, page, self._image(page)) for page in pages]
+        score, position = (np.concatenate([getattr(page, name) for page in stored]) for name in ("score", "position"))
+        segments, read = ("score",) if self.arithmetic.include_self else ("score", "pos"), Counter[str]()
+        for page in pages:
+            read.update(self._read(page, *segments))
+        p = self._stage("p", self.heads, -1)[:, : len(score)]
+        scores = np.zeros(len(self.state.score), np.float32)
+        scores[: len(score)] = phases.add_score(score, position, p, self.state.newest, self.arithmetic)
+        return {"score": fields(patterns(scores)), **read}
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse what `attend` does, and a page in two cells."""
+        q, images, entry, n_high, n_low, _ = inputs
+        require(self.layouts, *self.operands(q, images, entry, n_high, n_low))
+
+    def operands(
+        self, q: np.ndarray, images: np.ndarray, cells: np.ndarray, n_high: np.ndarray, n_low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Arrange port values of rows as `attend` takes them: one pool of the pages of all rows."""
+        rows = n_high.size
+        entries = cells.reshape(rows, self.cells).astype(np.int64)
+        lengths = np.stack([n_high.reshape(-1), n_low.reshape(-1)], axis=-1).astype(np.int64)
+        require_distinct(self.layouts, entries, lengths)
+        pool = images.reshape(rows * self.cells, self.layouts.high.size // 2).astype(np.uint16)
+        queries = fp16.values(q.reshape(rows, self.heads, self.head_size).astype(np.uint16))
+        return queries, pool, (entries + self.cells * np.arange(rows)[:, None]).astype(np.int32), lengths
+
+
+def _words(part: slice) -> int:
+    return int(part.stop - part.start)
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=PagedAttention,
+    version=2,
+    paper="leankv §6.2",
+    meaning="attention of one step over the pages of a KV head",
+    configs=CONFIGS,
+    cases=cases.cases,
+    legal=cases.legal,
+)
+State: type[DeclaredState] = PagedAttention.State
+run: RunFunction[Result] = UNIT.run

@@ -1,0 +1,4 @@
+"""Running sums of page counts by a network: they give every head its region of the list of free pages."""
+
+from refemu.units.leankv.prefix_sum.prefix_sum import *
+from refemu.units.leankv.prefix_sum.prefix_sum import __all__ as __all__

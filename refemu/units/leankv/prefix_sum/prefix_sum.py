@@ -1,0 +1,153 @@
+"""Running sums of page counts by a network: they give every head its region of the list of free pages.
+
+Paper: [leankv §5.2].
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from refemu.arith.checks import require_int
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.leankv.prefix_sum import cases
+from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+
+__all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
+
+BITS = 32  #: Width of an adder; sums wrap
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Sums of one operation, with its levels and additions."""
+
+    inclusive: tuple[int, ...]  #: sum of the counts up to each element, and the base
+    levels: int  #: levels of the network
+    adds: int  #: additions
+
+
+def depth(elements: int) -> int:
+    """Number of levels of the network, ceil(log2 elements).
+
+    Parameters
+    ----------
+    elements : int
+        Elements, at least 0.
+
+    Returns
+    -------
+    int
+        Levels.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
+    return max(elements - 1, 0).bit_length()
+
+
+@decides("D-leankv-39")
+def add_level(values: Sequence[int], level: int) -> tuple[list[int], int]:
+    """Add to every element the one 2**level before it, all at once.
+
+    Parameters
+    ----------
+    values : sequence of int
+        Words of 32 bits.
+    level : int
+        Number of the level, from 0.
+
+    Returns
+    -------
+    sums : list of int
+        Words of 32 bits.
+    adds : int
+        Additions made.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
+    reach = 1 << level
+    summed = [(value + values[i - reach]) % (1 << BITS) if i >= reach else value for i, value in enumerate(values)]
+    return summed, max(len(values) - reach, 0)
+
+
+def scan(counts: Sequence[int], base: int = 0) -> Scan:
+    """Inclusive sums of any number of counts; the base enters where element 0 is loaded, so no level adds it.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Words of 32 bits.
+    base : int
+        Added to every sum.
+
+    Returns
+    -------
+    Scan
+        Sums modulo 2**32, levels and additions.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
+    values, adds = list(counts), 0
+    if values:
+        values[0] = (values[0] + base) % (1 << BITS)
+    for level in range(depth(len(values))):
+        values, additions = add_level(values, level)
+        adds += additions
+    return Scan(tuple(values), depth(len(values)), adds)
+
+
+class PrefixSum(Combinational):
+    """Network of prefix sums: an operation is a `load`, then ceil(log2 elements) times `level`."""
+
+    name = "prefix_sum"
+    events: ClassVar[tuple[str, ...]] = ("load", "level")
+    counters: ClassVar[dict[str, str]] = {"levels": "levels executed", "adds": "additions made"}
+    elements: int = 8  #: counts of one operation, 1 to 65536
+
+    def check(self) -> None:
+        require_int(self.elements, 1, 1 << 16, self.name, "elements")
+
+    @constant
+    def ports(self) -> Ports:
+        return Ports(
+            inputs=(
+                Port("counts", BITS, self.elements, meaning="pages of every head"),
+                Port("base", BITS, meaning="place in the ring where the first region begins"),
+            ),
+            outputs=(Port("inclusive", BITS, self.elements, meaning="where the region of every head ends"),),
+            state=(Port("level", max(depth(self.elements).bit_length(), 1), meaning="levels of the operation done"),),
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether levels are left."""
+        return self.state.event != "reset" and self.state.level < depth(self.elements)
+
+    def load(self, counts: Lanes, base: int) -> Changes:
+        """The counts are loaded, the base added to the first."""
+        first, *others = fields(counts)
+        return {"inclusive": lanes(((first + base) % (1 << BITS), *others)), "level": 0}
+
+    def level(self) -> Changes:
+        """Every element adds the one 1, 2, 4, ... places before it."""
+        before = self.state
+        values, adds = add_level(fields(before.inclusive), before.level)
+        return {"inclusive": lanes(tuple(values)), "level": before.level + 1, "levels": 1, "adds": adds}
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=PrefixSum,
+    paper="leankv §5.2",
+    meaning="running sums of page counts, level by level",
+    configs={"paper": Config(elements=8), "odd": Config(elements=13)},
+    cases=cases.cases,
+)
+State: type[DeclaredState] = PrefixSum.State
+run: RunFunction[Result] = UNIT.run

@@ -1,0 +1,44 @@
+"""Other answers to the decisions of significance."""
+
+from refemu.units.alternative import Alternative, choices
+from refemu.units.leankv.significance import Significance
+from refemu.units.leankv.variants import rounding
+
+
+class Truncated(Significance):
+    """Sums and quotients are cut off."""
+
+    def _added(self, a: float, b: float) -> float:
+        return rounding.sum32(a, b)
+
+    def _divided(self, a: float, b: float) -> float:
+        return rounding.quotient32(a, b)
+
+
+class Flushed(Significance):
+    """Subnormal sums and quotients become 0."""
+
+    def _added(self, a: float, b: float) -> float:
+        return rounding.flushed32(super()._added(a, b))
+
+    def _divided(self, a: float, b: float) -> float:
+        return rounding.flushed32(super()._divided(a, b))
+
+
+class Reciprocal(Significance):
+    """Quotients are products with a rounded reciprocal."""
+
+    def _divided(self, a: float, b: float) -> float:
+        return rounding.times_reciprocal(a, b)
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-leankv-16", "score_queries", None, 4),
+    *choices("D-leankv-17", "include_self", True, False),
+    *choices("D-leankv-18", "normalize", True, False),
+    *choices("D-leankv-19", "gqa", "mean"),
+    *choices("D-leankv-19", "gqa_order", "queries"),
+    Alternative("D-arith-2", "sums and quotients are cut off", variant=Truncated),
+    Alternative("D-arith-2", "subnormal sums and quotients are 0", variant=Flushed),
+    Alternative("D-arith-2", "quotients are products with a rounded reciprocal", variant=Reciprocal),
+)

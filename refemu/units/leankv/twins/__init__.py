@@ -1,1 +1,0 @@
-"""Compiled twins of the blocks of LeanKV, each under the name of its block."""

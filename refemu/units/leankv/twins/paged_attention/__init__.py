@@ -1,6 +1,0 @@
-"""Compiled twins of paged_attention [leankv §5.2]: `run` on ports, `attend` over all heads of a layer."""
-
-from refemu.units.leankv.twins.paged_attention.stored import get_scores, set_scores
-from refemu.units.leankv.twins.paged_attention.unit import GRAIN, add_scores, attend, counters, run, step
-
-__all__ = ["GRAIN", "add_scores", "attend", "counters", "get_scores", "run", "set_scores", "step"]

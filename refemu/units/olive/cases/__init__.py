@@ -1,1 +1,0 @@
-"""Golden cases of the blocks of OliVe, each under the name of its block."""

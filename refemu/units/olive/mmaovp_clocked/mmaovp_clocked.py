@@ -1,0 +1,39 @@
+"""The instruction mmaovp with a clock: an edge is one dot product operation of a tile, or nothing is under way.
+
+Paper: [olive §4.6]. Composed of mmaovp: one element of D gets one chunk of K per edge, in the order of that unit, where
+the paper's tensor core takes sixteen at once. D holds the partial sums.
+"""
+
+from functools import partial
+
+from refemu.units import clocked
+from refemu.units.clocked import CycleAccurate
+from refemu.units.declared import DeclaredState
+from refemu.units.olive import mmaovp
+from refemu.units.olive.mmaovp import OPERATIONS, MmaOvp
+from refemu.units.olive.mmaovp_clocked import cases
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+
+__all__ = ["UNIT", "ClockedMmaOvp", "State", "run"]
+
+
+class ClockedMmaOvp(CycleAccurate, MmaOvp):
+    """Tensor core with one dot product unit, an operation of it per edge."""
+
+    name = "mmaovp_clocked"
+    held = ("a_pairs", "b_pairs", "bias_a", "bias_b")
+    edges = OPERATIONS
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=ClockedMmaOvp,
+    paper="olive §4.6",
+    meaning="D = A x B + C on a tile of outlier-victim pairs, a dot product operation per clock edge",
+    configs={"i4_i4": Config(a_type="ovpi4", b_type="ovpi4", overflow="wrap")},
+    cases=cases.cases,
+    mark=partial(clocked.marks, mmaovp.UNIT),
+    flags=mmaovp.UNIT.flags,
+)
+State: type[DeclaredState] = ClockedMmaOvp.State
+run: RunFunction[Result] = UNIT.run

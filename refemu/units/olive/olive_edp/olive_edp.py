@@ -1,0 +1,194 @@
+"""The dot product unit of a tensor core with pair decoders: 16 products of 4-bit pairs, or 8 of 8-bit pairs.
+
+Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP). Composed of ovp_decoder.
+"""
+
+from collections.abc import Iterable, Sequence
+from operator import add, mul
+from typing import Any, ClassVar, Literal, TypeVar
+
+from refemu.arith.checks import Refused, require_choice
+from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.olive.olive_edp import cases
+from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+
+__all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
+
+
+Operand = Literal["int4", "flint4", "int8", "int8_repo"]  #: Type of an operand; "repo": of the published code
+#: normal values and outlier format of each type: the paper's, and E2M5 beside int8 in the published code (D-olive-14)
+OPERANDS: dict[Operand, tuple[Normal, Outlier]] = {
+    **{kind: (kind, known[0]) for kind, known in OUTLIERS.items()},
+    "int8_repo": ("int8", OUTLIERS["int8"][1]),
+}
+WIDE: tuple[Operand, ...] = ("int8", "int8_repo")  #: types of 8-bit codes
+EVENTS = ("decode", "multiply", "shift", "reduce")  #: Events of an operation, in order
+
+HALF = 1 << 31  #: of the range of 32 bits
+
+T = TypeVar("T", bound=str)
+
+
+def require_types(unit: str, known: Iterable[T], wide: Sequence[T], **operands: T) -> tuple[T, ...]:
+    """The types of operands, by name of their argument; refuses an unknown one, and a `wide` beside a narrow one."""
+    kinds = tuple(require_choice(kind, known, unit, name) for name, kind in operands.items())
+    if len({kind in wide for kind in kinds}) > 1:
+        raise Refused(f"{unit}: {' and '.join(operands)} must have one width, got {' and '.join(kinds)}")
+    return kinds
+
+
+class DotProductUnit(Combinational):
+    """Dot product unit: 16 products of 4-bit operands, or 8 of 8-bit ones. Element 2k is the left one of pair k."""
+
+    name = "olive_edp"
+    events: ClassVar[tuple[str, ...]] = EVENTS
+    counters: ClassVar[dict[str, str]] = {
+        "operations": "dot products finished",
+        "macs": "products of two elements: 16 for each dot product, 8 with 8-bit operands",
+        "decodes": "pairs decoded, of both operands",
+        "overflows": "dot products with `overflow` set: their exact sum left 32 bits",
+        "illegal_operations": "dot products with `illegal` set: a pair of an operand is illegal (D-olive-18)",
+    }
+    a: Operand = "int4"  #: type of the first operand
+    b: Operand = "int4"  #: type of the second one, as wide
+    overflow: OverflowMode = "wrap"  #: rule for a result that leaves 32 bits (D-olive-33)
+
+    def check(self) -> None:
+        require_types(self.name, OPERANDS, WIDE, a=self.a, b=self.b)
+        require_overflow(self.overflow, self.name)
+
+    @constant
+    def n(self) -> int:
+        """Products of an operation."""
+        return 8 if self.a in WIDE else 16
+
+    @constant
+    def decoders(self) -> tuple[OvpDecoder, ...]:
+        """One of each operand."""
+        return tuple(OvpDecoder(*OPERANDS[kind]) for kind in (self.a, self.b))
+
+    @constant
+    def ports(self) -> Ports:
+        width, exponent = (8, 5) if self.a in WIDE else (4, 4)
+        pairs = [
+            Port(f"{name}_pairs", 2 * width, self.n // 2, encoding=f"ovp_{kind}", meaning=f"pairs of operand {name}")
+            for name, kind in (("a", self.a), ("b", self.b))
+        ]
+        biases = [Port(f"bias_{name}", 4, meaning=f"outlier bias of operand {name}") for name in ("a", "b")]
+        elements = [
+            port
+            for name in ("a", "b")
+            for port in (
+                Port(f"{name}_exponent", exponent, self.n, meaning=f"exponents of operand {name}"),
+                Port(f"{name}_int", width, self.n, signed=True, meaning=f"integers of operand {name}"),
+            )
+        ]
+        above = 47 if self.a in WIDE else 7
+        return Ports(
+            inputs=(*pairs, *biases, Port("c", ACC_BITS, signed=True, meaning="added to the dot product")),
+            outputs=(
+                Port("d", ACC_BITS, signed=True, meaning="c + the dot product"),
+                Port("overflow", 1, meaning="the exact sum left 32 signed bits"),
+                Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+            ),
+            state=(
+                *elements,
+                Port("shifts", exponent + 1, self.n, meaning="sums of exponents"),
+                Port("products", 2 * width, self.n, signed=True, meaning="products of the integers"),
+                Port("shifted", 32, self.n, signed=True, meaning="products << shifts: the low 32 bits"),
+                Port("above", above, self.n, signed=True, meaning="products << shifts, less shifted: bits 32 and up"),
+            ),
+        )
+
+    @property
+    def multipliers(self) -> int:
+        """Number of multipliers, one for every product: 16 of 4 bits or 8 of 8 bits [olive §4.1]."""
+        return self.n
+
+    @property
+    def pair_decoders(self) -> int:
+        """Number of decoders, one for every pair of both operands, as many as multipliers [olive Tbl. 10]."""
+        return 2 * (self.n // 2)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation is unfinished: from `decode` until `reduce`."""
+        return self.state.event in EVENTS[:-1]
+
+    def follows(self) -> str:
+        return EVENTS[EVENTS.index(self.state.event) + 1]
+
+    def decode(self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: int) -> Changes:
+        """The pairs of both operands become exponents and integers."""
+        changes: dict[str, Any] = {"illegal": 0, "decodes": self.n}
+        for name, decoder, pairs, bias in zip("ab", self.decoders, (a_pairs, b_pairs), (bias_a, bias_b), strict=True):
+            states = [decoder.step(pair, bias) for pair in pairs]
+            changes[f"{name}_exponent"] = tuple(exponent for state in states for exponent in state.exponent)
+            changes[f"{name}_int"] = tuple(integer for state in states for integer in state.base_int)
+            changes["illegal"] |= max(state.illegal for state in states)
+        return changes
+
+    def multiply(self) -> Changes:
+        """Integers are multiplied, exponents added."""
+        before = self.state
+        return {
+            "shifts": tuple(map(add, before.a_exponent, before.b_exponent)),
+            "products": tuple(map(mul, before.a_int, before.b_int)),
+            "macs": self.n,
+        }
+
+    @decides("D-olive-35")
+    def shift(self) -> Changes:
+        """Every product is shifted left by its sum of exponents, in a shifter of its own."""
+        return split(p << s for p, s in zip(self.state.products, self.state.shifts, strict=True))
+
+    @decides("D-olive-34")
+    def reduce(self) -> Changes:
+        """`c` and the shifted products are added, and the sum is brought to 32 bits, once."""
+        before = self.state
+        d, overflow = reduce(before.c + sum(terms(before)), self.overflow)
+        counts = {"operations": 1, "overflows": overflow, "illegal_operations": before.illegal}
+        return {"d": d, "overflow": overflow, **counts}
+
+
+def split(shifted: Iterable[int]) -> Changes:
+    """Registers of products behind their shifters, exact: the low 32 bits, and those above."""
+    words = [(term, ((term + HALF) & (2 * HALF - 1)) - HALF) for term in shifted]
+    return {"shifted": tuple(low for _, low in words), "above": tuple((term - low) >> 32 for term, low in words)}
+
+
+def terms(state: DeclaredState) -> tuple[int, ...]:
+    """products << shifts, exact."""
+    return tuple(low + (high << 32) for low, high in zip(state.shifted, state.above, strict=True))
+
+
+#: types of the operands in the ready configurations
+TYPES: dict[str, tuple[Operand, Operand]] = {
+    "int4_int4": ("int4", "int4"),
+    "int4_flint4": ("int4", "flint4"),
+    "flint4_int4": ("flint4", "int4"),
+    "flint4_flint4": ("flint4", "flint4"),
+    "int8_int8": ("int8", "int8"),
+}
+
+UNIT: AnyUnit = Unit(
+    unit_class=DotProductUnit,
+    paper="olive §4.1, Fig. 6a",
+    meaning="dot product of 16 (8-bit: 8) elements in pairs, plus c",
+    configs={
+        **{name: Config(a=a, b=b, overflow="wrap") for name, (a, b) in TYPES.items()},
+        "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
+    },
+    cases=cases.cases,
+    mark=cases.mark,
+    flags={
+        "OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
+        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+    },
+)
+State: type[DeclaredState] = DotProductUnit.State
+run: RunFunction[Result] = UNIT.run

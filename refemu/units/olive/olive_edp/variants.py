@@ -1,0 +1,69 @@
+"""Other answers to the decisions of olive_edp, and of the decoders inside it."""
+
+from collections.abc import Iterable
+
+from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, constant
+from refemu.units.olive.olive_edp import DotProductUnit
+from refemu.units.olive.olive_edp.olive_edp import split, terms
+from refemu.units.olive.olive_mac import reduce
+from refemu.units.olive.ovp_decoder import OvpDecoder
+from refemu.units.olive.variants.pairs import DECODERS, OTHER_OUTLIERS, exchanged
+
+
+class Chain(DotProductUnit):
+    """Every addition is reduced to 32 bits, products in order, then c; a reduction on the way raises the flag."""
+
+    def summands(self) -> Iterable[int]:
+        return *terms(self.state), self.state.c
+
+    def reduce(self) -> Changes:
+        d, flags = 0, 0
+        for term in self.summands():
+            d, overflow = reduce(d + term, self.overflow)
+            flags |= overflow
+        return {**super().reduce(), "d": d, "overflow": flags}
+
+
+class ChainFromC(Chain):
+    """As Chain, but c comes first: the products are added to an accumulator of 32 bits."""
+
+    def summands(self) -> Iterable[int]:
+        return self.state.c, *terms(self.state)
+
+
+class ApartFromC(DotProductUnit):
+    """The products are reduced to 32 bits before c is added."""
+
+    def reduce(self) -> Changes:
+        inner, early = reduce(sum(terms(self.state)), self.overflow)
+        d, late = reduce(inner + self.state.c, self.overflow)
+        return {**super().reduce(), "d": d, "overflow": early | late}
+
+
+class OneShifter(DotProductUnit):
+    """One shifter behind the adder tree, set by the largest sum of exponents."""
+
+    def shift(self) -> Changes:
+        largest = max(self.state.shifts)
+        return split(product << largest for product in self.state.products)
+
+
+def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
+    class Exchanged(DotProductUnit):
+        @constant
+        def decoders(self) -> tuple[OvpDecoder, ...]:
+            return tuple(exchanged(super().decoders, kind))
+
+    return Exchanged
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    OTHER_OUTLIERS,
+    *choices("D-olive-33", "overflow", "wrap", "saturate"),
+    Alternative("D-olive-34", "every addition of the tree is reduced to 32 bits", variant=Chain),
+    Alternative("D-olive-34", "the products are added one by one to c, in 32 bits", variant=ChainFromC),
+    Alternative("D-olive-34", "the products are reduced to 32 bits before c is added", variant=ApartFromC),
+    Alternative("D-olive-35", "one shifter behind the adder tree, by the largest exponent", variant=OneShifter),
+    *(Alternative(decision, says, variant=_with(kind)) for decision, says, kind in DECODERS),
+)

@@ -1,0 +1,145 @@
+"""The exponent-integer multiply-accumulate unit: <a, b> x <c, d> = <a + c, b d>, added to a 32-bit register.
+
+Paper: [olive §4.4]; the datapath of a 4-bit processing element without its forwarding registers [olive §4.3, Fig. 8].
+"""
+
+from typing import ClassVar, Literal
+
+from refemu.arith.checks import require_choice, require_int
+from refemu.arith.integers import Overflow
+from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.olive.olive_mac import cases
+from refemu.units.ports import Port, Ports
+from refemu.units.stepped import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+
+__all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
+
+
+ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
+OverflowMode = Literal["wrap", "saturate"] | Overflow  #: Rule for a sum that leaves 32 bits (D-olive-33)
+
+
+@decides("D-olive-33")
+def reduce(total: int, overflow: Overflow) -> tuple[int, int]:
+    """Reduce an exact sum to the 32 bits of the register.
+
+    Parameters
+    ----------
+    total : int
+        Exact sum.
+    overflow : Overflow
+        "wrap" or "saturate".
+
+    Returns
+    -------
+    register, flag : int
+        The register, and 1 if the sum left 32 signed bits.
+
+    References
+    ----------
+    [olive §4.4]
+    """
+    low, high = -(1 << (ACC_BITS - 1)), (1 << (ACC_BITS - 1)) - 1
+    if low <= total <= high:
+        return total, 0
+    if overflow == "saturate":
+        return (high if total > 0 else low), 1
+    return ((total - low) & ((1 << ACC_BITS) - 1)) + low, 1
+
+
+def require_overflow(overflow: OverflowMode, unit: str) -> Overflow:
+    """Check the overflow rule of a unit.
+
+    Parameters
+    ----------
+    overflow : str or Overflow
+        "wrap" or "saturate".
+    unit : str
+        Name of the unit, for the refusal.
+
+    Returns
+    -------
+    Overflow
+        The member of `Overflow`.
+
+    Raises
+    ------
+    Refused
+        Any other rule.
+
+    References
+    ----------
+    [olive §4.4]
+    """
+    return require_choice(overflow, ("wrap", "saturate"), unit, "overflow")
+
+
+class OliveMac(Sequential):
+    """Multiply-accumulate unit: one event loads the accumulator, or multiplies, shifts and adds."""
+
+    name = "olive_mac"
+    events: ClassVar[tuple[str, ...]] = ("load", "mac")
+    counters: ClassVar[dict[str, str]] = {
+        "macs": "products added to the accumulator",
+        "overflows": "events with `overflow` set: their exact sum left 32 bits",
+    }
+    exponent_bits: int = 4  #: width of an exponent, 1 to 5
+    int_bits: int = 4  #: width of an integer, 2 to 8
+    overflow: OverflowMode = "wrap"  #: rule for a sum that leaves 32 bits (D-olive-33)
+
+    def check(self) -> None:
+        require_int(self.exponent_bits, 1, 5, self.name, "exponent_bits")
+        require_int(self.int_bits, 2, 8, self.name, "int_bits")
+        require_overflow(self.overflow, self.name)
+
+    @constant
+    def ports(self) -> Ports:
+        operands = [
+            port
+            for name in ("a", "b")
+            for port in (
+                Port(f"{name}_exp", self.exponent_bits, meaning=f"exponent of operand {name}"),
+                Port(f"{name}_int", self.int_bits, signed=True, meaning=f"integer of operand {name}"),
+            )
+        ]
+        return Ports(
+            inputs=(
+                Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
+                Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"),
+                *operands,
+            ),
+            outputs=(
+                Port("shift", self.exponent_bits + 1, meaning="sum of the exponents; 0 at a load"),
+                Port("product", 2 * self.int_bits, signed=True, meaning="product of the integers; 0 at a load"),
+                Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
+                Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits"),
+            ),
+        )
+
+    def opens(self, load: int, *operands: int) -> str:
+        return "load" if load else "mac"
+
+    def load(self, load: int, acc_in: int, *operands: int) -> Changes:
+        """`acc_in` goes into the accumulator."""
+        return {"shift": 0, "product": 0, "acc": acc_in, "overflow": 0}
+
+    def mac(self, load: int, acc_in: int, a_exp: int, a_int: int, b_exp: int, b_int: int) -> Changes:
+        """<a, b> x <c, d> = <a + c, b d> [olive §4.4] is added to the accumulator."""
+        shift, product = a_exp + b_exp, a_int * b_int
+        acc, overflow = reduce(self.state.acc + (product << shift), self.overflow)
+        counts = {"macs": 1, "overflows": overflow}
+        return {"shift": shift, "product": product, "acc": acc, "overflow": overflow, **counts}
+
+
+UNIT: AnyUnit = Unit(
+    unit_class=OliveMac,
+    paper="olive §4.4",
+    meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
+    configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
+    cases=cases.cases,
+    mark=cases.mark,
+    flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
+)
+State: type[DeclaredState] = OliveMac.State
+run: RunFunction[Result] = UNIT.run

@@ -1,0 +1,155 @@
+"""Other answers to the decisions of olive_requant, and of the encoder inside it."""
+
+import math
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.arith.fp16 import Fp16Mode
+from refemu.arith.scalar32 import div32, f32, pattern16, value16
+from refemu.units.alternative import Alternative
+from refemu.units.declared import constant
+from refemu.units.olive.olive_requant import OliveRequant
+from refemu.units.olive.ovp_encoder import OvpEncoder
+from refemu.units.olive.ovp_encoder import variants as ovp_encoder
+
+FRACTION = 24  #: bits of a float32 with its hidden one
+
+
+class SumTruncated(OliveRequant):
+    """A sum that float32 does not hold is cut off."""
+
+    def converted(self, acc: int) -> float:
+        drop = max(abs(acc).bit_length() - FRACTION, 0)
+        return math.copysign(abs(acc) >> drop << drop, acc)
+
+
+class WholeSum(OliveRequant):
+    """The sum enters the multiplier with all of its 32 bits."""
+
+    def converted(self, acc: int) -> float:
+        return float(acc)
+
+
+class ScaleByScale(OliveRequant):
+    """The sum times the input's scale, then times the weight's."""
+
+    def rescaled(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
+        return f32(f32(acc_f32 * scale_a) * scale_w)
+
+
+class Fused(OliveRequant):
+    """A fused multiply-add: the rescaled sum is not rounded before the bias."""
+
+    def rescaled(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
+        return acc_f32 * f32(scale_a * scale_w)
+
+
+class Direct(Fused):
+    """One rounding to fp16, from the exact rescaled sum and the bias."""
+
+    def biased(self, scaled: float, bias: float) -> float:
+        return scaled + bias
+
+
+class BiasBehind(OliveRequant):
+    """The bias is added to the fp16 word, which is rounded again."""
+
+    def biased(self, scaled: float, bias: float) -> float:
+        return f32(value16(pattern16(scaled)) + bias)
+
+
+class BiasSwallowsSign(OliveRequant):
+    """No bias is +0: a negative zero loses its sign."""
+
+    def biased(self, scaled: float, bias: float) -> float:
+        return super().biased(scaled, bias or 0.0)
+
+
+def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
+    """A stage whose words are rounded by another mode."""
+
+    class Other(OliveRequant):
+        def word(self, biased: float) -> int:
+            return int(fp16.bits(fp16.to_f16(np.float32(biased), mode)))
+
+    return Other
+
+
+class HalfAway(OliveRequant):
+    """Of two nearest fp16 values the larger in magnitude."""
+
+    def word(self, biased: float) -> int:
+        word = super().word(biased)
+        below = value16(word)
+        if abs(below) >= abs(biased) or math.isinf(below):
+            return word
+        above = value16(word + 1)
+        return word + 1 if abs(above) - abs(biased) == abs(biased) - abs(below) else word
+
+
+class FinitePair(OliveRequant):
+    """An infinite output is encoded as 65,504."""
+
+    def quotient(self, y: int, biased: float, scale_next: float) -> float:
+        value = value16(y)
+        return div32(math.copysign(fp16.MAX, value) if math.isinf(value) else value, scale_next)
+
+
+class QuotientZero(OliveRequant):
+    """A quotient beyond float32 is 0."""
+
+    def limited(self, quotient: float) -> float:
+        return 0.0 if math.isinf(quotient) else quotient
+
+
+class TimesReciprocal(OliveRequant):
+    """Times the reciprocal of the next scale, both rounded to float32."""
+
+    def quotient(self, y: int, biased: float, scale_next: float) -> float:
+        return f32(value16(y) * div32(1.0, scale_next))
+
+
+class FromFloat32(OliveRequant):
+    """The float32 output is encoded, not its fp16 word."""
+
+    def quotient(self, y: int, biased: float, scale_next: float) -> float:
+        return div32(biased, scale_next)
+
+
+def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
+    class Exchanged(OliveRequant):
+        @constant
+        def encoder(self) -> OvpEncoder:
+            return kind(self.fmt)
+
+    return Exchanged
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    Alternative("D-olive-42", "a sum that float32 does not hold is cut off", variant=SumTruncated),
+    Alternative("D-olive-42", "the sum is not rounded to float32", variant=WholeSum),
+    Alternative("D-olive-42", "the sum times one scale, then times the other", variant=ScaleByScale),
+    Alternative("D-olive-42", "one rounding to fp16, from the exact product and the bias", variant=Direct),
+    Alternative("D-olive-52", "an output beyond fp16 is 65504", variant=_rounds(Fp16Mode(overflow="saturate"))),
+    Alternative("D-olive-52", "an infinite output is encoded as 65504", variant=FinitePair),
+    Alternative("D-olive-53", "a quotient beyond float32 is 0", variant=QuotientZero),
+    Alternative("D-olive-54", "the pair is made of the float32 output", variant=FromFloat32),
+    Alternative("D-olive-55", "the bias is added in a fused multiply-add", variant=Fused),
+    Alternative("D-olive-55", "the bias is added to the fp16 word", variant=BiasBehind),
+    Alternative("D-olive-55", "no bias is +0", variant=BiasSwallowsSign),
+    Alternative("D-olive-25", "outputs are multiplied by the reciprocal of the scale", variant=TimesReciprocal),
+    Alternative("D-arith-2", "outputs are cut off to fp16", variant=_rounds(Fp16Mode(rounding="truncate"))),
+    Alternative("D-arith-2", "outputs round half away from 0", variant=HalfAway),
+    Alternative("D-arith-2", "subnormal outputs become 0", variant=_rounds(Fp16Mode(subnormals="flush"))),
+    *(each for each in ovp_encoder.ALTERNATIVES if each.variant is None),
+    *(
+        Alternative(each.decision, each.says, variant=_with(each.variant))
+        for each in ovp_encoder.ALTERNATIVES
+        if each.variant is not None and issubclass(each.variant, OvpEncoder)
+    ),
+)
+UNOBSERVABLE = {
+    **ovp_encoder.UNOBSERVABLE,
+    "D-olive-56": "Scales and biases without an answer are refused at the port, so no row of a stimulus carries them.",
+}

@@ -1,0 +1,95 @@
+"""Other answers to the decisions of olive_systolic_clocked, and of the decoders and elements inside it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from refemu.units.alternative import Alternative, choices
+from refemu.units.declared import Changes, DeclaredState
+from refemu.units.olive.olive_edp import OPERANDS
+from refemu.units.olive.olive_systolic import Operand
+from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Line, Narrow, OliveSystolicClocked, Values
+from refemu.units.olive.ovp_decoder import OvpDecoder
+from refemu.units.olive.ovp_decoder import variants as ovp_decoder
+from refemu.units.olive.variants.pairs import DECODERS
+
+
+class RightFirst(OliveSystolicClocked):
+    """The right element of a pair enters first."""
+
+    def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
+        line = super()._decode(decoder, word, bias)
+        return line._replace(enters=line.holds, holds=line.enters)
+
+
+class RegisteredDecoder(OliveSystolicClocked):
+    """A decoder's output goes through a register: elements enter one edge later, one edge apart."""
+
+    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+        lines = super()._border(side, words, valid, bias, held)
+        return [
+            line._replace(enters=NOTHING if line.decodes else before, holds=line.enters)
+            for line, before in zip(lines, held, strict=True)
+        ]
+
+
+class Overrun(OliveSystolicClocked):
+    """A pair that comes while its line holds an element is decoded, and the held element is lost."""
+
+    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+        gone = [before._replace(valid=0) if there else before for before, there in zip(held, valid, strict=True)]
+        return super()._border(side, words, valid, bias, gone)
+
+
+class KeepsOperands(OliveSystolicClocked):
+    """A drain leaves operands and held elements where they are."""
+
+    def _dropped(self) -> Changes:
+        return {}
+
+
+class KeepsAccumulators(OliveSystolicClocked):
+    """A change of width drops operands; accumulators go on."""
+
+    def _emptied(self, mode: int) -> DeclaredState:
+        before, places = self.state, set(self._places(1))
+        acc, flags = (
+            tuple(value if lane in places else 0 for lane, value in enumerate(values))
+            for values in (before.acc, before.acc_overflow)
+        )
+        return replace(super()._emptied(mode), acc=acc, acc_overflow=flags)
+
+
+class ShowsBottom(OliveSystolicClocked):
+    """The south border shows the bottom row in every edge."""
+
+    def _shown(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
+        return self._bottom(acc, flags)
+
+
+def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:
+    class Exchanged(OliveSystolicClocked):
+        def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
+            return kind(*OPERANDS[narrow]), kind(*OPERANDS[self.eight])
+
+    return Exchanged
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    *choices("D-olive-14", "eight", "int8_repo"),
+    *choices("D-olive-33", "overflow", "saturate"),
+    Alternative("D-olive-38", "the right element of a pair enters first", variant=RightFirst),
+    Alternative("D-olive-39", "decoders have a register: elements enter an edge later", variant=RegisteredDecoder),
+    Alternative("D-olive-48", "a pair that comes while its line holds an element takes its place", variant=Overrun),
+    Alternative("D-olive-49", "a change of width leaves the accumulators as they are", variant=KeepsAccumulators),
+    Alternative("D-olive-50", "a drain leaves operands where they are", variant=KeepsOperands),
+    Alternative("D-olive-51", "the south border always shows the bottom row", variant=ShowsBottom),
+    *(
+        Alternative(decision, says, variant=_with(kind))
+        for decision, says, kind in DECODERS
+        if kind is not ovp_decoder.LeftHigh  # RightFirst, in other words
+    ),
+)
+UNOBSERVABLE = {
+    "D-olive-36": "Both ways to split an 8-bit integer give one sum; the products of halves are in the registers only."
+}

@@ -1,0 +1,165 @@
+"""Other answers to the decisions of ovp_encoder, each a changed pair format."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from refemu.formats import IntFormat
+from refemu.formats.nearest import TIES
+from refemu.units.alternative import Alternative
+from refemu.units.olive.ovp_encoder import LEFT, RIGHT, OvpEncoder, pair_format
+from refemu.units.olive.ovp_encoder.ovp_encoder import rounded
+from refemu.units.unit import Config
+
+
+def _other(field: str, choose: Callable[[Any], Any], config: Config) -> Config:
+    fmt: Any = pair_format(config["fmt"])
+    if field == "outlier" and fmt.outlier is None:
+        return config
+    return Config(fmt=dataclasses.replace(fmt, **{field: choose(fmt)}))
+
+
+def _always(value: Any, fmt: Any) -> Any:
+    return value
+
+
+def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) -> Alternative:
+    """A device whose pair format differs in one field."""
+    return Alternative(decision, says, partial(_other, field, choose))
+
+
+class SignedThreshold(OvpEncoder):
+    """[olive Alg. 1] read literally: a negative value is never beyond the threshold."""
+
+    def is_outlier(self, v: float) -> bool:
+        return super().is_outlier(v) and v > 0
+
+
+class RoundedFirst(OvpEncoder):
+    """Two outliers are compared by their codes."""
+
+    def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
+        if not all(outliers) or self.format.winner == "left":
+            return super().kind_of(first, second, outliers)
+        left, right = (self.outlier_code(v) & (self.format.normal.identifier - 1) for v in (first, second))
+        return LEFT if left > right else RIGHT
+
+
+class LeftOnTie(OvpEncoder):
+    """Of two outliers of one magnitude the left one stays."""
+
+    def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
+        if all(outliers) and abs(first) == abs(second) and self.format.winner != "left":
+            return LEFT
+        return super().kind_of(first, second, outliers)
+
+
+class OutlierTies(OvpEncoder):
+    """Outliers round ties away from 0, whatever normal values do."""
+
+    def outlier_code(self, v: float) -> int:
+        with _other_ties(self):
+            return super().outlier_code(v)
+
+
+class NormalTies(OvpEncoder):
+    """Normal values round ties away from 0, whatever outliers do."""
+
+    def normal_code(self, v: float) -> int:
+        with _other_ties(self):
+            return super().normal_code(v)
+
+
+@contextmanager
+def _other_ties(encoder: OvpEncoder) -> Iterator[None]:
+    fmt = encoder.format
+    encoder.format = dataclasses.replace(fmt, rounding="half_up" if fmt.rounding == "half_away" else "half_away")
+    try:
+        yield
+    finally:
+        encoder.format = fmt
+
+
+class NotClamped(OvpEncoder):
+    """A normal value beyond the largest keeps its low bits."""
+
+    def normal_code(self, v: float) -> int:
+        largest, top = self.format.normal.largest, 2 * self.format.normal.identifier - 1
+        whole = rounded(abs(v), v < 0, self.format.rounding)
+        wraps = largest < whole and isinstance(self.format.normal, IntFormat) and self.is_clamped(v)
+        return (-whole if v < 0 else whole) & top if wraps else super().normal_code(v)
+
+
+class ReservedCode(OvpEncoder):
+    """An outlier below the smallest gets the reserved code, magnitude 0."""
+
+    def outlier_code(self, v: float) -> int:
+        return 0 if abs(v) < self._outlier.smallest else super().outlier_code(v)
+
+
+class WrappedOutlier(OvpEncoder):
+    """[olive Alg. 2] read literally: the exponent field of an outlier beyond the largest overflows."""
+
+    def outlier_code(self, v: float) -> int:
+        outlier = self._outlier
+        if abs(v) <= outlier.largest:
+            return super().outlier_code(v)
+        exponent = math.frexp(abs(v))[1] - 1 - outlier.man_bits
+        base_int = rounded(math.ldexp(abs(v), -exponent), v < 0, self.format.rounding)
+        if base_int == 2 << outlier.man_bits:
+            exponent, base_int = exponent + 1, base_int >> 1
+        field = (exponent - outlier.bias) & ((1 << outlier.exp_bits) - 1)
+        sign = self.format.normal.identifier if v < 0 else 0
+        return sign | field << outlier.man_bits | (base_int & ((1 << outlier.man_bits) - 1))
+
+
+class NoCarry(OvpEncoder):
+    """A mantissa that rounds up to the next power of two wraps to 0 and leaves the exponent."""
+
+    def outlier_code(self, v: float) -> int:
+        code, outlier = super().outlier_code(v), self._outlier
+        size = min(max(abs(v), float(outlier.smallest)), float(outlier.largest))
+        exponent = math.frexp(size)[1] - 1 - outlier.man_bits
+        carries = rounded(math.ldexp(size, -exponent), v < 0, self.format.rounding) == 2 << outlier.man_bits
+        return code - (1 << outlier.man_bits) if carries else code
+
+
+class SignOfZero(OvpEncoder):
+    """A negative value that rounds to 0 keeps its sign: its code is the identifier."""
+
+    def normal_code(self, v: float) -> int:
+        code = super().normal_code(v)
+        return code if code or v >= 0 else self.format.normal.identifier
+
+
+ALTERNATIVES: tuple[Alternative, ...] = (
+    _format("D-olive-1", "the left element is in the high half", "left", lambda fmt: "high"),
+    _format("D-olive-3", "the threshold is the largest normal value", "threshold", lambda fmt: fmt.normal.largest),
+    _format("D-olive-4", "a value at the threshold is the other kind", "closed", lambda fmt: not fmt.closed),
+    _format("D-olive-5", "of two outliers the left one wins", "winner", lambda fmt: "left"),
+    _format("D-olive-5", "of two outliers the larger wins", "winner", lambda fmt: "larger"),
+    *(_format("D-olive-7", f"ties round {rule}", "rounding", partial(_always, rule)) for rule in TIES),
+    _format("D-olive-12", "no clip at 2**15", "outlier", lambda fmt: dataclasses.replace(fmt.outlier, limit=None)),
+    _format(
+        "D-olive-13",
+        "the bias is one more",
+        "outlier",
+        lambda fmt: dataclasses.replace(fmt.outlier, bias=fmt.outlier.bias + 1),
+    ),
+    _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
+    _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
+    Alternative("D-olive-2", "a negative value is never an outlier", variant=SignedThreshold),
+    Alternative("D-olive-5", "of two outliers of one magnitude the left one stays", variant=LeftOnTie),
+    Alternative("D-olive-6", "two outliers are compared after rounding", variant=RoundedFirst),
+    Alternative("D-olive-7", "ties of normal values round away from 0", variant=NormalTies),
+    Alternative("D-olive-8", "ties of outliers round away from 0", variant=OutlierTies),
+    Alternative("D-olive-9", "a normal value beyond the largest keeps its low bits", variant=NotClamped),
+    Alternative("D-olive-10", "an outlier below the smallest gets the reserved code", variant=ReservedCode),
+    Alternative("D-olive-11", "the exponent of an outlier beyond the largest wraps", variant=WrappedOutlier),
+    Alternative("D-olive-15", "a mantissa that rounds up does not carry", variant=NoCarry),
+    Alternative("D-olive-17", "a negative value that rounds to 0 keeps its sign", variant=SignOfZero),
+)
+UNOBSERVABLE = {"D-olive-47": "NaN and infinity are refused at the port, so no row of a stimulus carries them."}
