@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 from refemu import units
 from refemu.arith.checks import RefusedType
