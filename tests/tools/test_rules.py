@@ -7,6 +7,7 @@ import pytest
 
 from tools.rules import RULES, House, violations
 from tools.rules.__main__ import ROOT, main
+from tools.rules.pages import CLAIMS, VERDICTS
 
 DOC = '"""Twice x."""\n'
 ORIZURU = "refemu/units/kllm/orizuru"
@@ -66,6 +67,15 @@ def pinned(test: str, text: str = '"""D-arith-4."""') -> dict[str, str]:
     page = f"### D-arith-4 Orders\nPinned by `tests/arith/test_sums.py::{test}`.\n"
     source = f"def test_order() -> None:\n    {text}\n    pass\n"
     return {DECISIONS: page, "refemu/arith/sums.py": "# D-arith-4\n", "tests/arith/test_sums.py": source}
+
+
+def claimed(verdict: str, text: str, test: str = "tests/a.py::test_b", name: str = "a claim") -> dict[str, str]:
+    """A claim of a paper, under a row that is right, and the test of both."""
+    verdicts = "".join(f"- **{each}**: so\n" for each in VERDICTS)
+    right = "| b | §1 | reproduced | equal | tests/a.py::test_b |"
+    head = f"{verdicts}\n## OliVe\n| claim | place | verdict | refemu | test |\n|---|\n{right}\n"
+    page = f"{head}| {name} | §1 | {verdict} | {text} | {test} |\n"
+    return {CLAIMS: page, "tests/a.py": "\ndef test_b(): pass"}
 
 
 WHOLE = multiply().split("\n", 1)[1].replace("(x", "(self, x", 1).replace("\n", "\n    ")
@@ -217,6 +227,24 @@ PLANTED: list[tuple[Any, ...]] = [
     ),
     ("decision", pinned("test_order") | {"refemu/arith/sums.py": ""}, pinned("test_order"), DECISIONS),
     ("decision", "# D-arith-5", "# D-5"),
+    *(
+        ("claim", claimed(*wrong), claimed(*right), CLAIMS)
+        for wrong, right in (
+            (("the paper agrees with itself", "equal"), ("reproduced", "equal")),
+            (("reproduced", "equal", "none"), ("not checkable", "Missing: a CNN. On SmolLM2 it is 3", "none")),
+            (("reproduced", "equal", "tests/a.py::test_c"), ("reproduced", "equal", "tests/a.py::test_b")),
+            (("reproduced", "equal", "tests/a.py::test_b", "b"), ("reproduced", "equal", "tests/a.py::test_b", "c")),
+            (("reproduced", "equal | more"), ("reproduced", "equal, more")),
+            (("reproduced", "Factor: 2"), ("explained in part", "Factor: 2 of 4")),
+            (("explained in part", "2 of 4"), ("reproduced", "2 of 4")),
+            (("explained in part", "Factor: some"), ("explained in part", "Factor: 2")),
+            (("not checkable", "a CNN", "none"), ("not checkable", "Missing: a CNN", "none")),
+            (("not checkable", "Missing: ", "none"), ("not checkable", "Missing: a")),
+            (("same order", "SmolLM2: 1"), ("same order", "SmolLM2: 1 to 2")),
+            (("same order", "1 ± 2"), ("same order", "SmolLM2: 1 ± 2")),
+            (("contradicted", "SmolLM2: 7, not 8"), ("contradicted", "7, not 8")),
+        )
+    ),
     *(
         ("numpydoc", multiply(**parts), multiply(), TESTING)
         for parts in (

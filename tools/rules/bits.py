@@ -21,7 +21,7 @@ INTEGER_TYPES = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 ROUNDED = {"rint", "floor", "ceil", "trunc", "round"}
 KERNEL_GLOBALS = {"np", "range", "len", "min", "max", "abs"}
 #: layers whose sources are the key of the kernel cache (`jit.kernel_files`), and what of them is not
-HASHED, UNHASHED = re.compile(r"refemu\.(arith|formats|units)\b"), re.compile(r"\.(cases|alternatives|variants)\b")
+HASHED, UNHASHED = re.compile(r"refemu\.(arith|formats|units)\b"), re.compile(r"\.(cases|variants)\b")
 
 
 @module_rule("use refemu.arith.dot, or refemu.arith.integers for integers")

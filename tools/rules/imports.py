@@ -21,8 +21,7 @@ ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"
 ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
 SUFFIX = {"compiled": "_jit", "cases": "cases"}  #: of names for modules of a block
 #: modules and folders of a block, by what they hold
-KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels"}
-KINDS |= {"alternatives": "variants", "variants": "variants"}
+KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
 COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
 #: shared modules that find things of papers by name

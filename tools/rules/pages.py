@@ -1,4 +1,4 @@
-"""Rules of pages: links of docs, and decisions, which the docs, the code and the tests name alike."""
+"""Rules of pages: links of docs, decisions, which docs, code and tests name alike, and claims of the papers."""
 
 import ast
 import posixpath
@@ -13,6 +13,17 @@ ENTRY = re.compile(r"^### (D-[a-z]+-\d+) (.*?)(?=^#|\Z)", re.MULTILINE | re.DOTA
 PIN = re.compile(r"^Pinned by `(tests/[\w/]+\.py)::(test_\w+)`\.$", re.MULTILINE)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+CLAIMS = "docs/claims.md"
+CLAIMED = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
+MODELS, SPREAD = "SmolLM2|MiniLM|normal data", r"±|\d to \d|no spread"  #: of refemu's figures, none of a paper's model
+#: what refemu's cell of a claim says, by verdict
+VERDICTS = {
+    "reproduced": "(?!Factor: |Missing: )",
+    "same order": f"(?!Factor: |Missing: )(?=.*({MODELS}))(?=.*({SPREAD}))",
+    "explained in part": r"Factor: \d",
+    "contradicted": f"(?!Factor: |Missing: )(?!.*({MODELS}))",
+    "not checkable": r"Missing: \w",
+}
 
 
 @rule("name a file that is there")
@@ -59,3 +70,24 @@ def _pin(house: House, name: str, entry: str) -> str:
             texts = [part.value for part in inner if isinstance(part, ast.Constant) and isinstance(part.value, str)]
             return "" if name in ID.findall(" ".join(texts)) else f"is not named in {path}::{test}"
     return f"is pinned by {path}::{test}, which is not there"
+
+
+@rule("give it five cells: claim, place, verdict, what the verdict needs (VERDICTS of tools/rules/pages.py), a test")
+def claim(house: House) -> Iterator[Place]:
+    """Rows of docs/claims.md have what their verdict needs, each claim once, and name tests that exist."""
+    table, claims = False, set[str]()
+    page = house.texts.get(CLAIMS, "")
+    if page and {*re.findall(r"^- \*\*(.*)\*\*:", page.split("\n## ")[0], re.MULTILINE)} != VERDICTS.keys():
+        yield CLAIMS, 1, f"the page lists other verdicts than {', '.join(VERDICTS)}"
+    for number, line in enumerate(page.splitlines(), 1):
+        for path, test in CLAIMED.findall(line):
+            if not test.startswith("test_") or f"\ndef {test}(" not in house.texts.get(path, ""):
+                yield CLAIMS, number, f"no test {path}::{test}"
+        if table and line.startswith("| "):
+            cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+            known = len(cells) == 5 and re.match(VERDICTS.get(cells[2], "(?!)"), cells[3])
+            tested = "::test_" in cells[-1] or cells[2:] == ["not checkable", cells[-2], "none"]
+            if not known or not tested or cells[0] in claims:
+                yield CLAIMS, number, f"row of {cells[0]!r}"
+            claims.add(cells[0])
+        table = line == "| claim | place | verdict | refemu | test |" or (table and line.startswith("|"))
