@@ -402,7 +402,8 @@ def _prepared(
     use: str,
 ) -> Prepared:
     """The prepared model; refuses one whose sizes are of the `wrong` kind, before anything is prepared."""
-    ready, name = not isinstance(scheme, str | Scheme), model if isinstance(model, str) else model.name
+    ready = isinstance(getattr(scheme, "config", None), Scheme)  # of a decoder or an encoder
+    name = model if isinstance(model, str) else model.name
     if ready and scheme.name != name:
         raise Refused(f"run: the scheme was prepared for model {scheme.name!r}, got {name!r}")
     loaded: Any = model if ready or not isinstance(model, str) else load(model)
