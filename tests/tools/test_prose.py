@@ -58,7 +58,7 @@ def test_right_sentences_pass(sentence: str) -> None:
 
 
 def test_code_in_a_page_is_not_english() -> None:
-    assert found("```\nbehind\n```\n<!-- beside -->\nText `behind x`.\n") == []
+    assert found("```\n`behind\n```\n<!-- beside -->\nText `behind x`.\n") == []
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,12 @@ def test_a_long_sentence_is_found() -> None:
 
 
 def test_sentences_end_at_blank_lines_and_items_but_not_in_tables() -> None:
-    text = "# A title\n\nOne `x.y` sentence. refemu has\nanother\n\n- item\n| a | cell |\n"
+    text = "# A title\n\nOne `x.y` sentence. refemu has\nanother\n- item\n- other item\n| a | cell |\n"
     assert [sentence.split() for _, sentence in prose.sentences(prose.prose("docs/a.md", text))] == [
         ["One", "X", "sentence."],
         ["refemu", "has", "another"],
         ["item"],
+        ["other", "item"],
     ]
 
 
