@@ -32,7 +32,7 @@ RIGHT = (
     "Besides, KV stands for key and value.",
     "The two rows tell the designs apart.",
     "Hold the button. The count is no longer 0, and there is no sign bit.",
-    "Unless stated otherwise, the bench stops; otherwise it continues.",
+    "Unless stated otherwise, the bench stops; otherwise it continues. Lay out the words.",
     "A shell command completes. `is refused` and `beside` are code, as is the class Refused.",
     "See [the table](beside.md) and https://example.org/behind.",
 )
