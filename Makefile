@@ -125,6 +125,7 @@ lint:
 	$(BIN)/python -m tools.stubs
 	$(BIN)/mypy
 	$(BIN)/python tools/known_types.py
+	$(BIN)/python -m tools.prose
 
 docs:
 	@$(PYTHON) tools/bootstrap.py $(VENV) docs

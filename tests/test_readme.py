@@ -13,23 +13,25 @@ from refemu.cli.arguments import parser
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
-TOUR = (ROOT / "docs" / "tour.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README + TOUR, re.DOTALL)
+CONCEPTS = (ROOT / "docs" / "concepts.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README + CONCEPTS, re.DOTALL)
+#: of the commands in docs/which-tool.md
+PLACEHOLDERS = {"UNIT": "ovp_decoder", "MODEL": "tiny", "SCHEME": "fp16", "NAME": "olive", "N": "100"}
 PLAIN = [block for block in BLOCKS if "smollm2" not in block]
-#: run elsewhere: the tour with the README
-ELSEWHERE = {"tour"}
 DOCS = [
     (page, block)
     for page in PAGES[1:]
-    if page.stem not in ELSEWHERE
+    if page.stem != "concepts"
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 ]
 
 
 def commands() -> list[str]:
-    """Every `refemu ...` line of a code block, comments dropped."""
-    blocks = [block for page in PAGES for block in re.findall(r"```\n(.*?)```", page.read_text(), re.DOTALL)]
-    lines = [line for block in blocks for line in block.splitlines() if line.startswith("refemu ")]
+    """Every `refemu ...` line of a code block without a language, comments dropped."""
+    blocks = [
+        match for page in PAGES for match in re.findall(r"^```(.*)\n(?s:(.*?))^```", page.read_text(), re.MULTILINE)
+    ]
+    lines = [line for name, block in blocks if not name for line in block.splitlines() if line.startswith("refemu ")]
     assert lines
     return [line.split(" #")[0].strip() for line in lines]
 
@@ -37,6 +39,14 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("line", commands())
 def test_command_is_understood(line: str) -> None:
     assert parser().parse_args(shlex.split(line)[1:]).module
+
+
+def test_commands_of_the_tool_table_parse() -> None:
+    lines = re.findall(r"`(refemu [^`]+)`", (ROOT / "docs" / "which-tool.md").read_text().split("\n## ", 1)[1])
+    assert len(lines) > 15
+    for line in lines:
+        words = [PLACEHOLDERS.get(word, word) for word in line.split()[1:]]
+        assert parser().parse_args(words).module, line
 
 
 @pytest.mark.parametrize("block", PLAIN, ids=range(len(PLAIN)))
@@ -61,11 +71,8 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", README)
     files = [target for target in targets if "://" not in target]
     assert len(files) > 20 and [name for name in files if not (ROOT / name).exists()] == []
-    anchors = re.findall(r"docs/tour\.md#([\w-]+)", README)
-    headings = [line.lower().replace(" ", "-") for line in re.findall(r"^## (.+)$", TOUR, re.MULTILINE)]
-    assert len(anchors) == 3 and set(anchors) <= set(headings)
     assert README.count("https://arxiv.org/abs/") == 4
-    assert len(README.split()) < 750
+    assert len(README.split()) < 600
 
 
 def test_the_shown_values_are_the_real_ones() -> None:
