@@ -76,12 +76,11 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice))
     listed = experiments.steps(setting, parts, **options)
     outcome = _measured(listed, bench, arguments.name)
-    shown = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
-    tables = figures.tables(setting, outcome.results, parts, **shown)
+    tables = figures.tables(setting, outcome.results, parts, **options)
     if not (arguments.plot or arguments.out):
         names = []
-    shown.pop("listed", None)
-    drawn = figures.figures(setting, outcome.results, names, **shown)
+    options.pop("listed", None)
+    drawn = figures.figures(setting, outcome.results, names, **options)
     return tables, drawn, setting, (outcome.measured, outcome.found)
 
 
@@ -89,7 +88,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What only some studies take."""
     options: dict[str, Any] = {}
     if "schemes" in arguments:
-        options["schemes_"] = tuple(arguments.schemes or ())
+        options["listed"] = tuple(arguments.schemes or ())
     if "calibration_tokens" in arguments:
         options["tokens"] = arguments.calibration_tokens
     return options

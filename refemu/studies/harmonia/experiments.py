@@ -55,18 +55,16 @@ ROWS = tuple(1 << bits for bits in range(15))  #: M of a product [harmonia §IV-
 INNER, TILE = 4096, 64  #: N = K, and m = k
 
 
-def steps(
-    setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = (), tokens: int | None = None
-) -> list[Step]:
-    """The steps of some of PARTS. schemes_: instead of the points. tokens: to learn smoothing on."""
+def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = (), tokens: int | None = None) -> list[Step]:
+    """The steps of some of PARTS. listed: instead of the points. tokens: to learn smoothing on."""
     setting.require_decoder("harmonia")
     points = [(halved(setting), name) for name in MANTISSAS + WIDE] if "mantissas" in parts else []
     points += [(setting, name) for name in CACHE] if "cache" in parts else []
-    listed = [(setting, name) for name in schemes_] or points
+    scored = [(setting, name) for name in listed] or points
     return [
         *(
             step
-            for place, name in listed
+            for place, name in scored
             for step in evaluation.score_steps(place, schemes.text(with_tokens(name, tokens)), factors)
         ),
         *(_attention(setting) if "attention" in parts else []),

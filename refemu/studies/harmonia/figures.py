@@ -4,6 +4,7 @@ Paper: [harmonia §II-C Fig. 4, Fig. 5; §III-B Fig. 7, Fig. 8; §III-C Fig. 9, 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from refemu.models import schemes
@@ -98,8 +99,8 @@ def tables(
 
 
 def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int | None = None) -> Score:
-    score = evaluation.score(setting, results, schemes.text(experiments.with_tokens(name, tokens)))
-    return Score(name, score.perplexity, score.error, score.losses)
+    text = schemes.text(experiments.with_tokens(name, tokens))
+    return replace(evaluation.score(setting, results, text), scheme=name)
 
 
 def _cache(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Table:

@@ -42,15 +42,13 @@ def names(part: str) -> list[str]:
     return {"ladder": list(LADDER), "shares": [share(each) for each in SHARES], "breakdown": list(BREAKDOWN)}[part]
 
 
-def steps(
-    setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = (), tokens: int | None = None
-) -> list[Step]:
-    """The steps of some of PARTS. schemes_: instead of those of a ladder. tokens: of a calibration window."""
+def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = (), tokens: int | None = None) -> list[Step]:
+    """The steps of some of PARTS. listed: instead of those of a ladder. tokens: of a calibration window."""
     setting.require_decoder("kllm")
     ladder = [name for part in parts if part in ("ladder", "shares", "breakdown") for name in names(part)]
-    listed = list(dict.fromkeys(schemes.text(with_tokens(name, tokens)) for name in schemes_ or ladder))
-    source = Calibrations([config for config in map(schemes.parse, listed) if isinstance(config, KllmConfig)])
-    scores = [step for name in listed for step in evaluation.score_steps(setting, name, source.of)]
+    texts = list(dict.fromkeys(schemes.text(with_tokens(name, tokens)) for name in listed or ladder))
+    source = Calibrations([config for config in map(schemes.parse, texts) if isinstance(config, KllmConfig)])
+    scores = [step for name in texts for step in evaluation.score_steps(setting, name, source.of)]
     return [
         *scores,
         *(_centroids(setting) if "centroids" in parts else []),

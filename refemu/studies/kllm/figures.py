@@ -4,6 +4,7 @@ Paper: [kllm §II-A2 Fig. 2; §IV-C; §V-B Table II; §V-D Table IV, Fig. 11].
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from refemu.models import schemes
@@ -95,11 +96,7 @@ def tables(
 
 def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int | None) -> Score:
     text = schemes.text(experiments.with_tokens(name, tokens))
-    return Score(name, *_values(evaluation.score(setting, results, text)))
-
-
-def _values(score: Score) -> tuple[float, float | None, tuple[float, ...]]:
-    return score.perplexity, score.error, score.losses
+    return replace(evaluation.score(setting, results, text), scheme=name)
 
 
 def _scores(

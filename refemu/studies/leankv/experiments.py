@@ -35,13 +35,13 @@ ROWS = {"pairs": PAIRS, "mixed": MIXED, "budgets": BUDGETS, "sweeps": (*PRUNED, 
 PARTS = (*ROWS, "sparsity", "significance")
 
 
-def steps(setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = ()) -> list[Step]:
-    """The steps of some of PARTS. schemes_: instead of the rows of all."""
+def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = ()) -> list[Step]:
+    """The steps of some of PARTS. listed: instead of the rows of all."""
     setting.require_decoder("leankv")
-    listed = schemes_ or ["fp16", *(name for part in parts if part in ROWS for name in ROWS[part])]
+    names = listed or ["fp16", *(name for part in parts if part in ROWS for name in ROWS[part])]
     prompts: Prompts = {}
     return [
-        *(_row(setting, name, before, prompts) for name, before in dict.fromkeys(placed(listed))),
+        *(_row(setting, name, before, prompts) for name, before in dict.fromkeys(placed(names))),
         *(_sparsity(setting) if "sparsity" in parts else []),
         *(_significance(setting) if "significance" in parts else []),
     ]

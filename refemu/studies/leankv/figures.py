@@ -238,12 +238,17 @@ def _fig3(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 def _changes(results: Mapping[str, Any], names: Sequence[str], labels: Sequence[str]) -> tuple[Series, Series]:
     """Memory and change of the perplexity over `fp16` of some schemes, as bars."""
-    reference = row(results, "fp16")
     scored = [row(results, *each) for each in placed(names)]
-    changes = [experiments.over(item, reference) for item in scored]
     memory = Series("codes", tuple(labels), tuple(100 * item.payload for item in scored))
-    loss = scores.series("perplexity", labels, changes)
-    return memory, loss
+    return memory, _loss(results, "perplexity", labels, scored)
+
+
+def _loss(
+    results: Mapping[str, Any], label: str, places: Sequence[float] | Sequence[str], scored: Sequence[Row]
+) -> Series:
+    """Changes of the perplexity over `fp16`."""
+    reference = row(results, "fp16")
+    return scores.series(label, places, [experiments.over(item, reference) for item in scored])
 
 
 def _fig4(setting: Setting, results: Mapping[str, Any]) -> Figure:
@@ -291,17 +296,11 @@ def _floored(series: Series) -> Series:
 
 
 def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    reference = row(results, "fp16")
-    kinds: dict[str, list[tuple[float, float, float | None]]] = {"a budget for every head": [], "equal budgets": []}
+    kinds: dict[str, list[Row]] = {"a budget for every head": [], "equal budgets": []}
     for name, before in placed(BUDGETS):
-        scored = row(results, name, before)
-        change = experiments.over(scored, reference)
-        kinds["equal budgets" if name == MATCHED else "a budget for every head"].append(
-            (100 * scored.kept, change.percent, change.error)
-        )
+        kinds["equal budgets" if name == MATCHED else "a budget for every head"].append(row(results, name, before))
     series = tuple(
-        Series(label, tuple(p[0] for p in points), tuple(p[1] for p in points), tuple(p[2] for p in points))
-        for label, points in kinds.items()
+        _loss(results, label, [100 * item.kept for item in scored], scored) for label, scored in kinds.items()
     )
     panel = Panel("fp16 tokens", "% of the tokens kept", "perplexity over that of fp16, %", series, "lines")
     return Figure(
@@ -315,7 +314,6 @@ def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 
 def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    reference = row(results, "fp16")
     groups = {
         "K8V4 with K4V2, pruned": [(name, "") for name in MIXED[:4]],
         "one precision": [(name, "") for name in PAIRS if name not in ("leankv-k2v4:k_group=2", "leankv-k4v8")],
@@ -324,8 +322,7 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
     series = []
     for label, names in groups.items():
         scored = sorted((row(results, *each) for each in names), key=lambda item: item.payload)
-        changes = [experiments.over(item, reference) for item in scored]
-        series.append(scores.series(label, [100 * item.payload for item in scored], changes))
+        series.append(_loss(results, label, [100 * item.payload for item in scored], scored))
     top = max(value for item in series for value in item.y)
     stated = []
     for name, loss in (("without loss", 0.0), ("5 % loss", 5.0)):
@@ -357,10 +354,8 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 
 def _fig10(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    reference = row(results, "fp16")
     scored = [row(results, name) for name in PRUNED]
-    changes = [experiments.over(item, reference) for item in scored]
-    series = scores.series(setting.label, [100 * (1 - item.kept) for item in scored], changes)
+    series = _loss(results, setting.label, [100 * (1 - item.kept) for item in scored], scored)
     panel = Panel("fp16 tokens", "% of the tokens pruned", "perplexity over that of fp16, %", (series,), "lines")
     return Figure(
         "fig10",
@@ -373,11 +368,9 @@ def _fig10(setting: Setting, results: Mapping[str, Any]) -> Figure:
 
 
 def _fig11(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    reference = row(results, "fp16")
     scored = [row(results, name) for name in LOWERED]
     share = [0.0, *(100 * item.low for item in scored[1:-1]), 100.0]
-    changes = [experiments.over(item, reference) for item in scored]
-    series = scores.series(setting.label, share, changes)
+    series = _loss(results, setting.label, share, scored)
     panel = Panel(
         "K4V2 with K4V1",
         "% of the tokens at K4V1",

@@ -54,6 +54,9 @@ T_HIGH = (0.005, 0.01, 0.05, 0.1, 0.2)  #: grid of `profile` [leankv §7.2]
 T_LOW = (0.0, 0.001, 0.005, 0.01)
 
 
+Shares: TypeAlias = tuple[float, float, float, float, float, float]  #: of a Row, from `kept` to `read`
+
+
 @dataclass(frozen=True)
 class Row:
     """One scheme on the text. Memory counts the end of all windows; shares are of fp16 keys and values, 0 to 1."""
@@ -98,17 +101,11 @@ def plain_row(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill:
     return _row(name, score, (1.0, 0.0, 1.0, 1.0, 1.0, 1.0), [1.0] * len(losses))
 
 
-def _row(name: str, score: Perplexity, shares: tuple[float, ...], payloads: Sequence[float]) -> Row:
-    """A row; shares: from `kept` to `read`."""
-    kept, low, payload, tokens, pages, read = shares
+def _row(name: str, score: Perplexity, shares: Shares, payloads: Sequence[float]) -> Row:
+    """A row with the spread of its windows."""
     return Row(
         name,
-        kept,
-        low,
-        payload,
-        tokens,
-        pages,
-        read,
+        *shares,
         score.perplexity,
         score.nll,
         score.of_windows,

@@ -32,12 +32,12 @@ class Mixed:
     kv_bits: float  #: of a value in the cache, with scales and the like: the mean at the ends of the windows
 
 
-def steps(setting: Setting, parts: Sequence[str], schemes_: Sequence[str] = ()) -> list[Step]:
-    """The steps of some of PARTS. schemes_: instead of PAIRS."""
+def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = ()) -> list[Step]:
+    """The steps of some of PARTS. listed: instead of PAIRS."""
     setting.require_decoder("mix")
     if setting.prefill < 1:
         raise Refused(f"study mix: prefill must be at least 1, got {setting.prefill}")
-    names = schemes_ or (PAIRS if "pairs" in parts else ())
+    names = listed or (PAIRS if "pairs" in parts else ())
     return [step for name in names for step in _windows(setting, name)]
 
 
