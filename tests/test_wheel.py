@@ -40,7 +40,7 @@ def is_packaged(path: Path, patterns: dict[str, list[str]]) -> bool:
         if (folder / "__init__.py").is_file():
             return any(
                 fnmatch.fnmatch(inside, each) and inside.count("/") == each.count("/")
-                for each in patterns.get(package, [])
+                for each in [*patterns["*"], *patterns.get(package, [])]
             )
     return False
 
