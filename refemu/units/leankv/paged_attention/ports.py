@@ -4,7 +4,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
 SECTORS = tuple(name.replace("words", "sectors") for name in SEGMENTS)
@@ -56,7 +56,7 @@ def values(register: Lanes, *shape: int) -> np.ndarray:
     ndarray of float32
         Values.
     """
-    return np.array(fields(register), np.uint32).view(np.float32).reshape(shape)
+    return np.array(register, np.uint32).view(np.float32).reshape(shape)
 
 
 def patterns(array: np.ndarray) -> Lanes:
@@ -72,7 +72,7 @@ def patterns(array: np.ndarray) -> Lanes:
     int or tuple of int
         Patterns in C order.
     """
-    return lanes(fp16.canonical(array).view(np.uint32).ravel().tolist())
+    return tuple(fp16.canonical(array).view(np.uint32).ravel().tolist())
 
 
 def stages_of(layouts: Pages, arithmetic: Arithmetic, heads: int, cells: int) -> tuple[Port, ...]:
