@@ -13,7 +13,6 @@ from refemu.arith.checks import Refused
 from refemu.formats import OVP_INT4, Bfp, Ovp, OvpTensor
 from refemu.units import find, names, orizuru
 from refemu.units.declared import DeclaredState
-from refemu.units.ports import Lanes
 
 
 def test_formats_are_known_by_name() -> None:
@@ -54,7 +53,7 @@ def test_derived_results_are_known_field_by_field() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_states_hold_what_they_declare(name: str) -> None:
-    """An int where a port has one lane, a tuple where it has several, `Lanes` where that is the configuration's."""
+    """A tuple of a vector, an int of a scalar, in every configuration."""
     unit = find(name)
     declared = get_type_hints(type(unit.unit_class(**next(iter(unit.configs.values()))).snapshot()))
 
@@ -63,11 +62,10 @@ def test_states_hold_what_they_declare(name: str) -> None:
         device = unit.unit_class(**config)
         for port in device.ports.all:
             hint, value = declared[port.name], getattr(device.snapshot(), port.name)
-            tuples = get_args(hint) in ((int, ...), (int,) * port.lanes)
             if port.name not in everywhere and hint == int | None:
                 hint = int  # None where a configuration lacks the port
-            assert hint == Lanes or (hint is int if port.lanes == 1 else tuples)
-            assert isinstance(value, int) if port.lanes == 1 else len(value) == port.lanes
+            assert get_args(hint) in ((int, ...), (int,) * port.count) if port.shape else hint is int
+            assert len(value) == port.lanes if port.shape else isinstance(value, int)
 
 
 def test_an_unknown_option_is_an_error() -> None:

@@ -29,7 +29,7 @@ def lane() -> list[Row]:
 
     def stepped() -> tuple[int, ...]:
         device, waiting = ChipSizes().lane(4, 4), list(stream)
-        ports = {port.name: [0] * port.lanes if port.lanes > 1 else 0 for port in device.ports.inputs}
+        ports = {port.name: port.filled(0) for port in device.ports.inputs}
         for _ in range(edges):
             given = {**ports, "turns": 1, "go": 1}
             if device.state.ready and waiting:

@@ -58,7 +58,7 @@ def _operands(device: LayerStep, inputs: Sequence[np.ndarray]) -> tuple[dict[str
     ports = device.ports.outputs + device.ports.state
     arrays = [np.ascontiguousarray(array) for array in inputs]
     shape = arrays[0].shape
-    filled = [np.zeros((*shape, *((port.lanes,) if port.lanes > 1 else ())), port.result_dtype) for port in ports]
+    filled = [np.zeros((*shape, *port.shape), port.result_dtype) for port in ports]
     count = len(device.ports.outputs)
     return *by_port(device, arrays, filled[:count]), by_register(device, filled[count:])
 

@@ -80,7 +80,7 @@ def top(design: Design, count: int) -> str:
     inputs = [*(bench.CLOCKED if unit.timing == "event" else ()), *(port.name for port in ports.inputs)]
     copies, assigns = [], []
     for number in range(count):
-        wires = [f"  wire [{port.bits * port.lanes - 1}:0] {port.name}_bug{number};" for port in ports.outputs]
+        wires = [f"  wire [{port.bits * port.count - 1}:0] {port.name}_bug{number};" for port in ports.outputs]
         chosen = [f".{name}(bug == {number} ? {name} : 0)" for name in inputs]
         answers = [f".{port.name}({port.name}_bug{number})" for port in ports.outputs]
         copies += [*wires, f"  {design.unit}_bug{number} bug{number} ({', '.join([*chosen, *answers])});"]

@@ -102,7 +102,7 @@ def wrapped(design: Design, folder: Path) -> list[Path]:
         (folder / name).write_text(re.sub(rf"\bmodule {design.unit}\b", f"module {design.unit}_right", text))
     unit = units.find(design.unit)
     ports = unit.ports(unit.configs[design.config])
-    bits = {port.name: port.bits * port.lanes for port in ports.outputs}
+    bits = {port.name: port.bits * port.count for port in ports.outputs}
     inputs = [*(bench.CLOCKED if unit.timing == "event" else ()), *(port.name for port in ports.inputs)]
     connected = [*(f".{name}({name})" for name in inputs), *(f".{name}(right_{name})" for name in bits)]
     body = BODY.format(

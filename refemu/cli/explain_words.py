@@ -130,7 +130,7 @@ def _parameter(each: Any) -> dict[str, Any]:
 
 def _port(direction: str, port: Any) -> dict[str, Any]:
     low, high = port.limits
-    heads = {"name": port.name, "direction": direction, "bits": port.bits, "lanes": port.lanes, "signed": port.signed}
+    heads = {"name": port.name, "direction": direction, "bits": port.bits, "lanes": port.count, "signed": port.signed}
     return {**heads, "kind": port.kind, "values": f"{low} to {high}", "meaning": port.meaning}
 
 

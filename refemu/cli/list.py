@@ -115,7 +115,7 @@ def _plugged_model(plug: plugins.Plug) -> dict[str, Any]:
 
 def _ports(ports: Any) -> str:
     return " ".join(
-        f"{port.name}:{'s' if port.signed else ''}{port.bits}" + (f"x{port.lanes}" if port.lanes > 1 else "")
+        f"{port.name}:{'s' if port.signed else ''}{port.bits}" + (f"x{port.count}" if port.count > 1 else "")
         for port in ports
     )
 

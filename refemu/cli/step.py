@@ -200,14 +200,14 @@ def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:
         values = [integer(item) for item in text.split(",")]
     except ValueError:
         raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, got {text[:60]!r}") from None
-    if not equals or len(values) % port.lanes:
-        raise Refused(f"step: --input {name} takes {port.lanes} value(s) per event, got {text!r}")
+    if not equals or len(values) % port.count:
+        raise Refused(f"step: --input {name} takes {port.count} value(s) per event, got {text!r}")
     low, high = port.limits
     for value in values:
         if not low <= value <= high:
             raise Refused(f"step: --input {name} takes values in [{low}, {high}], got {value}")
     array = np.array(values, port.dtype)
-    return name, array.reshape(-1, port.lanes) if port.lanes > 1 else array
+    return name, array.reshape(-1, *port.shape)
 
 
 def _stretched(port: str, array: np.ndarray, length: int) -> np.ndarray:

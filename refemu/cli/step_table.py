@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from refemu.cli.output import GAP
 from refemu.golden.view.members import Member, members
-from refemu.units.ports import Port, Ports, fields
-from refemu.units.spelled import folded, whole
+from refemu.units.ports import Port, Ports
+from refemu.units.spelled import folded, values_of, whole
 
 NARROW = 8  #: characters of a column's name before it goes on in a second line
 MOST_LINES = 2  #: of a value in a list, where lanes may be left out
@@ -68,7 +68,7 @@ def _column(field: Member, most: int) -> Column:
     texts = [folded(port, values[0], most)]
     for before, value in itertools.pairwise(values):
         texts.append("" if value == before else folded(port, value, most, before))
-    single = all(len(fields(value)) == 1 for value in values)
+    single = all(len(values_of(value)) == 1 for value in values)
     return Column(_head(port.name, max(map(len, texts))), texts, single and "=" not in "".join(texts))
 
 
@@ -138,7 +138,7 @@ def _listed(every: Sequence[Member], event: int, width: int, full: bool) -> Iter
 
 def _field(start: str, port: Port, value: Any, width: int, full: bool) -> Iterator[str]:
     room = max(NARROW, width - len(start))
-    wrapped = textwrap.wrap(whole(port, fields(value)), room, break_on_hyphens=False)
+    wrapped = textwrap.wrap(whole(port, values_of(value)), room, break_on_hyphens=False)
     if len(wrapped) > MOST_LINES and not full:
         wrapped = [folded(port, value, room)]
     for number, line in enumerate(wrapped):

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.ports import fields
-
 
 def half(word: int) -> str:
     """A word of float16."""
@@ -33,11 +31,6 @@ def _short(text: str) -> str:
 def bits(value: int, width: int) -> str:
     """A code in binary."""
     return f"{value & (1 << width) - 1:0{width}b}"
-
-
-def lanes(value: Any) -> tuple[int, ...]:
-    """Lanes of a port or register, one where it has one."""
-    return tuple(fields(value))
 
 
 def listed(values: Any, most: int = 12) -> str:

@@ -191,10 +191,10 @@ def _sentence(
     unlike: np.ndarray,
 ) -> str:
     index = tuple(int(i) for i in np.argwhere(unlike)[0])
-    rows = index[:-1] if port.lanes > 1 else index
+    rows = index[:-1] if port.count > 1 else index
     row = rows[0] if rows else 0
     values = [decode.value(int(array[index]), port) for array in (got, want)]
-    lane = f"[{index[-1]}]" if port.lanes > 1 else ""
+    lane = f"[{index[-1]}]" if port.count > 1 else ""
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
     stimulus = ", ".join(
         f"{name}={array[row].tolist() if array.ndim and rows else array}" for name, array in arrays.items()

@@ -84,7 +84,7 @@ def one_case(unit: AnyUnit, stimulus: Stimulus, case: int) -> dict[str, np.ndarr
 
 def drawn(unit: AnyUnit, name: str, most: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """At most `most` rows that the unit takes, of units with wide ports one."""
-    wide = any(port.lanes > WIDE for port in unit.ports(unit.configs[name]).inputs)
+    wide = any(port.count > WIDE for port in unit.ports(unit.configs[name]).inputs)
     return inputs(unit, name, max_rows=1 if wide else most).map(functools.partial(_near, unit, name))
 
 

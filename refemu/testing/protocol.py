@@ -147,7 +147,7 @@ def cases_fit_their_ports_and_say_why(unit: AnyUnit, name: str) -> None:
             require(array.size and array.dtype.kind in "iu", f"{block.why}: {port} is {array.dtype} {array.shape}")
             inside = low <= array.min() and array.max() <= high
             require(inside, f"{block.why}: {port} must be in [{low}, {high}], got {array.min()} to {array.max()}")
-            axes = 1 + (unit.timing == "event") + (ports[port].lanes > 1)
+            axes = 1 + (unit.timing == "event") + len(ports[port].shape)
             require(array.ndim == axes, f"{block.why}: {port} needs {axes} axes, got shape {array.shape}")
 
 
@@ -224,7 +224,7 @@ def refused_step_leaves_the_state(unit: AnyUnit, name: str) -> None:
     for port in unit.ports(config).inputs:
         outside = ((port.limits[1] + 1, Refused), (port.limits[0] - 1, Refused))
         for wrong, error in (*outside, (1.5, RefusedType), (True, RefusedType), ("1", RefusedType)):
-            lanes = wrong if port.lanes == 1 else [wrong] * port.lanes
+            lanes = (wrong,) * port.count if port.shape else wrong
             with refused(error, rf"{unit.name}[:.] ?{port.name}"):
                 device.step(**{**event, port.name: lanes})
     require(device.snapshot() == before, "a refused step changed the state")
@@ -346,7 +346,7 @@ def restore_takes_only_its_own_state(unit: AnyUnit, name: str) -> None:
     device = unit.unit_class(**unit.configs[name])
     port = unit.ports(unit.configs[name]).all[0]
     outside = port.limits[1] + 1
-    bad = dataclasses.replace(device.snapshot(), **{port.name: outside if port.lanes == 1 else (outside,) * port.lanes})
+    bad = dataclasses.replace(device.snapshot(), **{port.name: port.filled(outside)})
     before = device.snapshot()
     with refused(RefusedType, f"{unit.name}: restore takes a State of this unit, got str"):
         device.restore("state")

@@ -204,7 +204,7 @@ def _legal(unit: AnyUnit, config: Config, drawn: dict[str, np.ndarray]) -> dict[
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
     columns = [_Column(port) for port in ports]
-    size = PATCH.size + sum(int(column.size * column.port.lanes) for column in columns)
+    size = PATCH.size + sum(int(column.size * column.port.count) for column in columns)
     length = min(size, LARGEST)
     row = st.binary(min_size=length, max_size=length).map(partial(_repeated, size))
     return st.lists(row, min_size=low, max_size=high).map(partial(_arrays, columns))
@@ -247,17 +247,17 @@ class _Column:
 
 def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.ndarray]:
     raw = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
-    total_lanes = sum(int(column.port.lanes) for column in columns)
+    total_lanes = sum(int(column.port.count) for column in columns)
     patches = [_patches(row) for row in rows]
     drawn, byte, first = {}, PATCH.size, 0
     for column in columns:
-        lanes = column.port.lanes
+        lanes = column.port.count
         values = column.values(raw[:, byte : byte + column.size * lanes]).copy()
         for row, (codes, copies) in zip(values, patches, strict=True):
             _patch(column, row, first, total_lanes, codes, copies)
         byte, first = byte + column.size * lanes, first + lanes
         coded = column.admitted(values).astype(column.port.dtype)
-        drawn[column.port.name] = coded if lanes > 1 else coded[:, 0]
+        drawn[column.port.name] = coded.reshape(-1, *column.port.shape)
     return drawn
 
 

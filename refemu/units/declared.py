@@ -17,7 +17,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
 from refemu.units import comments, described
-from refemu.units.ports import Lanes, Port, Ports, admit_events, fields, in_order, lanes
+from refemu.units.ports import Lanes, Port, Ports, admit_events, in_order
 from refemu.units.stepped import Stepped
 
 __all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant", "decides"]
@@ -158,7 +158,7 @@ class Declared(Stepped[DeclaredState]):
         """Event that takes none, while `busy`."""
         return self.events[-1]
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         event = self.opens(*inputs)
         return self._commit(event, inputs, getattr(self, event)(*inputs))
 
@@ -166,7 +166,7 @@ class Declared(Stepped[DeclaredState]):
         event = self.follows()
         return self._commit(event, (), getattr(self, event)())
 
-    def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> DeclaredState:
+    def _commit(self, event: str, inputs: Sequence[Any], changes: Changes) -> DeclaredState:
         """The State after an event."""
         before: dict[str, Any] = self.state.__dict__
         state = object.__new__(self.state.__class__)
@@ -209,7 +209,7 @@ class Sequential(Declared):
     def steps(self, *values: Any, **named: Any) -> Iterator[DeclaredState]:
         """Yield the State after every event of one device; inputs are (events,) or scalars."""
         arrays = self.admitted(*values, **named)
-        shape = arrays[0].shape[:-1] if self.ports.inputs[0].lanes > 1 else arrays[0].shape
+        shape = arrays[0].shape[: arrays[0].ndim - len(self.ports.inputs[0].shape)]
         if len(shape) != 1:
             raise Refused(f"{self.name}: steps takes one sequence of events, got shape {shape}")
         yield from self.operations(arrays)
@@ -252,7 +252,7 @@ class InPlace(Sequential):
         for name, value in (self._last | self._registers()).items():
             if isinstance(value, list | np.ndarray):
                 held = value if isinstance(value, list) else value.ravel().tolist()
-                after[name] = lanes((*held, *fields(after[name])[len(held) :]))
+                after[name] = (*held, *after[name][len(held) :])
             else:
                 after[name] = value
         return state
@@ -321,7 +321,7 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
             int,
             f"number of the {'operation' if several else 'event'} since reset, from 0; -1 at reset",
         ),
-        *((name, _type(each), meanings.get(name, each[0].meaning)) for name, each in ports.items()),
+        *((name, _type(each[0]), meanings.get(name, each[0].meaning)) for name, each in ports.items()),
         *((name, Any, meaning) for name, meaning in unit_class.registers.items() if name not in meanings),
         *((name, int, meaning) for name, meaning in unit_class.counters.items()),
     ]
@@ -334,7 +334,7 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
     unit_class.__init__.__doc__ = described.of_constructor(hints, comments.of_class(unit_class))
 
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    taken = [each.replace(annotation=_type(ports[each.name])) for each in inputs]
+    taken = [each.replace(annotation=_type(ports[each.name][0])) for each in inputs]
     if several:
         taken = [each.replace(default=None) for each in taken]
     unit_class.step = FunctionType(Declared.step.__code__, globals(), "step")
@@ -374,7 +374,6 @@ def _events(unit_class: Any) -> str:
     return "; ".join(texts)
 
 
-def _type(ports: Sequence[Port]) -> Any:
-    """Type of a port's value, by its lanes in all configurations."""
-    kinds = {tuple[int, ...] if port.lanes > 1 else int for port in ports}
-    return kinds.pop() if len(kinds) == 1 else Lanes
+def _type(port: Port) -> Any:
+    """Type of a port's value."""
+    return Lanes if port.shape else int

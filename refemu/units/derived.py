@@ -12,7 +12,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import described
 from refemu.units.declared import Sequential
-from refemu.units.ports import Port, Ports, collect
+from refemu.units.ports import Ports, collect
 from refemu.units.stepped import Descriptor, Result, Stepped
 
 Arrays = Sequence[np.ndarray]
@@ -66,7 +66,7 @@ def twin(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
     """Decorate a function of device, inputs and outputs: it becomes the compiled `run` of `unit`.
 
     It gets contiguous, writable arrays in the ports' order, outputs followed by registers: (rows,) of a combinational
-    unit, (devices, events) of a clocked one, then the axis of lanes where a port has several. It fills the outputs and
+    unit, (devices, events) of a clocked one, then of a vector the axis of lanes. It fills the outputs and
     returns the counters in the order of `unit.counters`; another number of them is refused.
 
     Parameters
@@ -97,11 +97,9 @@ def twin(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
                 for array in arrays
             ]
             ports = device.ports.outputs + device.ports.state
-            outputs = [np.empty((*rows, *_lanes(port)), port.result_dtype) for port in ports]
+            outputs = [np.empty((*rows, *port.shape), port.result_dtype) for port in ports]
             counts = body(device, inputs, outputs) or ()
-            shaped = {
-                port.name: array.reshape((*shape, *_lanes(port))) for port, array in zip(ports, outputs, strict=True)
-            }
+            shaped = {port.name: array.reshape(shape + port.shape) for port, array in zip(ports, outputs, strict=True)}
             return unit.result(**shaped, **dict(zip(unit.counters, map(int, counts), strict=True)))
 
         return _described(unit, run)
@@ -124,7 +122,7 @@ def _admitted(
         values, inputs = (), _by_name(unit.name, order, values, inputs)
     arrays = device.admitted(*values, **inputs)
     first, port = arrays[0], device.ports.inputs[0]
-    return device, arrays, first.shape[:-1] if port.lanes > 1 else first.shape
+    return device, arrays, first.shape[: first.ndim - len(port.shape)]
 
 
 def _by_name(unit: str, order: Sequence[str], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,10 +161,6 @@ def _result(unit: Descriptor, ports: Ports, states: Sequence[Any], shape: tuple[
             value = getattr(state, name)
             counts[name] = max(count, value) if name in unit.peaks else count + value
     return unit.result(**collect(states, ports.outputs + ports.state, shape), **counts)
-
-
-def _lanes(port: Port) -> tuple[int, ...]:
-    return (port.lanes,) if port.lanes > 1 else ()
 
 
 def _described(unit: Descriptor, run: Callable[..., Any]) -> Callable[..., Any]:

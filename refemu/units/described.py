@@ -128,16 +128,16 @@ def _results(unit: Descriptor, ports: Ports) -> Iterable[str]:
 
 def _array(port: Port) -> str:
     """array_like"""
-    return f"array_like of {port.dtype}" + (f" {_shape(port)}" if port.lanes > 1 else "")
+    return f"array_like of {port.dtype}" + (f" {_shape(port)}" if port.lanes else "")
 
 
 def _event(port: Port) -> str:
     """int or tuple of int"""
-    return f"sequence of {port.lanes} int" if port.lanes > 1 else "int"
+    return f"sequence of {port.lanes} int" if port.lanes else "int"
 
 
 def _shape(port: Port) -> str:
-    return f"(..., {port.lanes})" if port.lanes > 1 else "(...)"
+    return f"(..., {port.lanes})" if port.lanes else "(...)"
 
 
 def _meaning(port: Port) -> str:

@@ -12,20 +12,22 @@ from refemu.arith.integers import limits
 from refemu.arith.records import parameters, plain_fields
 from refemu.units import events
 
-#: Value of a port in one event: an int, or a tuple of its lanes where it has several
-Lanes: TypeAlias = int | tuple[int, ...]
-
+Lanes: TypeAlias = tuple[int, ...]  #: value of a vector in one event, lane 0 first; that of a scalar is an int
 
 FEW = 256  #: lanes that take less time one by one than as an array
 
 
 @parameters
 class Port:
-    """Port or register: `lanes` fields of `bits` bits, lane 0 in the least significant bits of a word."""
+    """Port or register: a scalar, or a vector of `lanes` fields, lane 0 in the least significant bits of a word.
+
+    In an event a scalar is an int and a vector a tuple; in arrays a vector has a last axis of its lanes. One lane is a
+    vector, too.
+    """
 
     name: str  #: lower case; no keyword of Verilog, SystemVerilog or C
     bits: int  #: of one lane, 1 to 64
-    lanes: int = 1  #: number of lanes
+    lanes: int | None = None  #: of a vector, at least 1; None for a scalar
     signed: bool = False  #: two's complement in `bits` bits
     encoding: str = ""  #: what a field means: "uint", "int", "f16", "f32" or the name of a format; "" = by `signed`
     meaning: str = ""  #: one line for people
@@ -35,10 +37,20 @@ class Port:
 
     def __post_init__(self) -> None:
         plain_fields(self)
-        if not 1 <= self.bits <= 64 or self.lanes < 1:
+        if not 1 <= self.bits <= 64 or self.count < 1:
             raise Refused(
-                f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, got {self.bits}, {self.lanes}"
+                f"Port {self.name}: bits must be in [1, 64] and lanes at least 1, got {self.bits}, {self.count}"
             )
+
+    @property
+    def count(self) -> int:
+        """Number of fields."""
+        return 1 if self.lanes is None else self.lanes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Axes that the port adds to an array: (lanes,) of a vector, () of a scalar."""
+        return () if self.lanes is None else (self.lanes,)
 
     @property
     def kind(self) -> str:
@@ -61,13 +73,28 @@ class Port:
         """Dtype of the port in a Result: bool for a flag of one bit, else `dtype`."""
         return np.dtype(np.bool_) if self.bits == 1 else self.dtype
 
+    def filled(self, value: int) -> int | Lanes:
+        """Value of the port in one event that has one number in every field.
+
+        Parameters
+        ----------
+        value : int
+            Number.
+
+        Returns
+        -------
+        int or tuple of int
+            A tuple for a vector.
+        """
+        return value if self.lanes is None else (value,) * self.lanes
+
     def admit(self, values: ArrayLike, unit: str) -> np.ndarray:
         """Check values and convert them to the port's dtype.
 
         Parameters
         ----------
         values : array_like of integers
-            Lanes on the last axis, if there are several.
+            Of a vector, lanes on the last axis.
         unit : str
             Name of the unit, for a refusal.
 
@@ -84,10 +111,9 @@ class Port:
             A dtype that is no integer dtype, or a wrong number of lanes.
         """
         array = require_integers(values, f"{unit}.{self.name}")
-        if self.lanes > 1 and (array.ndim == 0 or array.shape[-1] != self.lanes):
-            raise RefusedType(
-                f"{unit}.{self.name}: the last axis must hold {self.lanes} lanes, got shape {array.shape}"
-            )
+        if self.shape and array.shape[-1:] != self.shape:
+            what = f"{self.lanes} lane{'s' * (self.count > 1)}"
+            raise RefusedType(f"{unit}.{self.name}: the last axis must hold {what}, got shape {array.shape}")
         low, high = self.limits
         try:
             require_range(array, low, high + 1, unit, self.name)
@@ -98,23 +124,23 @@ class Port:
     def _is_plain(self, lanes: tuple[Any, ...]) -> bool:
         """Whether these are a few ints within the limits; all else is for arrays to check or to refuse."""
         low, high = self.limits
-        few = len(lanes) == self.lanes <= FEW
+        few = len(lanes) == self.count <= FEW
         return few and {*map(type, lanes)} == {int} and low <= min(lanes) and max(lanes) <= high
 
-    def admit_one(self, value: ArrayLike | int, unit: str) -> Lanes:
+    def admit_one(self, value: ArrayLike | int, unit: str) -> int | Lanes:
         """Check the value of one event.
 
         Parameters
         ----------
         value : int or sequence of int
-            One per lane.
+            One per lane of a vector.
         unit : str
             Name of the unit, for a refusal.
 
         Returns
         -------
         int or tuple of int
-            A tuple where there are several lanes.
+            A tuple for a vector.
 
         Raises
         ------
@@ -124,14 +150,14 @@ class Port:
             Another type, or a wrong number of lanes.
         """
         low, high = self.limits
-        if self.lanes == 1 and type(value) is int and low <= value <= high:
+        if self.lanes is None and type(value) is int and low <= value <= high:
             return value  # what a loop of steps passes: no array is made
-        if self.lanes > 1 and isinstance(value, tuple) and self._is_plain(value):
+        if self.shape and isinstance(value, tuple) and self._is_plain(value):
             return tuple(value)
         array = self.admit(value, unit)
-        if array.ndim != (self.lanes > 1):
+        if array.ndim != len(self.shape):
             raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")
-        return tuple(array.tolist()) if self.lanes > 1 else int(array)
+        return tuple(array.tolist()) if self.shape else int(array)
 
 
 @dataclass(frozen=True)
@@ -152,28 +178,25 @@ class Ports:
 
 
 def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
-    """One array per port, each of the port's dtype, all of one shape (and the axis of lanes, where a port has several).
+    """One array per port, each of the port's dtype, all of one shape (and the axis of lanes of a vector).
 
     values: integers or integer arrays, one per port, broadcast against each other without their lanes. The results may
     be read-only views. Refuses what `Port.admit` refuses, and shapes that do not fit each other.
     """
     arrays = [port.admit(value, unit) for port, value in zip(ports, values, strict=True)]
-    shapes = [array.shape[:-1] if port.lanes > 1 else array.shape for port, array in zip(ports, arrays, strict=True)]
+    shapes = [array.shape[: array.ndim - len(port.shape)] for port, array in zip(ports, arrays, strict=True)]
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
         listed = ", ".join(f"{port.name} {shape}" for port, shape in zip(ports, shapes, strict=True))
         raise Refused(f"{unit}: the ports' shapes do not fit each other: {listed}") from None
-    return [
-        np.broadcast_to(array, shape + ((port.lanes,) if port.lanes > 1 else ()))
-        for port, array in zip(ports, arrays, strict=True)
-    ]
+    return [np.broadcast_to(array, shape + port.shape) for port, array in zip(ports, arrays, strict=True)]
 
 
 def admit_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
     """As `admit`, for units with registers: refused unless some port has an axis, the sequence of events."""
     arrays = admit(unit, ports, values)
-    if arrays[0].ndim - (ports[0].lanes > 1) < 1:
+    if arrays[0].ndim == len(ports[0].shape):
         raise RefusedType(f"{unit}: at least one port needs an axis, the sequence of events; all are scalars")
     return arrays
 
@@ -192,17 +215,14 @@ def collect(states: Sequence[Any], ports: Sequence[Port], shape: tuple[int, ...]
     """Collect the values of `ports` in `states`, by name: arrays of `shape` (and lanes) in the ports' result dtypes."""
     return {
         port.name: np.array([getattr(state, port.name) for state in states], port.result_dtype).reshape(
-            shape + ((port.lanes,) if port.lanes > 1 else ())
+            shape + port.shape
         )
         for port in ports
     }
 
 
-def lanes(values: Sequence[int]) -> Lanes:
-    """The value of a port: a tuple, or an int if it has one lane."""
-    return tuple(values) if len(values) > 1 else values[0]
-
-
-def fields(value: Lanes) -> tuple[int, ...]:
-    """The lanes of a port's value: the inverse of `lanes`."""
-    return value if isinstance(value, tuple) else (value,)
+def put(values: Lanes, at: int, value: int) -> Lanes:
+    """A vector with `value` in lane `at`."""
+    changed = list(values)
+    changed[at] = value
+    return tuple(changed)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from refemu.units import events
-from refemu.units.ports import Port, Ports, fields
+from refemu.units.ports import Port, Ports
 from refemu.units.spelled import NUMBERS, number
 
 MOST = 400  #: characters of a text
@@ -70,7 +70,8 @@ def _html(unit: Any, state: Any) -> str:
 
 def _fits(ports: Ports, state: Any) -> bool:
     """Whether every port has as many lanes in the State."""
-    return all(len(fields(getattr(state, port.name))) == port.lanes for port in ports.all)
+    values = ((port, getattr(state, port.name)) for port in ports.all)
+    return all((len(value) if isinstance(value, tuple) else None) == port.lanes for port, value in values)
 
 
 def _codes(unit: Any) -> Mapping[str, tuple[Port, bool]]:

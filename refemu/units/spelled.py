@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from refemu.units.ports import Port, fields
+from refemu.units.ports import Port
 
 RUN = 4  #: lanes of one value from which on they are counted
 WORD_BITS = 16  #: lanes of one bit that stand together
@@ -22,6 +22,11 @@ def names(meaning: str) -> tuple[str, ...]:
     listed = [item for item in items if item]
     ordered = [int(item[1]) for item in listed] == list(range(len(items)))
     return tuple(item[2] for item in listed) if ordered and len(listed) > 1 else ()
+
+
+def values_of(value: Any) -> tuple[Any, ...]:
+    """The values of a field of a State: the lanes of a vector, or the one of anything else."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def token(port: Port, lane: Any) -> str:
@@ -62,12 +67,12 @@ def folded(port: Port, value: Any, width: int, before: Any = None) -> str:
     Where its lanes do not fit: those that differ from the value `before`, as `[lane] value`; the first ones, where most
     differ or there is no such value.
     """
-    lanes = fields(value)
+    lanes = values_of(value)
     text = whole(port, lanes)
     if len(text) <= width or len(lanes) == 1:
         return text
-    if before is not None and len(fields(before)) == len(lanes):
-        changed = [at for at, (old, new) in enumerate(zip(fields(before), lanes, strict=True)) if old != new]
+    if before is not None and len(values_of(before)) == len(lanes):
+        changed = [at for at, (old, new) in enumerate(zip(values_of(before), lanes, strict=True)) if old != new]
         if 2 * len(changed) <= len(lanes):
             items = [f"[{at}] {token(port, lanes[at])}" for at in changed]
             return _first(items, width, f"... {len(items)} changed")

@@ -136,7 +136,7 @@ class Stepped(Generic[S]):
         State
             State at reset.
         """
-        lanes = {port.name: (0,) * port.lanes for port in self.ports.all if port.lanes > 1}
+        lanes = {port.name: (0,) * port.lanes for port in self.ports.all if port.lanes}
         fields = dict.fromkeys(_registers(state), 0) | lanes  # type: ignore[arg-type]  # a class is hashable
         return state(**{**fields, "event": "reset", "index": -1, **registers})
 
@@ -283,7 +283,7 @@ class Stepped(Generic[S]):
             States in order.
         """
         flat = [
-            map(tuple, array.reshape(-1, port.lanes).tolist()) if port.lanes > 1 else array.reshape(-1).tolist()
+            map(tuple, array.reshape(-1, port.lanes).tolist()) if port.lanes else array.reshape(-1).tolist()
             for array, port in zip(arrays, self.ports.inputs, strict=True)
         ]
         for inputs in zip(*flat, strict=True):

@@ -66,14 +66,14 @@ def random(
     Returns
     -------
     ndarray of int64
-        Values, lanes last where the port has several.
+        Values, of a vector lanes last.
 
     Raises
     ------
     Refused
         A seed is out of range.
     """
-    full = (*shape, port.lanes) if port.lanes > 1 else shape
+    full = (*shape, *port.shape)
     seeds = seed if isinstance(seed, range) else (seed,)
     streams = [prng.stream(f"{unit}/{kind}/{port.name}", each) for each in seeds]
     words = prng.words_of(streams, first * prod(full[1:]), prod(full))

@@ -5,7 +5,7 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
@@ -263,20 +263,14 @@ class Unit(Generic[S, R]):
     def _fitting(
         self, config: Config, blocks: Iterable[Cases], left_out: Callable[[str], object] | None
     ) -> Iterator[Cases]:
-        scalar = {port.name for port in self.ports(config).inputs if port.lanes == 1}
-        held = 2 if self.timing == "event" else 1
         for block in blocks:
-            inputs = {
-                name: array[..., 0] if name in scalar and np.ndim(array) > held and np.shape(array)[-1] == 1 else array
-                for name, array in block.inputs.items()
-            }
             try:
-                self.evaluate(config, inputs)
+                self.evaluate(config, block.inputs)
             except (Refused, RefusedType) as error:
                 if left_out is not None:
                     left_out(f"{block.why}: {error}")
             else:
-                yield replace(block, inputs=inputs)
+                yield block
 
     def config(self, text: str) -> Config:
         """Configuration by name or parameters.
@@ -345,9 +339,10 @@ class Unit(Generic[S, R]):
         """
         if self.closes is not None:
             return np.asarray(self.closes(config, inputs, result), np.bool_)
-        names = [port.name for port in self.ports(config).outputs if port.lanes == 1 and self.timing == "event"]
-        flags = [name for name in names if name == "valid"] or [name for name in names if name.endswith("_valid")]
-        return np.logical_or.reduce([getattr(result, name) != 0 for name in flags]) if flags else None
+        ports = [port for port in self.ports(config).outputs if port.count == 1 and self.timing == "event"]
+        flags = [port for port in ports if port.name == "valid"] or [p for p in ports if p.name.endswith("_valid")]
+        marks = [getattr(result, port.name)[(..., 0) if port.shape else ...] != 0 for port in flags]
+        return np.logical_or.reduce(marks) if marks else None
 
     def trace(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[S]:
         """Yield the State after every event of one case, by the readable form.

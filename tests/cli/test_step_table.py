@@ -5,7 +5,8 @@ from typing import Any
 
 from refemu.cli.step_table import lines
 from refemu.golden.view.members import flat
-from refemu.units.ports import Port, Ports, fields
+from refemu.units.ports import Port, Ports
+from refemu.units.spelled import values_of
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ def test_full_lists_every_lane_of_what_changed() -> None:
 
 def test_registers_that_are_no_ports_lie_flat() -> None:
     assert flat(5) == 5
-    assert [*fields(flat(((1, b"\x02\x03"), (4,))))] == [1, 2, 3, 4]
-    assert [*fields(flat((STATES[0],)))][1:] == [0, 0, *X, 7, 1, 2, 3, 0]
+    assert [*values_of(flat(((1, b"\x02\x03"), (4,))))] == [1, 2, 3, 4]
+    assert [*values_of(flat((STATES[0],)))][1:] == [0, 0, *X, 7, 1, 2, 3, 0]
 
 
 def test_long_names_take_several_lines() -> None:

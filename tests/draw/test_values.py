@@ -16,6 +16,5 @@ def test_long_numbers_lose_digits_and_keep_their_exponent() -> None:
     assert [values.brief(value, 4) for value in (4294967295, 1024, -0.25, 0.000123)] == ["4e9", "1024", "-0.2", "1e-4"]
 
 
-def test_lanes_and_lists() -> None:
-    assert (values.lanes(3), values.lanes((1, 2))) == ((3,), (1, 2))
+def test_lists() -> None:
     assert values.listed(range(4), 2) == "0, 1 and 2 more"

@@ -329,7 +329,7 @@ def port_map(rng: Random, samples: Samples, folder: Path) -> Job:
         "reset": {"port": "rst_n", "active": "low"},
         "handshake": {name: f"s_{name}" for name in mapping.HANDSHAKE},
         "inputs": {f"i_{port.name}": port.name for port in ports.inputs},
-        "outputs": {port.name: f"o_{port.name}[{port.bits * port.lanes - 1}:0]" for port in ports.outputs},
+        "outputs": {port.name: f"o_{port.name}[{port.bits * port.count - 1}:0]" for port in ports.outputs},
         "open": ["debug"],
         "unused": [],
         "registers": {port.name: f"core.r_{port.name}" for port in ports.state[:2]},

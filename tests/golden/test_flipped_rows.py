@@ -142,7 +142,7 @@ def test_hold(golden: sets.Golden) -> None:
     unit, event = units.find(golden.manifest["unit"]), golden.manifest["timing"] == "event"
     refused = np.zeros(golden.rows, np.bool_)
     for rows, row in parts(golden):
-        inputs = sets.inputs(golden, rows.start, 1, row + 1 - rows.start)
+        inputs = sets.inputs(golden, unit, rows.start, 1, row + 1 - rows.start)
         given = {}
         for name, array in outputs(golden).items():
             port = sets.port_of(golden.array(name))

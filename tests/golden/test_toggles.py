@@ -39,7 +39,7 @@ def test_entries_name_bits_that_there_are_and_a_reason() -> None:
             }
             for port in entry.ports:
                 assert entry.bits < 1 << named[port].bits, key
-                assert max(entry.lanes or (0,)) < named[port].lanes, key
+                assert max(entry.lanes or (0,)) < named[port].count, key
 
 
 @pytest.mark.parametrize("bit", range(8))

@@ -11,9 +11,7 @@ from refemu.units.unit import AnyUnit, Config
 def reset(unit: AnyUnit, config: Mapping[str, Any], **registers: Any) -> dict[str, Any]:
     """Outputs, registers and counters at reset for the oracle: 0, but for `registers`."""
     ports = unit.ports(Config(**config))
-    zeros: dict[str, Any] = {
-        port.name: [0] * port.lanes if port.lanes > 1 else 0 for port in ports.outputs + ports.state
-    }
+    zeros: dict[str, Any] = {port.name: port.filled(0) for port in ports.outputs + ports.state}
     return zeros | dict.fromkeys(unit.counters, 0) | registers
 
 
@@ -24,7 +22,7 @@ def assert_rows(unit: AnyUnit, config: Mapping[str, Any], result: Any, expected:
         want = np.array([np.ravel(row[port.name]) for row in expected])
         array = np.asarray(getattr(result, port.name))
         assert array.dtype == port.result_dtype, port.name
-        assert np.array_equal(array.astype(np.int64).reshape(-1, port.lanes), want), port.name
+        assert np.array_equal(array.astype(np.int64).reshape(-1, port.count), want), port.name
     assert {name: getattr(result, name) for name in unit.counters} == {
         name: expected[-1][name] for name in unit.counters
     }

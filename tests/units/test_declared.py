@@ -10,7 +10,7 @@ import pytest
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.units.declared import Changes, Combinational, DeclaredState, InPlace, Sequential, constant
-from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Config, Unit
 
 
@@ -243,7 +243,7 @@ class Stack(InPlace):
 
     @constant
     def initial(self) -> Any:
-        return {"popped": lanes((-1,) * self.room)}
+        return {"popped": (-1,) * self.room}
 
     def _reset(self) -> None:
         super()._reset()
@@ -260,7 +260,7 @@ class Stack(InPlace):
     def _open(self, *inputs: Any) -> DeclaredState:
         count, words = inputs
         if count:
-            self.push(*fields(words)[:count])
+            self.push(*words[:count])
             self._note("grow", count=count, words=words)
         else:
             self._note("shrink", count=count, words=words, popped=np.array([[self._memory.pop()]]))
@@ -295,7 +295,7 @@ def test_memories_are_written_in_place_and_shown_when_asked() -> None:
     assert (state.event, state.index, state.held, state.pushes) == ("grow", 0, 3, 3)
     assert device.step(0, (0,) * 4).popped == (9, -1, -1, -1) and device.state.index == 1
     assert 'shrink": one word is popped' in Stack.State.__dataclass_fields__["event"].metadata["meaning"]
-    assert Stack(1).step(1, 5).popped == -1 and Stack(1).state.words == 0
+    assert Stack(1).step(1, (5,)).popped == (-1,) and Stack(1).state.words == (0,)
 
 
 def test_memories_are_copied_restored_and_kept_by_a_refusal() -> None:

@@ -153,3 +153,14 @@ def test_collect_gathers_states_by_port() -> None:
     assert (arrays["value"].dtype, arrays["value"].tolist()) == (np.bool_, [[False], [True]])
     assert (arrays["pair"].dtype, arrays["pair"].tolist()) == (np.int8, [[[1, -1]], [[2, -2]]])
     assert collect([], ports, (0,))["pair"].shape == (0, 2)
+
+
+def test_one_lane_is_a_vector_and_no_lanes_a_scalar() -> None:
+    one, scalar = Port("one", 4, 1), Port("scalar", 4)
+
+    assert (one.shape, one.count, one.filled(3), one.admit_one([3], "u")) == ((1,), 1, (3,), (3,))
+    assert (scalar.shape, scalar.count, scalar.filled(3), scalar.admit_one(3, "u")) == ((), 1, 3, 3)
+    assert [array.shape for array in admit("u", (one, scalar), ([[1], [2]], 3))] == [(2, 1), (2,)]
+    for port, value in ((one, 3), (scalar, (3,))):
+        with pytest.raises(RefusedType, match=r"one event is needed|must hold 1 lane"):
+            port.admit_one(value, "u")

@@ -24,7 +24,7 @@ def always(value: Any) -> Callable[[Any], Any]:
 
 def each(port: str, value: int) -> Callable[[Any], Any]:
     """`value` in every lane of a port."""
-    return lambda device: (value,) * next(p.lanes for p in device.ports.all if p.name == port)
+    return lambda device: next(p for p in device.ports.all if p.name == port).filled(value)
 
 
 TREES: Reset = {

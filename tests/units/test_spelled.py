@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.units.ports import Port, fields
+from refemu.units.ports import Port
 from refemu.units.spelled import folded, names, number, token, whole
 
 F16, F32 = Port("x", 16, 64, encoding="f16"), Port("x", 32, 64, encoding="f32")
@@ -90,4 +90,4 @@ def test_wide_values_are_folded() -> None:
     assert folded(WIDE, value, 30, ()) == "100 101 102 103 ... 64 lanes"
     assert folded(WIDE, value, 1) == "100 ... 64 lanes"
     assert folded(WIDE, value, 1 << 20) == " ".join(map(str, value))
-    assert folded(Port("x", 8), 200, 1) == "200" and fields(200) == (200,)
+    assert folded(Port("x", 8), 200, 1) == "200"

@@ -107,7 +107,7 @@ def _ports(unit: AnyUnit) -> Iterator[list[object]]:
     for each in parameters.ports(unit.name).values():
         low, high = each.port.limits
         values = f"{low} to {high}" if each.port.bits < 16 else each.port.kind
-        yield [code(each.port.name), each.direction, each.port.bits, each.port.lanes, values, prose(each.port.meaning)]
+        yield [code(each.port.name), each.direction, each.port.bits, each.port.count, values, prose(each.port.meaning)]
 
 
 def _state(unit: AnyUnit) -> Iterator[list[object]]:

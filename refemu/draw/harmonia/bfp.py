@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.draw.svg import Drawing
-from refemu.draw.values import bits, half, lanes
+from refemu.draw.values import bits, half
 from refemu.draw.word import Part, row
 from refemu.formats.harmonia.bfp import Bfp, BfpTensor
 from refemu.units.ports import Ports
@@ -70,9 +70,7 @@ def tensor(shown: BfpTensor) -> str:
 
 def aligner(ports: Ports, state: Any) -> str:
     """Words of fp16 that come, and signs and mantissas that leave the aligner."""
-    x, emax, sign, mantissa, illegal = (
-        lanes(getattr(state, name)) for name in ("x", "emax", "sign", "mantissa", "illegal")
-    )
+    x, emax, sign, mantissa, illegal = (getattr(state, name) for name in ("x", "emax", "sign", "mantissa", "illegal"))
     drawing = Drawing(
         f"aligner, mantissas of {state.m} bits",
         "; ".join(f"lane {at}: {half(x[at])} to {sign[at]} {bits(mantissa[at], state.m)}" for at in range(len(x))),

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import lanes, listed
+from refemu.draw.values import listed
 from refemu.units.ports import Ports
 
 KINDS = ("token", "V")  #: of blocks, by code
@@ -140,7 +140,7 @@ def _output(drawing: Drawing, state: Any) -> None:
 
 def _lanes(state: Any) -> list[tuple[str, int]]:
     """Signed mantissa and exponent of every lane; "" of one that puts out nothing."""
-    parts = zip(lanes(state.sign), lanes(state.mantissa), lanes(state.exponent), strict=True)
+    parts = zip(state.sign, state.mantissa, state.exponent, strict=True)
     return [
         (f"{'-' if sign else ''}{mantissa}" if state.out_valid >> lane & 1 else "", exponent)
         for lane, (sign, mantissa, exponent) in enumerate(parts)

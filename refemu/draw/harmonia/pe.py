@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import half, lanes, listed, single
+from refemu.draw.values import half, listed, single
 from refemu.units.harmonia.bfp_pe import seat
 from refemu.units.ports import Ports
 
@@ -86,7 +86,7 @@ def pe_array(ports: Ports, state: Any) -> str:
         f"array of {rows} x {columns} BFP PEs in cycle {state.cycle}",
         f"columns at work: {listed(busy, 16) or 'none'}; accumulators of row 0: {listed(sums[:columns], 16)}",
     )
-    leaves = f", column {state.col} leaves" if any(lanes(state.column_valid)) else ""
+    leaves = f", column {state.col} leaves" if any(state.column_valid) else ""
     drawing.heading(f"cycle {state.cycle}: {state.event}{leaves}")
     _columns(drawing, state, sums, state.col if leaves else -1)
     drawing.note(
@@ -110,7 +110,7 @@ def _columns(drawing: Drawing, state: Any, sums: Sequence[str], out: int) -> Non
         busy = work.group >= 0
         drawing.cell(54, top, 36, 20, f"{work.group}.{work.slot}" if busy else "·", "hot" if busy else "empty")
         for row in range(rows):
-            valid = lanes(state.row_valid)[row] and lanes(state.col_valid)[column]
+            valid = state.row_valid[row] and state.col_valid[column]
             kind = "gone" if not valid else "low" if column == out else "hot" if busy else "plain"
             text = sums[row * columns + column]
             about = f"row {row}, column {column}: accumulator {text}"
@@ -131,7 +131,7 @@ def _operand(drawing: Drawing, state: Any) -> None:
     drawing.note("weights and their factor" if weights else "operand b", "small faint")
     y = drawing.height + 2
     drawing.cell(MARGIN, y, 50, 40, half(state.w_scale) if weights else f"E {state.b_exp}", "exponent")
-    codes = lanes(state.b)
+    codes = state.b
     values = [code - 16 * (code >> 3) for code in codes] if weights else _signed(state.b_sign, state.b)
     _elements(drawing, y, values, "code")
 
@@ -146,7 +146,7 @@ def _elements(drawing: Drawing, y: float, values: Sequence[int], kind: str) -> N
 def _wrappers(drawing: Drawing, state: Any) -> None:
     """Sums of the sub-PEs; the one that worked is marked."""
     drawing.note("sums of the sub-PEs", "small faint")
-    latched, y = lanes(state.latched), drawing.height + 2
+    latched, y = state.latched, drawing.height + 2
     hot = seat(state.mode, state.slot) if state.event == "psum" else -1
     width = (WIDTH - 2 * MARGIN) / len(latched)
     for place, value in enumerate(latched):
@@ -156,4 +156,4 @@ def _wrappers(drawing: Drawing, state: Any) -> None:
 
 
 def _signed(signs: Any, magnitudes: Any) -> list[int]:
-    return [-size if sign else size for sign, size in zip(lanes(signs), lanes(magnitudes), strict=True)]
+    return [-size if sign else size for sign, size in zip(signs, magnitudes, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 from refemu.arith.scalar32 import value16
 from refemu.draw.entries import LETTERS, entries
 from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
-from refemu.draw.values import brief, half, lanes, listed
+from refemu.draw.values import brief, half, listed
 from refemu.units.ports import Ports
 
 ROOM = 0.08  #: of the line, beyond the first and the last centroid
@@ -34,7 +34,7 @@ def clustering(ports: Ports, state: Any) -> str:
     ----------
     [kllm §IV-A, Fig. 6]
     """
-    centroids = [value16(word) for word in lanes(state.codebook)]
+    centroids = [value16(word) for word in state.codebook]
     distances = next(port for port in ports.state if port.name == "compared").bits == 16
     # without a division x^ is x, and the midpoints are multiplied by the scale instead
     undivided = not distances and state.x_hat == state.x and value16(state.x) != 0.0
@@ -47,7 +47,7 @@ def clustering(ports: Ports, state: Any) -> str:
             ("scale", half(state.scale), "plain"),
             ("x^" if factor == 1.0 else "x, not divided", half(state.x_hat), "hot"),
             ("index", str(state.index), "hot"),
-            ("centroid", half(lanes(state.codebook)[state.index]), "code"),
+            ("centroid", half(state.codebook[state.index]), "code"),
         ]
     )
     passed = [between < state.index for between in range(len(centroids) - 1)]
@@ -99,11 +99,11 @@ def _scale(points: Sequence[float]) -> Callable[[float], float]:
 
 def _table(drawing: Drawing, state: Any, centroids: Sequence[float], distances: bool, factor: float) -> None:
     """Centroids, below them what they are chosen by."""
-    compared = lanes(state.compared)
+    compared = state.compared
     rows = {
         "centroid": [
             (brief(value, LETTERS), "hot" if number == state.index else "code", f"entry {number}: {half(word)}")
-            for number, (value, word) in enumerate(zip(centroids, lanes(state.codebook), strict=True))
+            for number, (value, word) in enumerate(zip(centroids, state.codebook, strict=True))
         ]
     }
     if distances:
@@ -128,7 +128,7 @@ def _table(drawing: Drawing, state: Any, centroids: Sequence[float], distances: 
 
 
 def _described(state: Any, centroids: Sequence[float], distances: bool) -> str:
-    compared = lanes(state.compared)
+    compared = state.compared
     text = listed([half(word) for word in compared], 16) if distances else listed(compared, 16)
     name = "distances" if distances else "midpoints below the value"
     return (

@@ -3,7 +3,7 @@
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import lanes, listed
+from refemu.draw.values import listed
 from refemu.units.ports import Ports
 
 SMALL_COUNT = 16  #: indices whose one-hot rows are drawn; of more, a table of counts
@@ -29,7 +29,7 @@ def counters(ports: Ports, state: Any) -> str:
     ----------
     [kllm §IV-B]
     """
-    q, valid, count, sums = (lanes(getattr(state, name)) for name in ("q", "valid", "count", "sums"))
+    q, valid, count, sums = (getattr(state, name) for name in ("q", "valid", "count", "sums"))
     came = [index for index, there in zip(q, valid, strict=True) if there]
     drawing = Drawing(
         f"index counter after cycle {state.index}",

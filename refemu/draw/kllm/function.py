@@ -6,7 +6,7 @@ from typing import Any
 from refemu.arith.scalar32 import value16
 from refemu.draw.entries import LETTERS, entries
 from refemu.draw.svg import Drawing
-from refemu.draw.values import brief, half, lanes, listed
+from refemu.draw.values import brief, half, listed
 from refemu.units.ports import Ports
 
 LEGEND = {"code": "argument", "mantissa": "value of the function", "hot": "this event", "empty": "still to come"}
@@ -31,8 +31,8 @@ def function(ports: Ports, state: Any) -> str:
     ----------
     [kllm §III-C1, Eq. (2)]
     """
-    centroids, table = lanes(state.codebook), lanes(state.entries)
-    outliers, values = lanes(state.outlier), lanes(state.value)
+    centroids, table = state.codebook, state.entries
+    outliers, values = state.outlier, state.value
     at, size = _last(state), len(centroids)
     drawing = Drawing(f"function unit after evaluation {at}", _described(state))
     where = f" {at if at < size else at - size}" if at >= 0 else ""
@@ -64,11 +64,11 @@ def _pairs(drawing: Drawing, name: str, arguments: Sequence[int], values: Sequen
 
 
 def _described(state: Any) -> str:
-    centroids, outliers = lanes(state.codebook), lanes(state.outlier)
+    centroids, outliers = state.codebook, state.outlier
     done = _last(state) + 1
     parts = [f"centroids {listed(map(half, centroids), 16)}, scale {half(state.scale)}"]
-    parts.append(f"table {listed(map(half, lanes(state.entries)[:done]), 16) or 'empty'}")
+    parts.append(f"table {listed(map(half, state.entries[:done]), 16) or 'empty'}")
     if outliers:
-        values = lanes(state.value)[: max(done - len(centroids), 0)]
+        values = state.value[: max(done - len(centroids), 0)]
         parts.append(f"outliers {listed(map(half, outliers), 16)}, values {listed(map(half, values), 16) or 'none'}")
     return "; ".join(parts)

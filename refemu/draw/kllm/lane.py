@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import half, lanes, listed
+from refemu.draw.values import half, listed
 from refemu.units.kllm.pe_lane import PHASES
 from refemu.units.ports import Ports
 
@@ -41,19 +41,19 @@ def lane(ports: Ports, state: Any) -> str:
     ----------
     [kllm §IV-A, Fig. 6]
     """
-    macs = len(lanes(state.acc))
-    size = len(lanes(state.reducing)) // macs
+    macs = len(state.acc)
+    size = len(state.reducing) // macs
     drawing = Drawing(f"lane after edge {state.index}: {state.event}", _described(state, macs, size))
     drawing.heading(f"edge {state.index}: {state.event}; the MACs do next: {PHASES[state.phase]}")
     _concat(drawing, state)
     reads = state.address if PHASES[state.phase] == "reduce" else -1
-    _histograms(drawing, "counter", lanes(state.count), size, len(lanes(state.count)) // size, -1)
+    _histograms(drawing, "counter", state.count, size, len(state.count) // size, -1)
     drawing.note(f"tile that is counted, {state.columns} columns whole", "small faint")
-    _histograms(drawing, "counted", lanes(state.counted), size, state.columns, -1)
+    _histograms(drawing, "counted", state.counted, size, state.columns, -1)
     drawing.note(
         f"tile that the MACs reduce, {state.working} columns, {state.left} sparse edges to come", "small faint"
     )
-    _histograms(drawing, "reduced", lanes(state.reducing), size, state.working, reads)
+    _histograms(drawing, "reduced", state.reducing, size, state.working, reads)
     _macs(drawing, state, macs)
     drawing.legend(LEGEND)
     return drawing.svg()
@@ -61,7 +61,7 @@ def lane(ports: Ports, state: Any) -> str:
 
 def _concat(drawing: Drawing, state: Any) -> None:
     """Positions of the slab that is counted."""
-    q, valid = lanes(state.q), lanes(state.q_valid)
+    q, valid = state.q, state.q_valid
     drawing.note(f"Concat registers, {state.left_turns} of {state.turns_held} counting edges to come", "small faint")
     y, wide = drawing.height + 3, (WIDTH - LEFT - MARGIN) / min(len(q), MOST)
     drawing.text(MARGIN, y + 13, "indices", "small faint")
@@ -101,17 +101,17 @@ def _macs(drawing: Drawing, state: Any, macs: int) -> None:
     y_kind = "hot" if state.y_valid else "plain"
     for row, (name, words, kind) in enumerate(
         (
-            ("weighted", lanes(state.acc), "hot" if state.event == "reduce" else "plain"),
-            ("sparse", lanes(state.outside), "hot" if state.event == "sparse" else "plain"),
-            ("scales", lanes(state.joint), "hot" if state.event == "scale" else "plain"),
-            ("y", lanes(state.y), y_kind),
+            ("weighted", state.acc, "hot" if state.event == "reduce" else "plain"),
+            ("sparse", state.outside, "hot" if state.event == "sparse" else "plain"),
+            ("scales", state.joint, "hot" if state.event == "scale" else "plain"),
+            ("y", state.y, y_kind),
         )
     ):
         drawing.text(MARGIN, y + row * HIGH + 13, name, "small faint")
         for column in range(across):
             if row == 0:
                 drawing.text(LEFT + (column + 0.5) * wide, y - 5, f"column {column}", "small faint", "middle")
-            shown = "bad" if name == "y" and lanes(state.overflow)[column] else kind
+            shown = "bad" if name == "y" and state.overflow[column] else kind
             about = f"{name} of column {column}: {half(words[column])}"
             drawing.cell(LEFT + column * wide, y + row * HIGH, wide - 2, HIGH - 2, half(words[column]), shown, about)
     if macs > across:
@@ -119,12 +119,12 @@ def _macs(drawing: Drawing, state: Any, macs: int) -> None:
 
 
 def _described(state: Any, macs: int, size: int) -> str:
-    positions = [index for index, there in zip(lanes(state.q), lanes(state.q_valid), strict=True) if there]
-    reducing = lanes(state.reducing)
+    positions = [index for index, there in zip(state.q, state.q_valid, strict=True) if there]
+    reducing = state.reducing
     tile = [f"column {at}: {listed(reducing[at * size : (at + 1) * size], 16)}" for at in range(min(macs, ROWS))]
-    sums = ", ".join(half(word) for word in lanes(state.acc)[:ROWS])
-    out = f"; outputs {', '.join(half(word) for word in lanes(state.y)[:ROWS])}" if state.y_valid else ""
+    sums = ", ".join(half(word) for word in state.acc[:ROWS])
+    out = f"; outputs {', '.join(half(word) for word in state.y[:ROWS])}" if state.y_valid else ""
     return (
-        f"indices {listed(positions, 16) or 'none'}; counters {listed(lanes(state.count), 32)}; "
+        f"indices {listed(positions, 16) or 'none'}; counters {listed(state.count, 32)}; "
         f"reduced {'; '.join(tile[: state.working]) or 'nothing'}; weighted sums {sums}{out}"
     )

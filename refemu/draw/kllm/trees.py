@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import half, lanes, listed
+from refemu.draw.values import half, listed
 from refemu.units.ports import Ports
 
 MOST = 64  #: leaves whose trees are drawn whole
@@ -35,8 +35,8 @@ def trees(ports: Ports, state: Any) -> str:
     ----------
     [kllm §IV-C, Fig. 7(a)]
     """
-    values = [half(word) for word in lanes(getattr(state, "x_held", state.x))]
-    size = len(lanes(state.p)) + 1
+    values = [half(word) for word in getattr(state, "x_held", state.x)]
+    size = len(state.p) + 1
     drawing = Drawing(f"Orizuru's trees after {state.event}", _described(state, values))
     drawing.heading(f"{state.event}{_where(state, size)}")
     (_whole if size <= MOST else _ways)(drawing, state, values, size)
@@ -147,11 +147,11 @@ def _ways(drawing: Drawing, state: Any, values: Sequence[str], size: int) -> Non
 
 
 def _bit(state: Any, tree: int, node: int) -> int:
-    return lanes((state.p, state.q)[tree])[node - 1]
+    return int((state.p, state.q)[tree][node - 1])
 
 
 def _mask(state: Any, tree: int, leaf: int) -> int:
-    mask = lanes((state.p_mask, state.q_mask)[tree])
+    mask = (state.p_mask, state.q_mask)[tree]
     return mask[leaf] if leaf < len(mask) else 0
 
 
@@ -173,8 +173,8 @@ def _meant(state: Any, tree: int, node: int) -> bool:
 
 def _popped(indices: Any, mask: Any, values: Sequence[str]) -> str:
     """Elements that a tree gave, in their order."""
-    gone = {place for place, bit in enumerate(lanes(mask)) if not bit}
-    order = [index for index in lanes(indices) if index in gone]
+    gone = {place for place, bit in enumerate(mask) if not bit}
+    order = [index for index in indices if index in gone]
     return ", ".join(f"{values[index]} (element {index})" for index in dict.fromkeys(order)) or "none"
 
 
@@ -186,5 +186,5 @@ def _described(state: Any, values: Sequence[str]) -> str:
             ("min", state.root_min, state.root_min_valid),
         )
     ]
-    masks = [f"{name} {listed(lanes(mask), 64)}" for name, mask in (("P", state.p), ("Q", state.q))]
+    masks = [f"{name} {listed(mask, 64)}" for name, mask in (("P", state.p), ("Q", state.q))]
     return f"elements {listed(values)}; {'; '.join(roots + masks)}"

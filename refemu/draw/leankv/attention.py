@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import half, lanes, listed, single
+from refemu.draw.values import half, listed, single
 from refemu.units.ports import Ports
 
 MOST = 48  #: tokens whose bars are drawn
@@ -58,7 +58,7 @@ def attention(ports: Ports, state: Any) -> str:
         drawing.note(f"and {sizes.heads - HEADS} more heads", "small faint")
     if state.event in ("combine", "score"):
         for head in range(min(sizes.heads, HEADS)):
-            out = lanes(state.out)[head * sizes.features : head * sizes.features + 6]
+            out = state.out[head * sizes.features : head * sizes.features + 6]
             drawing.note(f"out {head}: {' '.join(half(word) for word in out)} …", "small")
     drawing.legend({"high": "high precision", "low": "low precision", "hot": "page just read", "empty": "no page"})
     return drawing.svg()
@@ -66,15 +66,15 @@ def attention(ports: Ports, state: Any) -> str:
 
 def _sizes(ports: Ports) -> Sizes:
     by_name = {port.name: port for port in ports.all}
-    cells, tokens = by_name["entry"].lanes, by_name["score"].lanes
-    heads = by_name["p"].lanes // tokens
+    cells, tokens = by_name["entry"].count, by_name["score"].count
+    heads = by_name["p"].count // tokens
     high, low = ((by_name[name].most or 0) // cells for name in ("n_high", "n_low"))
-    return Sizes(cells, high, low, heads, tokens, by_name["q"].lanes // heads)
+    return Sizes(cells, high, low, heads, tokens, by_name["q"].count // heads)
 
 
 def _pages(drawing: Drawing, state: Any, sizes: Sizes) -> None:
     """Cells of the table entry; the page that the event read is marked while there is one chunk."""
-    entry = lanes(state.entry)
+    entry = state.entry
     high = -(-state.n_high // sizes.high)
     low = -(-state.n_low // sizes.low) if sizes.low else 0
     order = [*range(high), *(sizes.cells - 1 - place for place in range(low))]
@@ -92,8 +92,8 @@ def _pages(drawing: Drawing, state: Any, sizes: Sizes) -> None:
 def _stage(state: Any) -> tuple[str, Sequence[int]]:
     """What the bars show: logits until the softmax, then probabilities."""
     if state.event in ("reset", "key_page"):
-        return "logits", lanes(state.logits)
-    return ("probabilities of a chunk", lanes(state.chances)) if state.event != "score" else ("p", lanes(state.p))
+        return "logits", state.logits
+    return ("probabilities of a chunk", state.chances) if state.event != "score" else ("p", state.p)
 
 
 def _bars(drawing: Drawing, name: str, words: Sequence[int], n_high: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from refemu.arith.scalar32 import value32
 from refemu.draw.leankv.bars import Bar, rows
 from refemu.draw.svg import Drawing
-from refemu.draw.values import lanes, listed, single
+from refemu.draw.values import listed, single
 from refemu.units.ports import Ports
 
 #: names of the choices, by code: of Algorithm 1, the published code, a static budget
@@ -55,11 +55,11 @@ def generation_compressor(ports: Ports, state: Any) -> str:
 
 def _stage(state: Any) -> tuple[str, tuple[int, ...]]:
     """What the bars show: means until argmin, then what thresholds are compared with."""
-    return ("mean", lanes(state.means)) if state.event in ("reset", "mean") else ("share", lanes(state.shares))
+    return ("mean", state.means) if state.event in ("reset", "mean") else ("share", state.shares)
 
 
 def _bars(state: Any, name: str, words: tuple[int, ...]) -> Iterator[Bar]:
-    positions, marks = lanes(state.position), _marks(state)
+    positions, marks = state.position, _marks(state)
     for slot in range(state.n_high + state.n_low):
         there = name != "mean" or slot < state.done
         section = "high" if slot < state.n_high else "low"
@@ -74,7 +74,7 @@ def _marks(state: Any) -> dict[int, str]:
     """Slots that the event is about."""
     if state.event == "mean":
         return {state.done - 1: "hot"} if state.done else {}
-    marks = {slot: "score" for slot in lanes(state.slots) if slot >= 0}
+    marks = {slot: "score" for slot in state.slots if slot >= 0}
     if state.event == "case" and not state.delta_high:
         marks[state.victim] = "hot"
         if 0 <= state.low_slot < state.n_low:
@@ -93,13 +93,13 @@ def _decision(state: Any) -> str:
     if state.low_slot >= 0:
         grows = state.low_slot == state.n_low
         where = f"goes to low slot {state.low_slot}{', behind the others' if grows else ', whose token is dropped'}"
-    moved = lanes(state.position)[state.victim]
+    moved = state.position[state.victim]
     return f"{choice} takes high slot {state.victim}; token {moved}, there so far, {where}"
 
 
 def _registers(drawing: Drawing, state: Any) -> None:
     low, high = (single(word) for word in state.thresholds)
-    best = ["none" if slot < 0 else f"slot {slot}" for slot in lanes(state.slots)]
+    best = ["none" if slot < 0 else f"slot {slot}" for slot in state.slots]
     hot = "hot" if state.event == "mean" else "plain"
     least = "score" if state.event != "mean" else "plain"
     drawing.named(

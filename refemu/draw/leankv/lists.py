@@ -3,7 +3,7 @@
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import lanes, listed
+from refemu.draw.values import listed
 from refemu.units.ports import Ports
 
 ACROSS = 16  #: cells of the ring in a row
@@ -30,9 +30,9 @@ def free_list(ports: Ports, state: Any) -> str:
     [leankv §5.2, Fig. 5]
     """
     drawing = Drawing(f"free list after {state.event}", _free(state))
-    drawing.heading(f"{state.event}: {state.free} of {len(lanes(state.ring))} pages free")
+    drawing.heading(f"{state.event}: {state.free} of {len(state.ring)} pages free")
     _ring(drawing, state)
-    taken = [page for page in lanes(state.taken) if page >= 0]
+    taken = [page for page in state.taken if page >= 0]
     if taken:
         drawing.note(f"left: {listed(taken)}")
     drawing.legend({"free": "free", "hot": "leaves next", "gone": "in use"})
@@ -68,7 +68,7 @@ def page_table(ports: Ports, state: Any) -> str:
 def page_manager(ports: Ports, state: Any) -> str:
     """The free list above the page table."""
     drawing = Drawing(f"free list and page table after {state.event}", f"{_free(state)}. {_entries(state)}")
-    drawing.heading(f"{state.event}: {state.free} of {len(lanes(state.ring))} pages free")
+    drawing.heading(f"{state.event}: {state.free} of {len(state.ring)} pages free")
     _ring(drawing, state)
     drawing.heading("page table")
     _table(drawing, state, -1)
@@ -80,7 +80,7 @@ def page_manager(ports: Ports, state: Any) -> str:
 
 def _ring(drawing: Drawing, state: Any) -> None:
     """Cells of the ring in rows; those between head and tail are free."""
-    ring = lanes(state.ring)
+    ring = state.ring
     free = {place % len(ring) for place in range(state.head, state.tail)}
     width = (WIDTH - 2 * MARGIN) / ACROSS
     y = drawing.height + 5
@@ -95,7 +95,7 @@ def _ring(drawing: Drawing, state: Any) -> None:
 
 
 def _table(drawing: Drawing, state: Any, chosen: int) -> None:
-    cells, used, tokens = lanes(state.cells), lanes(state.used), lanes(state.tokens)
+    cells, used, tokens = state.cells, state.used, state.tokens
     entries = len(used) // 2
     length = len(cells) // entries
     left, right = 52, 118
@@ -121,13 +121,13 @@ def _table(drawing: Drawing, state: Any, chosen: int) -> None:
 
 
 def _free(state: Any) -> str:
-    ring = lanes(state.ring)
+    ring = state.ring
     free = [ring[place % len(ring)] for place in range(state.head, state.tail)]
     return f"{len(free)} free pages, the next first: {listed(free) or 'none'}"
 
 
 def _entries(state: Any) -> str:
-    cells, used = lanes(state.cells), lanes(state.used)
+    cells, used = state.cells, state.used
     length = len(cells) * 2 // len(used)
     texts = []
     for entry in range(len(used) // 2):

@@ -6,7 +6,7 @@ from typing import Any
 from refemu.arith.scalar32 import value32
 from refemu.draw.leankv.bars import Bar, rows
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import lanes, listed, single
+from refemu.draw.values import listed, single
 from refemu.units.ports import Ports
 
 CLASSES = ("pruned", "low", "high", "window")  #: by code
@@ -69,7 +69,7 @@ def compared(state: Any) -> tuple[int, int, int]:
     size, distance, lower : int
         Of the blocks that are merged, of the elements compared, and the lower of their places.
     """
-    places = len(lanes(state.keys))
+    places = len(state.keys)
     size, distance, following = state.size, state.distance, state.lower
     if not size:
         size, distance, following = places, 1, places  # the network is done
@@ -84,17 +84,17 @@ def _heading(state: Any) -> str:
         _, distance, lower = compared(state)
         return f"compare_exchange: places {lower} and {lower + distance}"
     if state.event == "classify":
-        token = lanes(state.order)[state.rank - 1]
-        return f"classify: token {token}, {state.rank} of {len(lanes(state.share))}"
+        token = state.order[state.rank - 1]
+        return f"classify: token {token}, {state.rank} of {len(state.share)}"
     return str(state.event)
 
 
 def _bars(state: Any) -> Iterator[Bar]:
     """Place by place; pads of the network are no tokens."""
-    keys, cls, rank = lanes(state.keys), lanes(state.cls), 0
+    keys, cls, rank = state.keys, state.cls, 0
     tokens, marked = len(cls), _marked(state)
     border = max(tokens - state.window, 0)
-    for place, token in enumerate(lanes(state.sorted)):
+    for place, token in enumerate(state.sorted):
         mark = "hot" if place in marked else ""
         if token >= tokens:
             yield Bar(0.0, "empty", "·", mark, f"place {place}: pad of the network")
@@ -114,13 +114,13 @@ def _marked(state: Any) -> tuple[int, ...]:
         _, distance, lower = compared(state)
         return (lower, lower + distance)
     if state.event == "classify":
-        return (lanes(state.sorted).index(lanes(state.order)[state.rank - 1]),)
+        return (state.sorted.index(state.order[state.rank - 1]),)
     return ()
 
 
 def _network(drawing: Drawing, state: Any) -> None:
     """Stages of the network: those done, the one of this event, those to come."""
-    places = len(lanes(state.keys))
+    places = len(state.keys)
     levels = range(1, places.bit_length())
     stages = [(1 << level, 1 << step) for level in levels for step in reversed(range(level))]
     at = stages.index(compared(state)[:2]) if state.event == "compare_exchange" else len(stages) * (state.rank > 0)
@@ -143,13 +143,13 @@ def _pair(drawing: Drawing, state: Any) -> None:
         drawing.note("the network is not at work")
         return
     size, distance, lower = compared(state)
-    ranked = lanes(state.sorted)
+    ranked = state.sorted
     left, right = (_named(state, ranked[place]) for place in (lower, lower + distance))
     drawing.note(f"{left} and {right}: {'ascending' if not lower & size else 'descending'}")
 
 
 def _named(state: Any, place: int) -> str:
-    return f"token {place} ({single(lanes(state.keys)[place])})" if place < len(lanes(state.cls)) else "a pad"
+    return f"token {place} ({single(state.keys[place])})" if place < len(state.cls) else "a pad"
 
 
 def _sums(drawing: Drawing, state: Any) -> None:
@@ -169,8 +169,8 @@ def _sums(drawing: Drawing, state: Any) -> None:
 
 
 def _described(state: Any) -> str:
-    keys, tokens = lanes(state.keys), len(lanes(state.cls))
-    ranked = [token for token in lanes(state.sorted) if token < tokens]
+    keys, tokens = state.keys, len(state.cls)
+    ranked = [token for token in state.sorted if token < tokens]
     order = listed([f"token {token} {single(keys[token])}" for token in ranked], 32)
     counts = f"{state.n_pruned} pruned, {state.n_low} low, {state.n_high} high"
     low, high = (single(word) for word in state.thresholds)

@@ -5,7 +5,7 @@ from typing import Any
 from refemu.arith.scalar32 import value16
 from refemu.draw.entries import LETTERS, entries
 from refemu.draw.svg import Drawing
-from refemu.draw.values import brief, half, lanes, listed, single
+from refemu.draw.values import brief, half, listed, single
 from refemu.units.ports import Ports
 
 WORD = 16  #: bits of a word of codes
@@ -39,7 +39,7 @@ def quantizer(ports: Ports, state: Any) -> str:
     ----------
     [leankv §2.2 Eq. (2), §6.2]
     """
-    features, codes = lanes(state.x), _codes(state)
+    features, codes = state.x, _codes(state)
     drawing = Drawing(f"KV quantizer after {state.event}", _described(state, codes))
     drawing.heading(f"{state.event}: {state.element} features compared, {len(codes)} codes of {state.bits} bit packed")
     hot = _hot(state)
@@ -86,7 +86,7 @@ def _codes(state: Any) -> list[int]:
     """Codes of the words packed so far, the first in the lowest bits."""
     return [
         word >> place & (1 << state.bits) - 1
-        for word in lanes(state.words)[: state.written]
+        for word in state.words[: state.written]
         for place in range(0, WORD, state.bits)
     ]
 
@@ -97,7 +97,7 @@ def _status(state: Any) -> str:
 
 def _described(state: Any, codes: list[int]) -> str:
     return (
-        f"features {listed(map(half, lanes(state.x)), 32)}; smallest {single(state.mn)}, largest {single(state.mx)}, "
+        f"features {listed(map(half, state.x), 32)}; smallest {single(state.mn)}, largest {single(state.mx)}, "
         f"step {single(state.s32)}, stored as {half(state.scale)}, zero {half(state.zero)}, status {_status(state)}; "
         f"codes {listed(codes, 32) or 'none'}"
     )

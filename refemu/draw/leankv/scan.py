@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import brief, lanes, listed
+from refemu.draw.values import brief, listed
 from refemu.units.leankv.prefix_sum import BITS, add_level, depth
 from refemu.units.ports import Ports
 
@@ -33,7 +33,7 @@ def prefix_sum(ports: Ports, state: Any) -> str:
     ----------
     [leankv §5.2]
     """
-    now, counts = lanes(state.inclusive), lanes(state.counts)
+    now, counts = state.inclusive, state.counts
     levels = depth(len(counts))
     drawing = Drawing(
         f"prefix sums after level {state.level} of {levels}",

@@ -4,7 +4,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.draw.svg import Drawing
-from refemu.draw.values import bits, lanes
+from refemu.draw.values import bits
 from refemu.draw.word import Part, row
 from refemu.formats.olive.abfloat import AbFloat
 from refemu.formats.olive.ovp import Ovp, OvpTensor
@@ -112,13 +112,13 @@ def decoder(ports: Ports, state: Any) -> str:
         return ""
     drawing = Drawing(
         f"pair {state.pair:#x} decoded",
-        f"{fmt.describe(state.pair)}; exponents {lanes(state.exponent)}, integers {lanes(state.base_int)}",
+        f"{fmt.describe(state.pair)}; exponents {state.exponent}, integers {state.base_int}",
     )
     drawing.heading(f"pair {state.pair:#0{2 + fmt.digits}x}")
     row(drawing, "", _parts(fmt, state.pair, illegal=bool(state.illegal)))
     drawing.note(fmt.describe(state.pair).partition(": ")[2], "small")
     drawing.heading("exponent-integer pairs that leave")
-    for name, exponent, integer in zip(("left", "right"), lanes(state.exponent), lanes(state.base_int), strict=True):
+    for name, exponent, integer in zip(("left", "right"), state.exponent, state.base_int, strict=True):
         y = drawing.height + 4
         drawing.text(8, y + 17, name)
         drawing.cell(60, y, 130, 24, f"integer {integer}", "code")

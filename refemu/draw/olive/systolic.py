@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import lanes
 from refemu.units.ports import Ports
 
 MOST = 16  #: rows and columns that are drawn, from the north-west corner
@@ -51,12 +50,12 @@ def clocked(ports: Ports, state: Any) -> str:
         columns = len(a) // len(west)
         corners = [place - place // columns % 2 * columns - place % 2 for place in range(len(a))]
         a, b = ([side[corner] for corner in corners] for side in (a, b))
-    sums, overflows = lanes(state.acc), lanes(state.acc_overflow)
+    sums, overflows = state.acc, state.acc_overflow
     return _array(state, state.index, [Element(*each) for each in zip(a, b, sums, overflows, strict=True)], west, north)
 
 
 def _operands(state: Any, name: str) -> list[tuple[int, int, int]]:
-    fields = (lanes(getattr(state, f"{name}_{part}")) for part in ("valid", "exponent", "integer"))
+    fields = (getattr(state, f"{name}_{part}") for part in ("valid", "exponent", "integer"))
     return [(valid, exponent, integer) for valid, exponent, integer in zip(*fields, strict=True)]
 
 

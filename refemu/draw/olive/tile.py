@@ -5,7 +5,7 @@ from typing import Any
 
 from refemu.draw.olive.dot import Operation, elements, operation_of, short, stages
 from refemu.draw.svg import MARGIN, WIDTH, Drawing
-from refemu.draw.values import lanes, listed
+from refemu.draw.values import listed
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, OPERATIONS, ROWS
 from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
 from refemu.units.ports import Ports
@@ -70,7 +70,7 @@ def _drawn(ports: Ports, state: Any, a_pairs: Sequence[int], b_pairs: Sequence[i
         drawing.named(
             [
                 ("dot product", short(total, 150), "free"),
-                (f"D of row {row}, column {column}", str(lanes(state.d)[place]), "hot" if working else "plain"),
+                (f"D of row {row}, column {column}", str(state.d[place]), "hot" if working else "plain"),
             ]
         )
     if state.illegal:
@@ -86,7 +86,7 @@ def _tile(drawing: Drawing, state: Any, index: int, working: bool) -> None:
     at = index // CHUNKS if working else -1
     for column in range(COLUMNS):
         drawing.text(LEFT + (column + 0.5) * wide - 1, y - 5, f"col {column}", "small faint", "middle")
-    for place, (value, overflow) in enumerate(zip(lanes(state.d), lanes(state.overflow), strict=True)):
+    for place, (value, overflow) in enumerate(zip(state.d, state.overflow, strict=True)):
         row, column = divmod(place, COLUMNS)
         if column == 0:
             drawing.text(MARGIN, y + row * HIGH + 13, f"row {row}", "small faint")
@@ -114,8 +114,6 @@ def _operation(
 
 
 def _described(state: Any, index: int, where: str, total: int) -> str:
-    rows = [
-        f"row {row}: {listed(lanes(state.d)[row * COLUMNS : (row + 1) * COLUMNS])}" for row in range(ROWS) if index >= 0
-    ]
+    rows = [f"row {row}: {listed(state.d[row * COLUMNS : (row + 1) * COLUMNS])}" for row in range(ROWS) if index >= 0]
     last = f"{where}: dot product {total}" if index >= 0 else "no operation yet"
     return "; ".join([last, *rows])

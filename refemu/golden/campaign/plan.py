@@ -236,7 +236,7 @@ def rows_per_seed(name: str, config: str) -> int:
 def _row_bytes(name: str, config: str) -> int:
     size = 4  # the flags
     for port in units.find(name).ports(units.find(name).config(config)).all:
-        size += port.dtype.itemsize * port.lanes
+        size += port.dtype.itemsize * port.count
     return size
 
 

@@ -43,7 +43,7 @@ def _described(code: int, port: Port) -> str:
         return str(np.array(code, fields.dtype_of(port.bits)).view(_FLOAT[port.kind]))
     fmt = None if port.kind in ("uint", "int") else formats.constants().get(port.kind.upper())
     if fmt is None:
-        return str(int(fields.decode(np.array(code, fields.dtype_of(port.bits)), port)))
+        return str(fields.decode(np.array(code, fields.dtype_of(port.bits)), port).item())
     try:
         return fmt.describe(code)
     except Refused as refusal:  # a code that the format does not have

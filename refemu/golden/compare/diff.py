@@ -199,7 +199,7 @@ def _mismatch(
         golden.case_id(row),
         row,
         lane,
-        port.lanes,
+        port.count,
         entry["kind"],
         entry["why"],
         entry.get("decision", ""),

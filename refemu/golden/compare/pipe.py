@@ -100,7 +100,7 @@ def _layouts(unit: AnyUnit, config: Config) -> tuple[list[dict[str, Any]], list[
 
 
 def _entries(ports: Sequence[Port]) -> list[dict[str, Any]]:
-    return [{"name": port.name, "lanes": port.lanes, "bits": port.bits, "signed": port.signed} for port in ports]
+    return [{"name": port.name, "lanes": port.count, "bits": port.bits, "signed": port.signed} for port in ports]
 
 
 def _words(unit: AnyUnit, config: Config, cases: Cases) -> dict[str, np.ndarray]:

@@ -86,7 +86,7 @@ def of_result(
         lookup(f"flag or decision of {unit.name}", word, dict.fromkeys([*unit.flags, *decisions]))
         for port in ports:
             array = left[port.name]
-            rows = np.broadcast_to(marks.get(word, False), array.shape[: array.ndim - (port.lanes > 1)])
+            rows = np.broadcast_to(marks.get(word, False), array.shape[: array.ndim - (port.count > 1)])
             array[rows] = fields.mask_of(port.bits)
     for wrong in _devices(unit, config, words):
         try:
@@ -105,7 +105,7 @@ def remark_of_result(
     pairs = []
     for name, array in left.items():
         mask = care.get(f"out.{name}", np.full_like(array, fields.mask_of(ports[name].bits)))
-        rows = array.size // ports[name].lanes
+        rows = array.size // ports[name].count
         pairs.append((mask.reshape(rows, -1), array.reshape(rows, -1)))
     return remark(words, rows, *_counts(pairs)) if words else ""
 

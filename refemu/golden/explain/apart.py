@@ -78,4 +78,4 @@ def _telling(table: Table, stories: Sequence[Story]) -> np.ndarray:
 def _inputs(table: Table, case: int) -> dict[str, np.ndarray]:
     """Stimulus of a case, as a block of one."""
     length = int(np.count_nonzero(table.first(table.rows) == table.cases[case]))
-    return sets.inputs(table.golden, int(table.cases[case]), 1, length)
+    return sets.inputs(table.golden, table.unit, int(table.cases[case]), 1, length)

@@ -45,7 +45,7 @@ def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words
                 rows = slice(first + start * length, first + stop * length)
                 for name, port in table.ports.items():
                     codes = fields.encode(getattr(result, port.name), port, name)
-                    answers[name][rows] = codes.reshape(-1, port.lanes)
+                    answers[name][rows] = codes.reshape(-1, port.count)
                 known[rows] = True
             first += group.rows.size
     return answers, known

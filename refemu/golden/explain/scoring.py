@@ -60,7 +60,7 @@ def crooked(table: Table, words: Words) -> int:
     """Wrong bits of a sample of rows that are not wrong in most rows: 0 where all that is left is inverted bits."""
     count = 0
     for name, port in table.ports.items():
-        step = max(1, len(table.rows) * port.lanes // LOOKED_AT)
+        step = max(1, len(table.rows) * port.count // LOOKED_AT)
         unlike = table.unlike(name, words[name])[::step]
         for bit in range(port.bits):
             wrong = np.count_nonzero((unlike >> unlike.dtype.type(bit)) & unlike.dtype.type(1), axis=0)
@@ -72,7 +72,7 @@ def cells(table: Table) -> int:
     """Cells of a table: rows by ports and lanes."""
     count = 0
     for port in table.ports.values():
-        count += port.lanes
+        count += port.count
     return count * len(table.rows)
 
 
@@ -80,8 +80,8 @@ def lanes_better(table: Table, new: Words, old: Words) -> dict[int, np.ndarray]:
     """By number of lanes: the change in wrong cells of each lane, where `new` stands in place of `old`."""
     change: dict[int, np.ndarray] = {}
     for name, port in table.ports.items():
-        if port.lanes == 1 or new[name] is old[name]:
+        if port.count == 1 or new[name] is old[name]:
             continue
         before, after = (np.count_nonzero(table.unlike(name, words[name]), axis=0) for words in (old, new))
-        change[port.lanes] = change.get(port.lanes, np.zeros(port.lanes, np.int64)) + after - before
+        change[port.count] = change.get(port.count, np.zeros(port.count, np.int64)) + after - before
     return change

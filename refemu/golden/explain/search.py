@@ -134,7 +134,7 @@ class Search:
 
     def _same_ports(self, config: object) -> bool:
         sizes = [
-            [(port.name, port.bits, port.lanes) for port in (*ports.inputs, *ports.outputs)]
+            [(port.name, port.bits, port.count) for port in (*ports.inputs, *ports.outputs)]
             for ports in (self.table.unit.ports(self.table.config), self.table.unit.ports(config))  # type: ignore[arg-type]
         ]
         return sizes[0] == sizes[1]
@@ -211,7 +211,7 @@ class Search:
     def _lane(self, start: Scored, price: int) -> Scored | None:
         """Whatever is still wrong in one lane of one array, of which no word is predicted."""
         bad = [name for name, wrong in start.score.wrong.items() if wrong.any()]
-        if len(bad) != 1 or self.table.ports[bad[0]].lanes == 1:
+        if len(bad) != 1 or self.table.ports[bad[0]].count == 1:
             return None
         wrong = start.score.wrong[bad[0]]
         lanes = np.flatnonzero(wrong.any(axis=0))

@@ -62,9 +62,7 @@ class Table:
     def groups(self) -> list[Group]:
         """Cases by length, with their stimulus."""
         lengths = _lengths(self.golden, self.cases)
-        return [
-            _group(self.golden, self.cases[lengths == length], int(length)) for length in np.unique(lengths).tolist()
-        ]
+        return [_group(self, self.cases[lengths == length], int(length)) for length in np.unique(lengths).tolist()]
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -124,7 +122,7 @@ class Table:
         return np.bincount(cases, minlength=len(self.cases))
 
     def _flat(self, array: np.ndarray, port: Port) -> np.ndarray:
-        return np.asarray(array.reshape(self.golden.rows, port.lanes)[self.rows])
+        return np.asarray(array.reshape(self.golden.rows, port.count)[self.rows])
 
 
 def whole(golden: Golden, answer: dut.Answer) -> Table:
@@ -188,14 +186,12 @@ def _lengths(golden: Golden, cases: np.ndarray) -> np.ndarray:
     return np.asarray(rows[np.searchsorted(firsts, cases, side="right") - 1])
 
 
-def _group(golden: Golden, cases: np.ndarray, length: int) -> Group:
+def _group(table: Table, cases: np.ndarray, length: int) -> Group:
     rows = cases[:, None] + np.arange(length)
     inputs = {}
-    for entry in golden.manifest["arrays"]:
-        if entry["role"] == "stimulus":
-            port = sets.port_of(entry)
-            values = fields.decode(golden.arrays[entry["name"]][rows], port)
-            inputs[port.name] = values if golden.manifest["timing"] == "event" else values[:, 0]
+    for port in table.unit.ports(table.config).inputs:
+        values = fields.decode(table.golden.arrays[f"in.{port.name}"][rows], port)
+        inputs[port.name] = values if table.unit.timing == "event" else values[:, 0]
     return Group(rows, inputs)
 
 

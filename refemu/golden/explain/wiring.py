@@ -48,7 +48,7 @@ def stimuli(table: Table) -> Iterator[Guess]:
         for few in range(max(1, port.bits // 2), port.bits) if port.bits <= NARROW else ():
             says = f"input {name} has {few} of its {port.bits} bits"
             yield _seen("width", says, partial(_respelled, port, partial(_low, few)), {"port": name, "bits": few})
-        for says, order in _usual(port.lanes):
+        for says, order in _usual(port.count):
             parameters = {"port": name, "permutation": order.tolist()}
             yield _seen("lane_permutation", f"of input {name} {says}", partial(_ordered, name, order), parameters)
     for name, port in ports.items():
@@ -76,7 +76,7 @@ def _tampered(name: str, port: Port) -> Iterator[Guess]:
         yield seen("bit_swap", "its bits are reversed", partial(bits.permuted, order), permutation=order)
     if port.bits == 32:
         yield seen("byte_swap", "its halves are exchanged", partial(bits.blocks, 32, 16))
-    for lane in range(port.lanes) if 1 < port.lanes <= LANES else ():
+    for lane in range(port.count) if 1 < port.count <= LANES else ():
         detail = f"right if lane {lane} of input {name} is always 0"
         parameters = {"port": name, "value": 0}
         yield Guess("structure", "lane", detail, parameters, 3, stimulus=partial(_unseen, name, lane), lanes=(lane,))
@@ -109,7 +109,7 @@ def _short(name: str) -> str:
 
 
 def _size(port: Port) -> tuple[int, int]:
-    return port.bits, port.lanes
+    return port.bits, port.count
 
 
 def _late(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
@@ -149,7 +149,7 @@ def _exchanged(left: str, right: str, table: Table, words: Words) -> Words:
 
 def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, np.ndarray]) -> Iterator[Guess]:
     for name in bad:
-        lanes = table.ports[name].lanes
+        lanes = table.ports[name].count
         got = table.got[name]
         constant = (got == got[:1]).all(axis=0) & wrong[name].any(axis=0)
         for lane in np.flatnonzero(constant)[:4].tolist():
@@ -164,15 +164,15 @@ def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, n
         moved = np.flatnonzero(source != np.arange(lanes))
         if not len(moved):
             continue
-        for names in ([name], [other for other in table.ports if table.ports[other].lanes == lanes]):
+        for names in ([name], [other for other in table.ports if table.ports[other].count == lanes]):
             if len(names) == 1 or (names[0] == name and set(names) <= set(bad)):
                 yield _moved(source, moved, names)
 
 
 def _orders(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
     """Orders of lanes that designs have, in all arrays of one size."""
-    for lanes in sorted({table.ports[name].lanes for name in bad} - {1}):
-        names = [name for name, port in table.ports.items() if port.lanes == lanes]
+    for lanes in sorted({table.ports[name].count for name in bad} - {1}):
+        names = [name for name, port in table.ports.items() if port.count == lanes]
         for says, order in _usual(lanes):
             yield _moved(order, np.flatnonzero(order != np.arange(lanes)), names, says)
 

@@ -1,4 +1,7 @@
-"""Conversion between values at a port and the unsigned bit patterns of vectors."""
+"""Conversion between values at a port and the unsigned bit patterns of vectors.
+
+Files and pipes have an axis of lanes where there are several: `encode` drops the axis of one lane, `decode` adds it.
+"""
 
 from typing import Any
 
@@ -25,13 +28,17 @@ def mask_of(bits: int) -> int:
 
 
 def encode(values: Any, port: Port, thing: str) -> np.ndarray:
-    """Bit patterns of `values` at `port`, same shape, in the port's dtype.
+    """Bit patterns of `values` at `port`, in the port's dtype; of the same shape, without the axis of one lane.
 
     values: integers or bools in the port's range, or for encodings f16 and f32 floats of just that type. The bits of a
     NaN among floats are nobody's promise, so it becomes the canonical one; integers keep theirs (D-arith-1).
     thing: what the messages start with. Refused: a value that does not fit, with its index.
     """
     array = np.asarray(values)
+    if port.lanes == 1:
+        if array.shape[-1:] != port.shape:
+            raise RefusedType(f"{thing}: the last axis must hold 1 lane, got shape {array.shape}")
+        array = array[..., 0]
     if array.dtype == np.bool_:
         array = array.view(np.uint8)
     if array.dtype.kind == "f":
@@ -102,6 +109,8 @@ def stimulus(codes: np.ndarray, port: Port) -> np.ndarray:
 
 def decode(codes: np.ndarray, port: Port) -> np.ndarray:
     """Values of bit patterns as the unit takes them: int64 for signed ports, else the unsigned codes themselves."""
+    if port.lanes == 1:
+        codes = codes[..., None]
     if not port.signed:
         return codes
     if port.bits == 64:

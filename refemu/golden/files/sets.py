@@ -232,27 +232,23 @@ def _with_first(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
 
 
 def port_of(entry: Mapping[str, Any]) -> Port:
-    """The port that an item of the manifest's `arrays` describes."""
+    """The port that an item of the manifest's `arrays` describes, as files have it: one lane is a scalar."""
     return Port(
         entry["name"].partition(".")[2] or entry["name"],
         entry["bits"],
-        entry["lanes"],
+        entry["lanes"] if entry["lanes"] > 1 else None,
         entry["signed"],
         entry["encoding"],
         entry["meaning"],
     )
 
 
-def inputs(golden: Golden, first: int, cases: int, rows: int) -> dict[str, np.ndarray]:
+def inputs(golden: Golden, unit: AnyUnit, first: int, cases: int, rows: int) -> dict[str, np.ndarray]:
     """Stimulus of `cases` cases of `rows` rows from row `first`, by port: values, as `Cases.inputs` has them."""
     arrays = {}
-    for entry in golden.manifest["arrays"]:
-        if entry["role"] == "stimulus":
-            port = port_of(entry)
-            values = fields.decode(golden.arrays[entry["name"]][first : first + cases * rows], port)
-            arrays[port.name] = (
-                values.reshape(cases, rows, *values.shape[1:]) if golden.manifest["timing"] == "event" else values
-            )
+    for port in unit.ports(unit.config(golden.config)).inputs:
+        values = fields.decode(golden.arrays[f"in.{port.name}"][first : first + cases * rows], port)
+        arrays[port.name] = values.reshape(cases, rows, *port.shape) if unit.timing == "event" else values
     return arrays
 
 
@@ -285,7 +281,7 @@ def case_inputs(golden: Golden, case: int, unit: AnyUnit) -> tuple[str, dict[str
     if golden.case(case) != case:
         raise Refused(f"{golden.name}: row {case} is inside case {golden.case(case)}; give {golden.case(case)}")
     rows = golden.entry(case)["rows"]
-    arrays = inputs(golden, case, 1, rows)
+    arrays = inputs(golden, unit, case, 1, rows)
     return golden.config, {
         name: array[0] if golden.manifest["timing"] == "event" else array for name, array in arrays.items()
     }

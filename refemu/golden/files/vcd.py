@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from refemu.units.ports import Port, Ports
-from refemu.units.ports import fields as lanes_of
+from refemu.units.spelled import values_of
 
 EVENT = Port("event", 8, meaning="number of the event's name; see the table beside the dump")
 CLOCK = Port("clk", 1, meaning="rises once per event")
@@ -29,7 +29,7 @@ class Signal(NamedTuple):
     @property
     def bits(self) -> int:
         """Of all lanes."""
-        return self.port.bits * self.port.lanes
+        return self.port.bits * self.port.count
 
     def declared(self, at: int) -> str:
         """The declaration of variable `at`."""
@@ -84,7 +84,7 @@ def _code(port: Port, state: Any, names: Sequence[str]) -> int:
     if port is EVENT:
         return names.index(state.event)
     word, mask = 0, (1 << port.bits) - 1
-    for at, lane in enumerate(lanes_of(getattr(state, port.name))):
+    for at, lane in enumerate(values_of(getattr(state, port.name))):
         word |= (int(lane) & mask) << at * port.bits
     return word
 

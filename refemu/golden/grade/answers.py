@@ -104,7 +104,7 @@ def of_set(golden: sets.Golden) -> Answers:
         }
         care = {name.removesuffix(".care"): array for name, array in arrays.items() if name.endswith(".care")}
         kept = {name: array for name, array in arrays.items() if not name.endswith(".care")}
-        cases = Cases(entry["kind"], entry["why"], sets.inputs(golden, first, *shape))
+        cases = Cases(entry["kind"], entry["why"], sets.inputs(golden, unit, first, *shape))
         blocks.append(Block(cases, kept, golden.arrays["flags"][rows].reshape(shape), care))
     return Answers(unit, unit.config(golden.config), blocks)
 

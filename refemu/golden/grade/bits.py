@@ -12,8 +12,8 @@ from refemu.golden.grade.fault import Fault
 def faults(answers: Answers) -> Iterator[Fault]:
     """Three for every bit of every lane of every output."""
     for name, port in answers.ports.items():
-        for lane in range(port.lanes):
-            place = f"{name}, lane {lane}" if port.lanes > 1 else name
+        for lane in range(port.count):
+            place = f"{name}, lane {lane}" if port.count > 1 else name
             for bit in range(port.bits):
                 where = f"{name}/{lane}/{bit}"
                 for level in (0, 1):

@@ -144,13 +144,12 @@ def _cases(unit: AnyUnit, config: Config, arrays: Mapping[str, np.ndarray], thin
 
 def _values(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
     """Values of a port from its values, or from its bit patterns where it is signed and they are unsigned."""
-    lanes = (port.lanes,) if port.lanes > 1 else ()
+    lanes = (port.count,) if port.count > 1 else ()
     if array.shape[1:] != lanes:
         raise Refused(f"{thing}: in.{port.name} must have shape (rows{', lanes' * bool(lanes)}), got {array.shape}")
     if port.signed and array.dtype.kind == "u":
-        unsigned = Port(port.name, port.bits, port.lanes)
-        return fields.decode(fields.encode(array, unsigned, f"{thing}: in.{port.name}"), port)
-    return array
+        return fields.decode(fields.encode(array, Port(port.name, port.bits), f"{thing}: in.{port.name}"), port)
+    return array.reshape(len(array), *port.shape)
 
 
 def _starts(arrays: Mapping[str, np.ndarray], rows: int, thing: str) -> list[int]:

@@ -114,7 +114,7 @@ def toggles(answers: Answers) -> dict[str, dict[str, int]]:
         now, last = codes[follows], codes[answers.before[follows]]
         both = care[follows] & care[answers.before[follows]]
         table[name] = {
-            "bits": port.bits * port.lanes,
+            "bits": port.bits * port.count,
             "0": _count(~codes & care),
             "1": _count(codes & care),
             "rising": _count(~last & now & both),

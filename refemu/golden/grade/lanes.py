@@ -12,17 +12,17 @@ from refemu.golden.grade.fault import Fault
 def faults(answers: Answers) -> Iterator[Fault]:
     """Those of every output with lanes."""
     for name, port in answers.ports.items():
-        if port.lanes == 1:
+        if port.count == 1:
             continue
-        last = port.lanes - 1
+        last = port.count - 1
         for lane in range(last):
             says = f"lanes {lane} and {lane + 1} of {name} are swapped"
             yield Fault(f"swapped/{name}/{lane}", says, partial(_swapped, name, lane))
-        for lane in range(port.lanes):
+        for lane in range(port.count):
             says = f"lane {lane} of {name} is that of the row before"
             yield Fault(f"frozen/{name}/{lane}", says, partial(_frozen, name, lane))
         yield Fault(f"dead/{name}/{last}", f"lane {last} of {name} is always 0", partial(_dead, name, last))
-        if port.lanes > 2:
+        if port.count > 2:
             yield Fault(f"reversed/{name}", f"the lanes of {name} are reversed", partial(_reversed, name))
 
 

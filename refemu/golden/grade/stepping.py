@@ -12,7 +12,7 @@ from refemu.golden.files import fields
 from refemu.golden.grade import device, parts
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block
-from refemu.units.ports import collect
+from refemu.units.ports import Port, collect
 from refemu.units.stepped import Stepped
 from refemu.units.unit import AnyUnit, Config
 
@@ -134,7 +134,7 @@ def _cases(
     """A unit in the State in which a case starts, and the inputs of its operations."""
     unit, config = answers.unit, answers.config
     ports, inputs = unit.ports(config).inputs, values(answers.unit, answers.config, block)
-    columns = [_column(inputs[port.name], port.lanes, unit.timing == "event") for port in ports]
+    columns = [_column(inputs[port.name], port, unit.timing == "event") for port in ports]
     machine = unit.unit_class(**config)
     reset = machine.state
     for case in zip(*columns, strict=True):
@@ -142,11 +142,11 @@ def _cases(
         yield machine, list(zip(*case, strict=True))
 
 
-def _column(array: np.ndarray, lanes: int, events: bool) -> list[list[Any]]:
+def _column(array: np.ndarray, port: Port, events: bool) -> list[list[Any]]:
     """Values of a port by case and event: ints, or tuples of lanes."""
     rows = array if events else array[:, None]
     listed: list[list[Any]] = rows.tolist()
-    return [[tuple(value) for value in case] for case in listed] if lanes > 1 else listed
+    return [[tuple(value) for value in case] for case in listed] if port.shape else listed
 
 
 def _tamper(machine: Any, hold: Hold | None) -> None:

@@ -27,7 +27,7 @@ def faults(answers: Answers) -> Iterator[Fault]:
 
 
 def _size(port: Port) -> tuple[int, int]:
-    return port.bits, port.lanes
+    return port.bits, port.count
 
 
 def changes(port: Port) -> Iterator[tuple[str, str, Change]]:

@@ -145,7 +145,7 @@ def _array_entry(name: str, role: str, port: Port, array: np.ndarray, meaning: s
         "dtype": array.dtype.str[1:],
         "shape": list(array.shape),
         "bits": port.bits,
-        "lanes": port.lanes,
+        "lanes": port.count,
         "signed": port.signed,
         "encoding": port.kind,
         "meaning": meaning,

@@ -130,10 +130,10 @@ def block_set(
 
 def model_blocks(golden: sets.Golden) -> list[Cases]:
     """The cases of kind "model" as they stand in a set: their stimulus, and what the manifest says of them."""
-    blocks = []
+    unit, blocks = units.find(golden.manifest["unit"]), []
     for entry in golden.manifest["cases"]:
         if entry["kind"] == "model":
-            inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
+            inputs = sets.inputs(golden, unit, entry["first"], entry["cases"], entry["rows"])
             blocks.append(
                 Cases(
                     "model",

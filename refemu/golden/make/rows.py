@@ -121,7 +121,7 @@ def _common_shape(stimulus: Mapping[str, np.ndarray], thing: str) -> tuple[int, 
 def _rows(unit: AnyUnit, array: np.ndarray, port: Port) -> np.ndarray:
     """(cases, rows) and lanes; a case of a combinational unit is one row."""
     rows = array if unit.timing == "event" else array[:, None]
-    lanes = (port.lanes,) if port.lanes > 1 else ()
+    lanes = (port.count,) if port.count > 1 else ()
     if rows.ndim != 2 + len(lanes) or rows.shape[2:] != lanes:
         axes = "(cases, rows" if unit.timing == "event" else "(cases"
         raise Refused(

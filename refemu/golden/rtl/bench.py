@@ -112,7 +112,7 @@ def _declared(ports: Ports, event: bool) -> str:
 
 def about(port: Port) -> str:
     """Lanes, kind and meaning of a port, for a comment."""
-    lanes = f"{port.lanes} lanes of {port.bits} bits, " if port.lanes > 1 else ""
+    lanes = f"{port.count} lanes of {port.bits} bits, " if port.count > 1 else ""
     return plain_text(f"{lanes}{port.kind}: {port.meaning}")
 
 

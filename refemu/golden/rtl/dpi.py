@@ -128,13 +128,13 @@ def _accessors(stem: str, asked: Layout, answers: Layout) -> Iterator[str]:
 def _constants(stem: str, place: Place) -> Iterator[str]:
     label = f"{stem}_{'in_' if place.group == 'in' else ''}{place.name}".upper()
     yield f"/* {bench.about(place.port)} */"
-    for word, value in (("LSB", place.lsb), ("BITS", place.port.bits), ("LANES", place.port.lanes)):
+    for word, value in (("LSB", place.lsb), ("BITS", place.port.bits), ("LANES", place.port.count)):
         yield f"#define {label}_{word} {value}"
 
 
 def _at(place: Place) -> tuple[str, str]:
     """The parameter that chooses a lane, and where the lane lies."""
-    if place.port.lanes == 1:
+    if place.port.count == 1:
         return "", str(place.lsb)
     return ", unsigned lane", f"{place.lsb} + {place.port.bits} * lane"
 
@@ -162,7 +162,7 @@ def _struct(layout: Layout) -> Iterator[str]:
     if unused:
         yield f"    bit [{unused - 1}:0] unused_bits;"
     for place in reversed(layout.places):
-        lanes = f"[{place.port.lanes - 1}:0]" if place.port.lanes > 1 else ""
+        lanes = f"[{place.port.count - 1}:0]" if place.port.count > 1 else ""
         sign = " signed" if place.port.signed and not lanes else ""
         yield f"    bit{sign} {lanes}[{place.port.bits - 1}:0] {place.name};"
 
@@ -186,10 +186,10 @@ def _draws(asked: Layout) -> Iterator[str]:
     for place in asked.places:
         low, high = place.port.limits
         drawn = f"value(64'h{low & (1 << 64) - 1:x}, 64'h{high - low:x})"
-        if place.port.lanes == 1:
+        if place.port.count == 1:
             yield f"    in.{place.name} = {drawn};"
         else:
-            yield f"    for (int lane = 0; lane < {place.port.lanes}; lane++) in.{place.name}[lane] = {drawn};"
+            yield f"    for (int lane = 0; lane < {place.port.count}; lane++) in.{place.name}[lane] = {drawn};"
 
 
 def _compares(answers: Layout, care: bool) -> Iterator[str]:

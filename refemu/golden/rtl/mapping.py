@@ -170,7 +170,7 @@ def _inputs(
 ) -> Mapping[str, str] | None:
     if "inputs" not in document:
         return None
-    bits = {name: port.bits * port.lanes for name, port in ports.items()}
+    bits = {name: port.bits * port.count for name, port in ports.items()}
     connections, seen = dict[str, str](), set[str]()
     for theirs, value in _object(document, "inputs", thing).items():
         place = f"{thing}: inputs.{theirs}"
@@ -178,7 +178,7 @@ def _inputs(
         lanes = _flipped(value, place)
         if lanes:
             port = lookup(f"input of {unit}", lanes, ports)
-            parts = (f"{lanes}[{port.bits * lane} +: {port.bits}]" for lane in range(port.lanes))
+            parts = (f"{lanes}[{port.bits * lane} +: {port.bits}]" for lane in range(port.count))
             value = f"{{{', '.join(parts)}}}"
         text = expressions.require_expression(value, place)
         for name in expressions.names(text):
@@ -217,7 +217,7 @@ def _outputs(
     for name, port in ports.items():
         if name not in connections and name not in unused:
             raise Refused(
-                f"{thing}: output {name} of {unit} ({port.bits * port.lanes} bits) has no port of yours; "
+                f"{thing}: output {name} of {unit} ({port.bits * port.count} bits) has no port of yours; "
                 f'give "outputs": {{"{name}": "YOUR_PORT"}}, or list it in "unused", and it is not compared; '
                 f"{SAME.format(key='outputs')}"
             )

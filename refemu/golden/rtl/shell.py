@@ -49,7 +49,7 @@ WAVES = """\
 
 def width(port: Port) -> int:
     """Bits of all lanes."""
-    return port.bits * port.lanes
+    return port.bits * port.count
 
 
 def range_(bits: int) -> str:
@@ -162,7 +162,7 @@ def _assigns(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
         if port.name in map_.unused:
             yield f"  assign {port.name} = 0;"
         elif port.name in map_.flipped:
-            lanes = (f"flipped_{port.name}[{port.bits * lane} +: {port.bits}]" for lane in range(port.lanes))
+            lanes = (f"flipped_{port.name}[{port.bits * lane} +: {port.bits}]" for lane in range(port.count))
             yield f"  assign {port.name} = {{{', '.join(lanes)}}};"
         elif not expressions.is_plain(theirs):
             yield f"  assign {port.name} = {expressions.scoped(theirs, 'core')};"

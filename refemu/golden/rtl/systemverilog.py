@@ -146,7 +146,7 @@ def _structs(ports: Ports) -> Iterator[str]:
 
 
 def _declared(port: Port) -> str:
-    lanes = f"[{port.lanes - 1}:0]" if port.lanes > 1 else ""
+    lanes = f"[{port.count - 1}:0]" if port.count > 1 else ""
     return f"logic {lanes}[{port.bits - 1}:0] {port.name}"
 
 
@@ -196,12 +196,12 @@ def _struct_text(name: str, group: Sequence[Port]) -> str:
     lines = [f"  function automatic string {name}_text({name}_t word);", "    string text;", '    text = "";']
     for number, port in enumerate(group):
         space = " " if number else ""
-        if port.lanes == 1:
+        if port.count == 1:
             lines.append(f'    text = {{text, "{space}{port.name}=", {port.name}_text(word.{port.name})}};')
             continue
         lines.append(f'    text = {{text, "{space}{port.name}="}};')
         lines.append(
-            f"    for (int lane = 0; lane < {port.lanes}; lane++) "
+            f"    for (int lane = 0; lane < {port.count}; lane++) "
             f'text = {{text, lane > 0 ? "," : "", {port.name}_text(word.{port.name}[lane])}};'
         )
     return "\n".join([*lines, "    return text;", "  endfunction"])
@@ -209,8 +209,8 @@ def _struct_text(name: str, group: Sequence[Port]) -> str:
 
 def _differences(outputs: Sequence[Port]) -> Iterator[str]:
     for port in outputs:
-        for lane in ["[lane]"] if port.lanes > 1 else [""]:
-            start = f"        for (int lane = 0; lane < {port.lanes}; lane++)\n  " if lane else ""
+        for lane in ["[lane]"] if port.count > 1 else [""]:
+            start = f"        for (int lane = 0; lane < {port.count}; lane++)\n  " if lane else ""
             place = f"{port.name}[%0d]" if lane else port.name
             lanes = "lane, " if lane else ""
             at = f"{port.name}{lane}"
@@ -224,7 +224,7 @@ def _differences(outputs: Sequence[Port]) -> Iterator[str]:
 def _toggles(outputs: Sequence[Port]) -> Iterator[str]:
     for number, port in enumerate(outputs):
         comma = ", " if number else ""
-        form = f'{comma}\\"{port.name}\\": {{\\"bits\\": {port.bits * port.lanes}, \\"0\\": %0d, \\"1\\": %0d, '
+        form = f'{comma}\\"{port.name}\\": {{\\"bits\\": {port.bits * port.count}, \\"0\\": %0d, \\"1\\": %0d, '
         form += '\\"rising\\": %0d, \\"falling\\": %0d}'
         seen = ", ".join(f"$countones({each}.{port.name})" for each in ("zero", "one", "rising", "falling"))
         yield f'      text = {{text, $sformatf("{form}", {seen})}};'
@@ -243,9 +243,9 @@ def _coverpoints(ports: Ports, flags: Sequence[tuple[int, str]]) -> Iterator[str
     """A point for every lane of few bits, for signs of wide ones and for every flag."""
     for side, group in (("stimulus", ports.inputs), ("got", ports.outputs)):
         for port in group:
-            for lane in range(min(port.lanes, BINNED_LANES)):
-                place = f"{side}.{port.name}" + (f"[{lane}]" if port.lanes > 1 else "")
-                label = f"{side}_{port.name}" + (f"_{lane}" if port.lanes > 1 else "")
+            for lane in range(min(port.count, BINNED_LANES)):
+                place = f"{side}.{port.name}" + (f"[{lane}]" if port.count > 1 else "")
+                label = f"{side}_{port.name}" + (f"_{lane}" if port.count > 1 else "")
                 yield from _coverpoint(label, place, port)
     for bit, name in flags:
         yield f"      flag_{name.lower()}: coverpoint flags[{bit}];"

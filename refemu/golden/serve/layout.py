@@ -32,7 +32,7 @@ class Place:
     @property
     def fields(self) -> slice:
         """Which fields are its lanes."""
-        return slice(self.first, self.first + self.port.lanes)
+        return slice(self.first, self.first + self.port.count)
 
     @property
     def item(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Place:
             "name": self.port.name,
             "lsb": self.lsb,
             "bits": self.port.bits,
-            "lanes": self.port.lanes,
+            "lanes": self.port.count,
             "signed": self.port.signed,
             "encoding": self.port.kind,
             "least": low,
@@ -60,14 +60,14 @@ class Layout:
         fields = [
             (place.lsb + lane * place.port.bits, place.port.bits, int(place.port.signed))
             for place in self.places
-            for lane in range(place.port.lanes)
+            for lane in range(place.port.count)
         ]
         columns = np.array(fields, np.int64).T.copy()
         self.lsb: np.ndarray = columns[0]
         self.bits: np.ndarray = columns[1]
         self.signed: np.ndarray = columns[2]
         last = self.places[-1]
-        self.width: int = last.lsb + last.port.bits * last.port.lanes
+        self.width: int = last.lsb + last.port.bits * last.port.count
         self.words: int = -(-self.width // WORD)
         self.bytes: int = 4 * self.words
         self._wide = [place for place in self.places if place.port.bits == 64 and not place.port.signed]
@@ -89,13 +89,13 @@ class Layout:
         packing.pack(values, self.lsb, self.bits, words)
         return words.tobytes()
 
-    def of_ports(self, row: list[int]) -> list[Lanes]:
+    def of_ports(self, row: list[int]) -> list[int | Lanes]:
         """The value of every port, as a step takes it, of the fields of one row; they are replaced where need be."""
         for place in self._wide:
             row[place.fields] = [code & (1 << 64) - 1 for code in row[place.fields]]
-        return [row[place.first] if place.port.lanes == 1 else tuple(row[place.fields]) for place in self.places]
+        return [tuple(row[place.fields]) if place.port.shape else row[place.first] for place in self.places]
 
-    def of_fields(self, values: Sequence[Lanes]) -> list[int]:
+    def of_fields(self, values: Sequence[int | Lanes]) -> list[int]:
         """The fields of one row of the value of every port: the inverse of `of_ports`."""
         row: list[int] = []
         for value in values:
@@ -112,5 +112,5 @@ def _places(ports: Sequence[tuple[Group, Port]]) -> Iterator[Place]:
     lsb = first = 0
     for group, port in ports:
         yield Place(group, port, lsb, first)
-        lsb += port.bits * port.lanes
-        first += port.lanes
+        lsb += port.bits * port.count
+        first += port.count

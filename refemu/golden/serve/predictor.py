@@ -153,16 +153,16 @@ class Predictor:
         """Masks of the outputs of one row."""
         axes = (1, 1) if self.stateful else (1,)
         rows = {
-            place.port.name: np.array(value, place.port.dtype).reshape(*axes, *_lanes(place.port))
+            place.port.name: np.array(value, place.port.dtype).reshape(*axes, *place.port.shape)
             for place, value in zip(self.layout_in.places, inputs, strict=True)
         }
         answers = {
-            port.name: np.array(getattr(state, port.name), port.result_dtype).reshape(*axes, *_lanes(port))
+            port.name: np.array(getattr(state, port.name), port.result_dtype).reshape(*axes, *port.shape)
             for port in (*self._ports.outputs, *self._ports.state)
         }
         every = self._care_of(rows, answers)
         return [
-            tuple(mask.reshape(-1).tolist()) if port.lanes > 1 else int(mask.reshape(-1)[0])
+            tuple(mask.reshape(-1).tolist()) if port.shape else int(mask.reshape(-1)[0])
             for mask, port in zip(every, self._ports.outputs, strict=True)
         ]
 
@@ -198,7 +198,7 @@ class Predictor:
         arrays = list(inputs.values())
         if require:
             arrays = [np.require(array, requirements=["C", "W"]) for array in self._fresh.admitted(**inputs)]
-        outputs = [np.empty((rows, *_lanes(port)), port.result_dtype) for port in every]
+        outputs = [np.empty((rows, *port.shape), port.result_dtype) for port in every]
         inside(self._fresh, arrays, outputs)
         return {port.name: array for port, array in zip(every, outputs, strict=True)}
 
@@ -236,13 +236,9 @@ class Predictor:
         return None
 
 
-def _lanes(port: Port) -> tuple[int, ...]:
-    return (port.lanes,) if port.lanes > 1 else ()
-
-
 def _array(values: np.ndarray, port: Port) -> np.ndarray:
     """The array of a port, of its fields (rows, lanes): contiguous, of its dtype."""
-    return np.ascontiguousarray(values if port.lanes > 1 else values[:, 0]).astype(port.dtype)
+    return np.ascontiguousarray(values if port.shape else values[:, 0]).astype(port.dtype)
 
 
 def _stream_class(unit: AnyUnit) -> Any:

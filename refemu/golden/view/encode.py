@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.golden.view.members import Member
-from refemu.units.ports import Port, fields
+from refemu.units.ports import Port
+from refemu.units.spelled import values_of
 
 BLOCK_BITS = 1 << 22  #: of the states that are encoded at once
 BLOCK_EVENTS = 64
@@ -50,11 +51,11 @@ def encode(every: Sequence[Member], names: Sequence[int], operations: Sequence[i
     layout, columns, first = [], [], 0
     for group, port, values in every:
         integers = _are_integers(values)
-        lanes = [fields(value) for value in values] if integers else [(_number(texts, value),) for value in values]
+        lanes = [values_of(value) for value in values] if integers else [(_number(texts, value),) for value in values]
         unknown = group == "state" and port == Port(port.name, 64, signed=True)  # a register without a port
         width = _bits(lanes) if unknown else port.bits
         shown = Port(
-            port.name, width if integers else TEXT_BITS, 1, port.signed and integers, port.encoding, port.meaning
+            port.name, width if integers else TEXT_BITS, None, port.signed and integers, port.encoding, port.meaning
         )
         layout.append(Layout(group, shown, first, len(lanes[0]), not integers))
         columns.append(lanes)
@@ -76,9 +77,9 @@ def deflate(data: bytes) -> bytes:
 
 def _are_integers(values: Sequence[Any]) -> bool:
     """Whether every value has as many lanes, and all are integers of 64 bits."""
-    count = len(fields(values[0]))
+    count = len(values_of(values[0]))
     return all(
-        len(lanes := fields(value)) == count
+        len(lanes := values_of(value)) == count
         and all(isinstance(lane, int) and -1 << 63 <= lane < 1 << 64 for lane in lanes)
         for value in values
     )
@@ -92,7 +93,7 @@ def _bits(lanes: Sequence[tuple[int, ...]]) -> int:
 
 def _number(texts: dict[str, int], value: Any) -> int:
     """The number of the text of a value."""
-    return texts.setdefault(" ".join(str(lane) for lane in fields(value)) or "-", len(texts))
+    return texts.setdefault(" ".join(str(lane) for lane in values_of(value)) or "-", len(texts))
 
 
 def _stream(

@@ -34,7 +34,7 @@ def registers_of(device: Any) -> tuple[Port, ...]:
     return tuple(getattr(device, "stage_ports", ()))
 
 
-def flat(value: Any) -> Lanes:
+def flat(value: Any) -> int | Lanes:
     """The numbers of a register that is no port, in one tuple however they are nested; an int as it is."""
     return value if isinstance(value, int) else tuple(_leaves(value))
 

@@ -88,7 +88,7 @@ def _columns(golden: Golden, answer: dut.Answer | None) -> list[tuple[dict[str, 
         if entry["role"] not in ROLES:
             continue
         name, port = entry["name"], sets.port_of(entry)
-        shown = port_entry(port) | {"group": ROLES[entry["role"]], "lanes": port.lanes, "array": name}
+        shown = port_entry(port) | {"group": ROLES[entry["role"]], "lanes": port.count, "array": name}
         columns.append((shown | {"part": "value"}, golden.arrays[name]))
         care = golden.arrays.get(f"{name}.care")
         if care is not None:

@@ -78,7 +78,7 @@ _forms: dict[tuple[Any, ...], "Form"] = {}  #: by class, and which ports are vec
 
 
 def _form(device: Any) -> "Form":
-    key = type(device), *((port.name, port.lanes > 1) for port in device.ports.all)
+    key = type(device), *((port.name, port.lanes is None) for port in device.ports.all)
     if key not in _forms:
         _forms[key] = Form(device)
     return _forms[key]
@@ -115,13 +115,13 @@ class Form:
         known = {"event", *(port.name for port in self.ports.all)}
         if unknown := self.lifted.read - known:
             raise Refused(f"{device.name}: events read self.state.{min(unknown)}, which is no port or register")
-        self.kept = [port for port in self.ports.all if port.lanes == 1 or port.name in self.lifted.read]
+        self.kept = [port for port in self.ports.all if port.lanes is None or port.name in self.lifted.read]
         self.held = [name for name in ("event", *(port.name for port in self.ports.all)) if name in self.lifted.read]
 
     @functools.cached_property
     def module(self) -> Any:
         """A module with the functions and `loop`: constants, registers at reset, inputs, outputs -> counters."""
-        vectors = [port.name for port in self.ports.all if port.lanes > 1]
+        vectors = [port.name for port in self.ports.all if port.lanes]
         module = ModuleType(f"{__name__}.form_{self.kind.name}_{number(' '.join(vectors))}")
         source = "\n".join([*map(self._function, self.lifted.functions.values()), *self._text()])
         linecache.cache[module.__name__] = len(source), None, source.splitlines(keepends=True), module.__name__
@@ -142,8 +142,7 @@ class Form:
         """Registers and latched inputs of a device at reset, as `loop` takes them."""
         values = (device.initial.get(port.name, 0) for port in self.kept)
         return tuple(
-            np.array(value, np.int64) if port.lanes > 1 else value
-            for port, value in zip(self.kept, values, strict=True)
+            np.array(value, np.int64) if port.lanes else value for port, value in zip(self.kept, values, strict=True)
         )
 
     def require_bounds(self, device: Any) -> None:
@@ -153,7 +152,7 @@ class Form:
         names = {f"s_{name}": limits.get(name, words) for name in self.held}
         names |= dict(zip(self.lifted.constants, map(bounds.of_constant, self.constants_of(device)), strict=True))
         names |= {name: bounds.of_constant(value) for name, value in self.lifted.names.items()}
-        written = {f"{WRITE}{port.name}": port.lanes for port in device.ports.outputs + device.ports.state}
+        written = {f"{WRITE}{port.name}": port.count for port in device.ports.outputs + device.ports.state}
         check = bounds.Bounds(device.name, self.lifted.functions, names, written)
         inputs = [limits[port.name] for port in device.ports.inputs]
         for name, event in self.events.items():
@@ -174,30 +173,30 @@ class Form:
 
     def _places(self) -> list[str]:
         """What an event needs to write vectors."""
-        return [*(f"y_{port.name}" for port in self.registers if port.lanes > 1), "_d", "_e"]
+        return [*(f"y_{port.name}" for port in self.registers if port.lanes), "_d", "_e"]
 
     def _text(self) -> list[str]:
         """Lines of `loop`."""
         inputs, counters = self.ports.inputs, list(self.kind.counters)
-        vectors = [port for port in self.kept if port.lanes > 1]
-        scalars = [port for port in self.registers if port.lanes == 1]
+        vectors = [port for port in self.kept if port.lanes]
+        scalars = [port for port in self.registers if port.lanes is None]
         arrays = [_array(port, inputs) for port in self.ports.all]
         return [
             f"def loop({', '.join([CONSTANTS, INITIAL, *arrays])}):",
             *(f"    n_{name} = np.int64(0)" for name in counters),
             *(f"    s_{port.name} = np.zeros({_array(port, inputs)}.shape[2], np.int64)" for port in vectors),
-            *(f"    i_{port.name} = np.zeros(x_{port.name}.shape[2], np.int64)" for port in inputs if port.lanes > 1),
+            *(f"    i_{port.name} = np.zeros(x_{port.name}.shape[2], np.int64)" for port in inputs if port.lanes),
             f"    for _d in range({arrays[0]}.shape[0]):",
             f"        s_event = np.int64({number('reset')})",
             *(
-                f"        s_{port.name}{'[:]' * (port.lanes > 1)} = {INITIAL}[{place}]"
+                f"        s_{port.name}{'[:]' * len(port.shape)} = {INITIAL}[{place}]"
                 for place, port in enumerate(self.kept)
             ),
             f"        for _e in range({arrays[0]}.shape[1]):",
             *(line for port in inputs for line in _read(port)),
             *self._event("            ", [f"i_{port.name}" for port in inputs], scalars, "opens", 0),
             *(
-                f"            s_{port.name}{'[:]' * (port.lanes > 1)} = i_{port.name}"
+                f"            s_{port.name}{'[:]' * len(port.shape)} = i_{port.name}"
                 for port in inputs
                 if port.name in self.held
             ),
@@ -248,12 +247,12 @@ def _array(port: Port, inputs: Sequence[Port]) -> str:
 
 def _limits(port: Port) -> bounds.Value:
     limits = bounds.Range(*port.limits)
-    return bounds.Vector(limits, port.lanes) if port.lanes > 1 else limits
+    return bounds.Vector(limits, port.lanes) if port.lanes else limits
 
 
 def _read(port: Port) -> list[str]:
     name = port.name
-    if port.lanes == 1:
+    if port.lanes is None:
         return [f"            i_{name} = np.int64(x_{name}[_d, _e])"]
     return [
         f"            for k in range(i_{name}.size):",

@@ -269,15 +269,13 @@ class _Text(ast.NodeTransformer):
         self.before = []
         scalars = ["int(_event)" if "event" in pairs else str(number(self.event))]
         for port in self.lifted.registers:
-            if port.lanes == 1:
+            if port.lanes is None:
                 scalars.append(f"int(_{port.name})" if port.name in pairs else self.register(port.name))
             else:
                 value = f"_{port.name}" if port.name in pairs else self.register(port.name)
                 out += ast.parse(f"{WRITE}{port.name}({value})").body
         # behind all of them: a value may be another register itself
-        out += [
-            each for port in self.lifted.registers if port.lanes > 1 for each in ast.parse(f"{KEEP}{port.name}()").body
-        ]
+        out += [each for port in self.lifted.registers if port.lanes for each in ast.parse(f"{KEEP}{port.name}()").body]
         scalars += [f"int(_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
         return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.draw.values import lanes
 from tests.draw.shapes import about
 from tests.draw.test_registry import states
 
@@ -18,10 +17,10 @@ def test_every_column_and_accumulator(config: str) -> None:
     seen = set()
     for state in states("bfp_pe_array_clocked", config):
         svg = UNIT.draw(UNIT.config(config), state)
-        rows, columns = len(lanes(state.valid)), len(lanes(state.left))
+        rows, columns = len(state.valid), len(state.left)
         cells = about(svg, "row")
         wanted = [
-            np.uint32(lanes(state.sums)[row * columns + column]).view(np.float32)
+            np.uint32(state.sums[row * columns + column]).view(np.float32)
             for column in range(columns)
             for row in range(rows)
         ]
@@ -30,15 +29,15 @@ def test_every_column_and_accumulator(config: str) -> None:
         ]
         for column in range(columns):
             slots, waits = about(svg, f"column {column}: ")[0], about(svg, f"column {column} waits")[0]
-            assert slots.text == str(lanes(state.left)[column])
-            assert (slots.kind == "hot") == bool(lanes(state.left)[column] or lanes(state.sub_pes)[column])
+            assert slots.text == str(state.left[column])
+            assert (slots.kind == "hot") == bool(state.left[column] or state.sub_pes[column])
             assert ("A" in waits.text, "B" in waits.text) == (
-                bool(lanes(state.waiting)[column]),
-                bool(lanes(state.b_waiting)[column]),
+                bool(state.waiting[column]),
+                bool(state.b_waiting[column]),
             )
             seen |= {"waits"} if waits.text else set()
         out = {box.about.split(":")[0] for box in cells if box.kind == "low"}
-        assert out == {f"row {row}, column {state.col}" for row in range(rows) if lanes(state.valid)[row]}
+        assert out == {f"row {row}, column {state.col}" for row in range(rows) if state.valid[row]}
         seen |= {box.kind for box in cells}
 
     assert "hot" in seen

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.draw.values import lanes
 from refemu.units.kllm.pe_lane import PHASES
 from tests.draw.shapes import Box, about, texts, tree
 
@@ -34,9 +33,9 @@ def test_histograms_are_the_registers(config: str) -> None:
     seen = set()
     for state, svg in run(config):
         for name, values in (("counter", state.count), ("counted", state.counted), ("reduced", state.reducing)):
-            assert [int(box.about.rpartition(" ")[2]) for box in rows(svg, name)] == list(lanes(values))
-            assert [box.text for box in rows(svg, name)] == [str(count) for count in lanes(values)]
-            seen |= {name} if any(lanes(values)) else set()
+            assert [int(box.about.rpartition(" ")[2]) for box in rows(svg, name)] == list(values)
+            assert [box.text for box in rows(svg, name)] == [str(count) for count in values]
+            seen |= {name} if any(values) else set()
         reads = {
             int(box.about.split("entry ")[1].partition(":")[0])
             for box in rows(svg, "reduced")
@@ -56,15 +55,15 @@ def test_positions_and_sums(config: str) -> None:
     events = set()
     for state, svg in run(config):
         positions = about(svg, "position")
-        assert [int(box.text) for box in positions] == list(lanes(state.q))
-        assert [box.kind == "code" for box in positions] == [bool(there) for there in lanes(state.q_valid)]
+        assert [int(box.text) for box in positions] == list(state.q)
+        assert [box.kind == "code" for box in positions] == [bool(there) for there in state.q_valid]
         for name, register in SUMS.items():
             sums = about(svg, f"{name} of column")
-            values = np.array(lanes(getattr(state, register)), np.uint16).view(np.float16)
+            values = np.array(getattr(state, register), np.uint16).view(np.float16)
             assert [box.text for box in sums] == [f"{value:.4g}" for value in values]
         hot = {box.about.split()[0] for name in SUMS for box in about(svg, f"{name} of column") if box.kind == "hot"}
         marked = {"reduce": {"weighted"}, "sparse": {"sparse"}, "scale": {"scales"}}.get(state.event, set())
-        assert hot == marked | ({"y"} if state.y_valid and not all(lanes(state.overflow)) else set())
+        assert hot == marked | ({"y"} if state.y_valid and not all(state.overflow) else set())
         assert f"edge {state.index}: {state.event}; the MACs do next: {PHASES[state.phase]}" in texts(svg)
         events.add(state.event)
 

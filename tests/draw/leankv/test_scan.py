@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from refemu import units
-from refemu.draw.values import lanes
 from tests.draw.shapes import SVG, about, texts, tree
 
 UNIT = units.find("prefix_sum")
@@ -16,7 +15,7 @@ def test_level_k_sums_2_to_the_k_counts(elements: int) -> None:
     config = UNIT.config(f"elements={elements}")
     device = UNIT.unit_class(**config)
     counts = [(7 * place * place + 3) % 23 for place in range(elements)]
-    states = [device.step(counts if elements > 1 else counts[0], 100)]
+    states = [device.step(counts, 100)]
     while device.busy:
         states.append(device.step())
     loaded = [counts[0] + 100, *counts[1:]]
@@ -31,7 +30,7 @@ def test_level_k_sums_2_to_the_k_counts(elements: int) -> None:
             first = max(element + 1 - (1 << level), 0)
             assert box.text == box.about.rpartition(" ")[2] == str(sum(loaded[first : element + 1]))
             if level == state.level:
-                assert box.kind == "hot" and int(box.text) == lanes(states[level].inclusive)[element]
+                assert box.kind == "hot" and int(box.text) == states[level].inclusive[element]
         lines = len(list(tree(svg).iter(f"{SVG}line")))
         shown = min(elements, 16)
         reaches = [1 << level for level in range((elements - 1).bit_length())]

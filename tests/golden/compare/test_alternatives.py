@@ -77,7 +77,7 @@ def answers(unit: Unit, device: Device, golden: sets.Golden) -> dict[str, np.nda
     """What a device gives for the stimulus of a set; None if it cannot take it."""
     made: dict[str, list[np.ndarray]] = {}
     for entry in golden.manifest["cases"]:
-        inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
+        inputs = sets.inputs(golden, unit, entry["first"], entry["cases"], entry["rows"])
         try:
             block = evaluate(unit, device.config, Cases(entry["kind"], entry["why"], inputs), device=device)
         except (Refused, RefusedType):

@@ -155,7 +155,7 @@ def structural(name: str) -> Iterator[Wrong]:
     """Structural mistakes that the outputs of a set can have."""
     yield Wrong(name, "a row late", names("row_shift"), partial(late, 1))
     for port, described in ports(name).items():
-        bits, lanes = described.bits, described.lanes
+        bits, lanes = described.bits, described.count
         of = partial(_changed, port)
         if bits > 2:
             yield Wrong(name, f"{port}: bit 1 stuck", names("bit_stuck|width"), partial(of, _stuck))
@@ -182,9 +182,9 @@ def structural(name: str) -> Iterator[Wrong]:
                     name, f"{port}: 1 added in lane 1", names("constant|bit_inverted"), partial(of, _one, lane=1)
                 )
     for left, right in combinations(ports(name), 2):
-        if (ports(name)[left].bits, ports(name)[left].lanes) == (ports(name)[right].bits, ports(name)[right].lanes):
+        if (ports(name)[left].bits, ports(name)[left].count) == (ports(name)[right].bits, ports(name)[right].count):
             yield Wrong(name, f"{left} and {right} exchanged", names("port_swap"), partial(exchanged, left, right))
-    for lanes in sorted({port.lanes for port in ports(name).values()} - {1}):
+    for lanes in sorted({port.count for port in ports(name).values()} - {1}):
         order = list(range(lanes))[::-1]
         yield Wrong(name, f"{lanes} lanes reversed", names("lane_permutation"), partial(permuted, order, lanes=lanes))
 

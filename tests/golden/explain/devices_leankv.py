@@ -14,7 +14,6 @@ from refemu.units.declared import Changes
 from refemu.units.leankv.page_manager import PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
 from refemu.units.leankv.paged_attention.ports import patterns
-from refemu.units.ports import fields
 from refemu.units.stepped import Stepped
 from tests.golden.explain import hands
 from tests.golden.explain.collection import Arrays, Wrong, decided, names, outputs
@@ -341,7 +340,7 @@ class Halved(PagedAttention):
     def score(self) -> Changes:
         p = self.state.p
         halves = fp16.to_f32(fp16.narrow(np.array(p, np.uint32).view(np.float32)))
-        self.state = self.changed(p=fields(patterns(halves)))
+        self.state = self.changed(p=patterns(halves))
         return {**super().score(), "p": p}
 
 

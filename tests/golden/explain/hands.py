@@ -43,7 +43,7 @@ def ran(golden: Golden, change: Change | None = None, **parameters: Any) -> Arra
     arrays = outputs(golden)
     for entry in golden.manifest["cases"]:
         rows = slice(entry["first"], entry["first"] + entry["cases"] * entry["rows"])
-        inputs = sets.inputs(golden, entry["first"], entry["cases"], entry["rows"])
+        inputs = sets.inputs(golden, unit, entry["first"], entry["cases"], entry["rows"])
         inputs |= change(inputs) if change else {}
         result = unit.run_jit(**inputs, **{**unit.config(golden.config), **parameters})
         for name, array in arrays.items():

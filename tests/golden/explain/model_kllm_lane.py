@@ -9,7 +9,6 @@ from refemu.golden.files.sets import Golden
 from refemu.units.alternative import Alternative
 from refemu.units.declared import DeclaredState
 from refemu.units.kllm.pe_lane import PeLane
-from refemu.units.ports import lanes
 from tests.golden.explain.collection import Arrays, decided, outputs
 from tests.golden.explain.hands import wired
 
@@ -20,7 +19,7 @@ class Exchanged(PeLane):
     """B's index is the high part."""
 
     def _concatenated(self, a: Any, b: Any) -> Any:
-        return lanes(tuple(index << self.a_bits | a[at % self.positions] for at, index in enumerate(b)))
+        return tuple(index << self.a_bits | a[at % self.positions] for at, index in enumerate(b))
 
 
 class Unmasked(PeLane):

@@ -110,3 +110,12 @@ def test_bools_are_one_bit() -> None:
 def test_refuses(values: np.ndarray, port: Port, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         fields.encode(values, port, "t")
+
+
+def test_one_lane_of_a_vector_has_no_axis_in_files() -> None:
+    port = Port("p", 4, 1, signed=True)
+    codes = fields.encode([[-1], [3]], port, "t")
+
+    assert codes.tolist() == [15, 3] and fields.decode(codes, port).tolist() == [[-1], [3]]
+    with pytest.raises(RefusedType, match=r"t: the last axis must hold 1 lane, got shape \(2,\)"):
+        fields.encode([-1, 3], port, "t")

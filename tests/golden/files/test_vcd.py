@@ -9,7 +9,8 @@ import vcdvcd
 
 from refemu import units
 from refemu.golden.files import vcd
-from refemu.units.ports import Port, fields
+from refemu.units.ports import Port
+from refemu.units.spelled import values_of
 from refemu.units.unit import AnyUnit, Config
 from tests.units.protocol.blocks import FIRST_CONFIGS, blocks, one_case
 
@@ -27,13 +28,13 @@ def read(folder: Path, dump: bytes) -> vcdvcd.VCDVCD:
 
 def reference(unit: str, port: Port) -> str:
     """Name of a port's variable as the reader has it."""
-    bits = port.bits * port.lanes
+    bits = port.bits * port.count
     return f"{unit}.{port.name}" + (f"[{bits - 1}:0]" if bits > 1 else "")
 
 
 def lanes(word: int, port: Port) -> tuple[int, ...]:
     """A vector taken apart, lane 0 lowest, without the code under test."""
-    codes = [word // (1 << at * port.bits) % (1 << port.bits) for at in range(port.lanes)]
+    codes = [word // (1 << at * port.bits) % (1 << port.bits) for at in range(port.count)]
     half = 1 << port.bits - 1
     return tuple(code - 2 * half if port.signed and code >= half else code for code in codes)
 
@@ -51,7 +52,7 @@ def test_every_port_of_every_event_reads_back(unit: AnyUnit, name: str, tmp_path
         time = 2 * event + 1 if clocked else event
         for port in ports.all:
             word = int(waves[reference(unit.name, port)][time], 2)
-            assert lanes(word, port) == fields(getattr(state, port.name)), (event, port.name)
+            assert lanes(word, port) == values_of(getattr(state, port.name)), (event, port.name)
     assert dump.count(b"$var ") == len(set(waves.signals)) == len(waves.signals)
 
 

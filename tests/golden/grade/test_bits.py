@@ -20,7 +20,7 @@ def test_every_bit_is_that_of_a_device(blender: Answers, meter: Answers) -> None
     for answers in (blender, meter):
         faults = plain.by_id(bits.faults, answers)
         for name, port in answers.ports.items():
-            for lane in range(port.lanes):
+            for lane in range(port.count):
                 for bit in range(0, port.bits, 1 if port.bits < 20 else 13):
                     where = f"{name}/{lane}/{bit}"
                     for level in (0, 1):

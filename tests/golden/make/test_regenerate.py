@@ -75,8 +75,7 @@ def test_a_shard_of_several_seeds() -> None:
 def test_a_block_of_a_run_is_made_again_from_its_cases() -> None:
     unit = units.find("concat")
     ports = unit.ports(unit.configs["a4"]).inputs
-    inputs = {port.name: np.arange(8 * port.lanes).reshape(2, 4, port.lanes)[..., : port.lanes] % 8 for port in ports}
-    inputs = {name: array if array.shape[-1] > 1 else array[..., 0] for name, array in inputs.items()}
+    inputs = {port.name: np.arange(8 * port.count).reshape(2, 4, *port.shape) % 8 for port in ports}
     case = Cases("model", "indices", inputs, source={"tensor": "blk.2.q", "layer": 2}, config="a4")
     files = regenerate.block_set(unit, "a4", 2, [case], {"model": "toy"})
     manifest = json.loads(files[sets.MANIFEST])

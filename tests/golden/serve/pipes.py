@@ -73,12 +73,12 @@ def connected(predictor: Predictor, blocking: bool = True) -> Iterator[Client]:
 
 def packed(layout: Layout, set_: sets.Golden) -> np.ndarray:
     """The words of all rows of a set, uint32 (rows, words), by the code behind the hex files."""
-    entries = [{"name": p.name, "lanes": p.port.lanes, "bits": p.port.bits, "signed": False} for p in layout.places]
+    entries = [{"name": p.name, "lanes": p.port.count, "bits": p.port.bits, "signed": False} for p in layout.places]
     arrays = {}
     for place in layout.places:
         prefix, suffix = ("out", ".care") if place.group == "care" else (place.group, "")
         name = f"{prefix}.{place.port.name}{suffix}"
-        ones = np.full((set_.rows, *_lanes(place.port.lanes)), fields.mask_of(place.port.bits), np.uint64)
+        ones = np.full((set_.rows, *_lanes(place.port.count)), fields.mask_of(place.port.bits), np.uint64)
         arrays[place.name] = set_.arrays.get(name, ones)
     lines = b"".join(hexfile.lines(hexfile.layout(entries), arrays)).split()
     return np.array([_words(int(line, 16), layout.words) for line in lines], np.uint32)

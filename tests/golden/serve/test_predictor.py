@@ -34,7 +34,7 @@ def words(name: str, **values: int) -> bytes:
     layout = predictor(name).layout_in
     row = [0] * len(layout.lsb)
     for place in layout.places:
-        row[place.fields] = [values.get(place.port.name, 0)] * place.port.lanes
+        row[place.fields] = [values.get(place.port.name, 0)] * place.port.count
     return layout.packed(np.array([row], np.int64))
 
 

@@ -9,7 +9,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.view import step_page, trace
 from refemu.golden.view.members import flat
-from refemu.units.ports import fields
+from refemu.units.spelled import values_of
 from tests.golden.view import reader
 
 
@@ -38,7 +38,7 @@ def test_every_register_of_every_event_is_on_the_page(name: str) -> None:
             if field in ("event", "index") or field not in got:
                 assert field in ("event", "index") or all(vars(each)[field] is None for each in given.states)
                 continue
-            lanes = list(fields(flat(value)))
+            lanes = list(values_of(flat(value)))
             text = " ".join(str(lane) for lane in lanes) or "-"
             assert got[field] in (lanes, [text])
 

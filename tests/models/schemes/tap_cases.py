@@ -25,5 +25,5 @@ def require_ports(told: Iterable[Told]) -> None:
         assert set(case.inputs) == {port.name for port in ports.inputs}
         assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
         for port in ports.inputs:
-            assert case.inputs[port.name].shape[leading:] == ((port.lanes,) if port.lanes > 1 else ())
+            assert case.inputs[port.name].shape[leading:] == port.shape
             port.admit(case.inputs[port.name], name)

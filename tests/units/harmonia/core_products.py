@@ -47,9 +47,7 @@ class Product:
         arrays = {name: np.array(rows)[:, : lengths.get(name)] for name, rows in ports.items()}
         self.given = given
         arrays |= {name: np.array(part) for name, part in vars(given).items() if len(part)}
-        self.ports = {
-            name: array.reshape(-1) if array.size > 1 else array.reshape(()) for name, array in arrays.items()
-        }
+        self.ports = {name: array.reshape(-1) for name, array in arrays.items()}
         self.wanted = core_values.Product(**self.config)
 
     def run(self, run: Any, **options: Any) -> Any:

@@ -15,7 +15,6 @@ from refemu.units.harmonia.bfp_pe import M8M4, M8M8, M8W4
 from refemu.units.harmonia.bfp_pe_array import operands
 from refemu.units.harmonia.bfp_pe_array_clocked import UNIT, BfpPeArrayClocked, edges
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import idle
-from refemu.units.ports import fields
 from tests.oracles.harmonia import array, units
 from tests.units.clocked_rows import assert_rows
 
@@ -36,7 +35,7 @@ def inputs(config: Any, seed: int, count: int) -> dict[str, np.ndarray]:
     drawn = {}
     for port in UNIT.ports(config).inputs:
         low, high = port.limits
-        drawn[port.name] = rng.integers(low, high + 1, (count, port.lanes) if port.lanes > 1 else count)
+        drawn[port.name] = rng.integers(low, high + 1, (count, *port.shape))
     for name in ("a_valid", "b_valid", "col_valid"):
         drawn[name] |= rng.random(drawn[name].shape) < 0.5
     if seed % 2:
@@ -111,8 +110,7 @@ def test_columns_leave_in_their_cycles(kind: str, activity: Any) -> None:
 def test_sub_pes_work_one_a_slot() -> None:
     """D-harmonia-40, D-harmonia-21: the groups of a pass go from sub-PE to sub-PE; nibbles of M8M8 to both wrappers."""
     narrow, wide = (
-        [fields(state.sub_pes)[0] for state in states(edges(tensors(kind, 1, 1, 160), 2, 3))][1:]
-        for kind in ("int4", "bfp8")
+        [state.sub_pes[0] for state in states(edges(tensors(kind, 1, 1, 160), 2, 3))][1:] for kind in ("int4", "bfp8")
     )
 
     assert narrow[:6] == [1, 2, 4, 8, 1, 0]
@@ -126,7 +124,7 @@ def test_sub_pes_of_a_pass_work_together() -> None:
         trace = states(edges(ports, 2, 3, "parallel"), activity="parallel")
         slow = states(edges(ports, 2, 3))
 
-        assert [fields(state.sub_pes)[0] for state in trace][1 : 1 + len(working)] == working
+        assert [state.sub_pes[0] for state in trace][1 : 1 + len(working)] == working
         assert [(s.acc, s.flags, s.valid, s.col) for s in trace] == [(s.acc, s.flags, s.valid, s.col) for s in slow]
         assert trace[-1].psums == slow[-1].psums and trace[1].latched != slow[1].latched
 

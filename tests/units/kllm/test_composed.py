@@ -23,7 +23,6 @@ from refemu.units.kllm.orizuru_passes import OrizuruPasses, orizuru_passes
 from refemu.units.kllm.pe_lane import macs as pe_lane_macs
 from refemu.units.kllm.pe_lane import pe_lane as pe_lane_unit
 from refemu.units.kllm.weighted_sum import weighted_sum
-from refemu.units.ports import fields, lanes
 
 Answers = dict[str, list[Any]]
 
@@ -67,7 +66,7 @@ class Mirrored(OrizuruArray):
     """The inputs are connected in the reverse order."""
 
     def load(self, x: Any) -> Any:
-        return super().load(lanes(fields(x)[::-1]))
+        return super().load(tuple(x[::-1]))
 
 
 class Exchanged(CandidateArray):
@@ -81,7 +80,7 @@ class MirroredPasses(OrizuruPasses):
     """As `Mirrored`, of all passes."""
 
     def _open(self, x: Any) -> Any:
-        return super()._open(lanes(fields(x)[::-1]))
+        return super()._open(tuple(x[::-1]))
 
 
 class OtherIndex(Clustering):
@@ -97,7 +96,7 @@ class OtherFunction(Functional):
 
     def step(self, x: Any = None) -> Any:
         state = super().step(x)
-        return replace(state, y=lanes([word ^ 1 for word in fields(state.y)]))
+        return replace(state, y=tuple([word ^ 1 for word in state.y]))
 
 
 def answers(unit: str, config: str) -> Answers:

@@ -87,10 +87,7 @@ def test_registers_of_a_cycle_in_both_forms(bits: int, lanes: int, amount_bits: 
     unit, rng = index_counter.UNIT, np.random.default_rng(bits)
     config = unit.config(f"bits={bits},lanes={lanes},amount_bits={amount_bits},counter_bits=20")
     ports = unit.ports(config)
-    inputs = {
-        port.name: rng.integers(0, 1 << port.bits, (2, 5, port.lanes)[: 3 if port.lanes > 1 else 2])
-        for port in ports.inputs
-    }
+    inputs = {port.name: rng.integers(0, 1 << port.bits, (2, 5, *port.shape)) for port in ports.inputs}
     result = unit.evaluate(config, inputs)
 
     assert result.equals(unit.evaluate(config, inputs, jit=False))

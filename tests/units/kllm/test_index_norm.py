@@ -273,15 +273,14 @@ def test_a_divisor_of_zero_is_refused_with_its_place(
     with pytest.raises(Refused) as refusal:
         run(tensor)
     ports = {index_norm.divisors: index_norm.run, index_norm_jit.divisors: index_norm_jit.run}[run]
-    q = tensor.index if shape[-1] > 1 else tensor.index[..., 0]
     with pytest.raises(Refused) as between:
         ports(
             n=shape[-1],
             bits=1,
             weight_bits=1,
-            q=q,
-            mask=q * 0,
-            x=q * 0,
+            q=tensor.index,
+            mask=tensor.index * 0,
+            x=tensor.index * 0,
             scale=tensor.scale,
             squares=tensor.codebook.values,
             weights=[0, 0],

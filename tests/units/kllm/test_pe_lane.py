@@ -77,8 +77,8 @@ def edges(config: Mapping[str, Any], draw: Any, count: int) -> dict[str, np.ndar
     for port in PeLane(**config).ports.inputs:
         least, most = port.limits
         values = special.get(port.name, word if port.encoding == "f16" else st.integers(least, most))
-        flat = draw(st.lists(values, min_size=count * port.lanes, max_size=count * port.lanes))
-        inputs[port.name] = np.array(flat).reshape((count, port.lanes) if port.lanes > 1 else (count,))
+        flat = draw(st.lists(values, min_size=count * port.count, max_size=count * port.count))
+        inputs[port.name] = np.array(flat).reshape(count, *port.shape)
     return inputs
 
 
@@ -281,10 +281,7 @@ def test_a_count_that_does_not_fit_is_refused(run: Any, options: Any, message: s
 
 def full_column(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Edges in which one index is counted eight times, four in each counter."""
-    inputs = {
-        port.name: np.full((7, port.lanes) if port.lanes > 1 else (7,), int(port.name == "turns"))
-        for port in PeLane(**config).ports.inputs
-    }
+    inputs = {port.name: np.full((7, *port.shape), int(port.name == "turns")) for port in PeLane(**config).ports.inputs}
     for name, value in {"load": 1, "last": 1, "turns": 2, "b": 1, "valid": 1}.items():
         inputs[name][0] = value
     return inputs
@@ -353,7 +350,7 @@ def test_sub_units_hold_the_registers_after_restore() -> None:
 
 def zeros(lane: PeLane) -> dict[str, Any]:
     """Inputs without anything."""
-    none: dict[str, Any] = {port.name: (0,) * port.lanes if port.lanes > 1 else 0 for port in lane.ports.inputs}
+    none: dict[str, Any] = {port.name: port.filled(0) for port in lane.ports.inputs}
     return none | {"turns": 1}
 
 

@@ -20,7 +20,7 @@ from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.macs import Changes
 from refemu.units.kllm.pe_lane.registers import MERGE
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes
 from refemu.units.stepped import Stepped
 from tests.golden import convicting
 
@@ -212,11 +212,11 @@ class FirstInliers(KllmChip):
 
     def cluster(self) -> Changes:
         before, after = self.state, super().cluster()
-        places = [place for place, outlier in enumerate(fields(before.a_mask)) if not outlier]
-        index = list(fields(after["a_index"]))
+        places = [place for place, outlier in enumerate(before.a_mask) if not outlier]
+        index = list(after["a_index"])
         for place in places[before.clustered + 15 : before.clustered + 16]:
             index[place] = 0
-        return {**after, "a_index": lanes(index)}
+        return {**after, "a_index": tuple(index)}
 
 
 class Unmerged(PeLane):
@@ -275,9 +275,9 @@ class Stuck(Orizuru):
     """The mask of leaf 42 is 0 in the tree of the largest."""
 
     def _load(self, x: Lanes, k: int) -> DeclaredState:
-        mask = list(fields(super()._load(x, k).p_mask))
+        mask = list(super()._load(x, k).p_mask)
         mask[42] = 0
-        self.state = self.changed(p_mask=lanes(mask))
+        self.state = self.changed(p_mask=tuple(mask))
         return self.state
 
 
@@ -390,7 +390,7 @@ class Absent(PeLane):
 
     def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
         after = super()._outputs(before, y, following)
-        return after | {"y": lanes((*y, *fields(before.y)[len(y) :]))}
+        return after | {"y": (*y, *before.y[len(y) :])}
 
 
 class Eager(PeLane):

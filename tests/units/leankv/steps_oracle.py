@@ -35,7 +35,7 @@ def rules(device: Any) -> steps.Rules:
 def expected(device: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, list[int]]]:
     """Words of every output port after every event of one device; inputs (events,) and lanes."""
     layer, heads = steps.Layer(rules(device), device.kv_heads), range(device.kv_heads)
-    slots = {port.name: port.lanes // device.kv_heads for port in device.ports.outputs}
+    slots = {port.name: port.count // device.kv_heads for port in device.ports.outputs}
     rows = []
     for event in range(len(inputs["op"])):
         row = {name: np.asarray(array[event]).ravel().tolist() for name, array in inputs.items()}

@@ -159,9 +159,9 @@ def within(limits: tuple[int, int], words: np.ndarray) -> np.ndarray:
 def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices: int) -> None:
     config = kv_compressor.UNIT.configs[preset]
     drawn = {
-        port.name: codes(
-            (devices, 6, port.lanes)[: 2 + (port.lanes > 1)], (port.limits[1] - port.limits[0]).bit_length()
-        ).map(partial(within, port.limits))
+        port.name: codes((devices, 6, *port.shape), (port.limits[1] - port.limits[0]).bit_length()).map(
+            partial(within, port.limits)
+        )
         for port in kv_compressor.UNIT.ports(config).inputs
     }
     raw = data.draw(st.fixed_dictionaries(drawn))

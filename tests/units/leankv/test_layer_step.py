@@ -62,9 +62,8 @@ def test_every_head_does_what_it_does_alone(name: str) -> None:
 
 
 def part(array: np.ndarray, head: int, heads: int) -> np.ndarray:
-    """Lanes of one head; one lane has no axis."""
-    lanes = array.reshape(*array.shape[:2], heads, -1)[:, :, head]
-    return lanes[..., 0] if lanes.shape[-1] == 1 else lanes
+    """Lanes of one head."""
+    return array.reshape(*array.shape[:2], heads, -1)[:, :, head]
 
 
 def test_heads_take_pages_by_one_prefix_sum() -> None:

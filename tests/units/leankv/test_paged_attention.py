@@ -169,11 +169,10 @@ class Head:
         """The same on the ports of a unit with as many cells as the head has pages; no spare cells."""
         images = np.stack([self.images[page] for page in self.cells])
         words, count = self.q.view(np.uint16).ravel(), sum(self.counts)
-        entry = np.arange(len(self.cells))
         return {
             "q": words,
             "images": images.ravel(),
-            "entry": entry if len(entry) > 1 else 0,
+            "entry": np.arange(len(self.cells)),
             "n_high": self.counts[0],
             "n_low": self.counts[1],
             "newest": count - 1,

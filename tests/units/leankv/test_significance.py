@@ -206,7 +206,7 @@ def test_refuses(run: Any, p: np.ndarray, error: type[Exception], message: str) 
 
 def test_one_place_above_one_is_admitted() -> None:
     """A softmax by a reciprocal may make it."""
-    assert significance.UNIT.run(np.full(1, significance.LARGEST), tokens=1, heads=1).count.tolist() == [0]
+    assert significance.UNIT.run(np.full((1, 1), significance.LARGEST), tokens=1, heads=1).count.tolist() == [[0]]
 
 
 @pytest.mark.parametrize(

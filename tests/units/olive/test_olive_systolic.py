@@ -67,8 +67,7 @@ def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
     quad, (rows, cols, m, n, half) = 2 if a.startswith("int8") else 1, size
     left, right = data.draw(pairs(a, m * half)), data.draw(pairs(b, n * half))
     config = {"rows": rows * quad, "cols": cols * quad, "m": m, "n": n, "k": 2 * half, "a": a, "b": b}
-    ports = [side if side.size > 1 else side[0] for side in (left, right)]
-    result = run(*ports, *biases, **config, overflow=overflow)
+    result = run(left, right, *biases, **config, overflow=overflow)
     illegal = any(
         of_pair(word, bias, kind)[2]
         for words, bias, kind in ((left, biases[0], a), (right, biases[1], b))
@@ -95,7 +94,7 @@ def test_any_matrix_on_any_array_equals_the_oracle_and_the_formulas(
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_worked_example(run: Any) -> None:
     """[olive §4.2, §4.4] (48, 0) x (5, -3) = 240 on one element, in 2 + 1 cycles."""
-    result = run(0x85, 0xD5, 2, 2, rows=1, cols=1, m=1, n=1, k=2)
+    result = run([0x85], [0xD5], 2, 2, rows=1, cols=1, m=1, n=1, k=2)
 
     assert (int(result.d), result.cycles, result.decodes, result.macs, result.idle) == (240, 3, 2, 2, 0)
 

@@ -150,7 +150,7 @@ def test_any_state_can_be_restored() -> None:
 
 @pytest.mark.parametrize(("rows", "cols"), [(2, 6), (64, 64)])
 def test_lanes_follow_the_array(rows: int, cols: int) -> None:
-    lanes = {port.name: port.lanes for port in OliveSystolicClocked(rows, cols).ports.all}
+    lanes = {port.name: port.count for port in OliveSystolicClocked(rows, cols).ports.all}
 
     assert lanes["west"] == lanes["west_valid"] == lanes["west_held_integer"] == rows
     assert lanes["north"] == lanes["south"] == lanes["north_held_valid"] == cols

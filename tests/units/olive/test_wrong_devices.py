@@ -15,7 +15,6 @@ from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import terms
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_systolic import OliveSystolic
-from refemu.units.ports import Lanes
 
 pytestmark = pytest.mark.committed
 
@@ -25,7 +24,7 @@ KINDS: tuple[Any, ...] = ("paper", "edge", "random")
 class Forgetful(OliveSystolic):
     """The flag of an illegal pair is that of the last cycle of computation: it does not stay."""
 
-    def compute(self, *inputs: Lanes) -> Changes:
+    def compute(self, *inputs: Any) -> Changes:
         self.state = self.changed(illegal=0)
         return super().compute(*inputs)
 

@@ -23,7 +23,7 @@ FIRST_CONFIGS = [
 
 def _structure(unit: Unit, name: str) -> list[tuple[str, bool, bool]]:
     """What the class and the kinds of ports of a configuration depend on."""
-    return [(port.name, port.signed, port.lanes > 1) for port in unit.ports(unit.configs[name]).all]
+    return [(port.name, port.signed, port.shape != ()) for port in unit.ports(unit.configs[name]).all]
 
 
 #: one configuration of each unit and kind of ports: the others ask the same of the same class

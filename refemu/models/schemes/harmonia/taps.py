@@ -205,8 +205,7 @@ class Taps:
             "row_valid": np.arange(ROWS) < len(tokens),
             "col_valid": np.arange(COLUMNS) < outputs,
         }
-        shapes = {port: (1,) if port == "mode" and groups == 1 else (1, -1) for port in ports}
-        inputs = {port: part.astype(np.int64).reshape(shapes[port]) for port, part in ports.items()}
+        inputs = {port: part.astype(np.int64).reshape(1, -1) for port, part in ports.items()}
         why, sizes = "the tile of the largest value, first outputs", {"groups": groups}
         self._emit("bfp_pe_array", why, name, inputs, sizes, **source)
 

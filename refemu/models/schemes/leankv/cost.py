@@ -49,7 +49,7 @@ def _prompt(prepared: Any, q: np.ndarray, shares: np.ndarray, pool: Pool) -> Ite
     classes = units.find("prompt_compressor").evaluate(
         {"tokens": tokens, **prepared.units.classifying()},
         {
-            "share": shares if tokens > 1 else shares[:, 0],
+            "share": shares,
             "window": np.uint32(prepared.lean.window),
             "thresholds": prepared.units.limits(),
         },

@@ -137,7 +137,7 @@ class Units:
         """Classes and order of prompts: patterns (..., N) of their shares."""
         lanes = share.shape[-1]
         compressed = self.unit("prompt_compressor").run(
-            share if lanes > 1 else share[..., 0],
+            share,
             self.config.window,
             self.limits(),
             tokens=lanes,

@@ -109,7 +109,7 @@ class Taps:
         name = _named("prompt_compressor", tokens=shares.shape[-1], **self._steps.classifying())
         for head, share in enumerate(shares):
             ports = {
-                "share": _lanes(share),
+                "share": share,
                 "window": np.uint32(self._config.window),
                 "thresholds": self._steps.limits(),
             }
@@ -200,7 +200,7 @@ class Taps:
             entry, images = _pages(pool, cells[head], high, low)
             ports = {
                 "q": fp16.bits(fp16.to_f16(q[0, head])).ravel(),
-                "entry": _lanes(entry),
+                "entry": entry,
                 "n_high": high,
                 "n_low": low,
                 "newest": int(plan.positions[0]),
@@ -258,12 +258,7 @@ def _case(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _paid(steps: Units, q: np.ndarray, k: np.ndarray, scale: np.float32) -> dict[str, np.ndarray]:
     """Probabilities of a prompt as port values: q (N, G, F), k (N, 1, F)."""
     p = steps.probabilities(q, k, scale, 0, len(q))
-    return {"p": _lanes(np.ascontiguousarray(p).view(np.uint32).reshape(1, -1))}
-
-
-def _lanes(array: np.ndarray) -> np.ndarray:
-    """Values of a port: one lane has no axis."""
-    return array if array.shape[-1] > 1 else array[..., 0]
+    return {"p": np.ascontiguousarray(p).view(np.uint32).reshape(1, -1)}
 
 
 def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
@@ -312,9 +307,7 @@ def _called(shape: Shape, calls: Sequence[Call]) -> dict[str, np.ndarray]:
     ]
     ports: dict[str, Any] = {"op": [call.op for call in calls], "members": [len(call.names) for call in calls]}
     names = ("sequences", "prompts", "high", "low")
-    return _case(
-        ports | {name: _lanes(np.stack(row)) for name, row in zip(names, zip(*rows, strict=True), strict=True)}
-    )
+    return _case(ports | {name: np.stack(row) for name, row in zip(names, zip(*rows, strict=True), strict=True)})
 
 
 def prompted(

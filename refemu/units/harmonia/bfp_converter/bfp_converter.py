@@ -96,7 +96,7 @@ class BfpConverter(Sequential, Alignment):
     @constant
     def _silent(self) -> dict[str, Any]:
         """Outputs of a clock in which no column leaves."""
-        return {port.name: (0,) * LANES if port.lanes > 1 else 0 for port in self.ports.outputs}
+        return {port.name: port.filled(0) for port in self.ports.outputs}
 
     def admitted(
         self,
@@ -168,7 +168,7 @@ class BfpConverter(Sequential, Alignment):
         return self.compare(x, valid, kind, m, last, arrives)
 
     @decides("D-harmonia-3")
-    def align(self, *inputs: Lanes) -> Changes:
+    def align(self, *inputs: int | Lanes) -> Changes:
         """A column of an earlier block is shifted and put out."""
         bank: Bank = self.state.aligning
         at, element, subgroup = bank.place()
@@ -193,11 +193,11 @@ class BfpConverter(Sequential, Alignment):
             "aligned": mask.bit_count(),
         }
 
-    def done(self, *inputs: Lanes) -> Changes:
+    def done(self, *inputs: int | Lanes) -> Changes:
         """The last column of it is."""
         return {**self.align(*inputs), "aligning": EMPTY}
 
-    def idle(self, *inputs: Lanes) -> Changes:
+    def idle(self, *inputs: int | Lanes) -> Changes:
         """None of these."""
         return {}
 

@@ -1,17 +1,16 @@
 """Other answers to the decisions of bfp_converter."""
 
-from typing import Any
-
 from refemu.units.alternative import Alternative
 from refemu.units.declared import Changes
 from refemu.units.harmonia.bfp_converter import BfpConverter
 from refemu.units.harmonia.variants import alignment
+from refemu.units.ports import Lanes
 
 
 class FromOne(BfpConverter):
     """Shared exponents are at least 1."""
 
-    def align(self, *inputs: Any) -> Changes:
+    def align(self, *inputs: int | Lanes) -> Changes:
         """A column is put out."""
         changes = super().align(*inputs)
         lanes = enumerate(changes["exponent"])

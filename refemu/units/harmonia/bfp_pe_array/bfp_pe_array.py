@@ -19,7 +19,7 @@ from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
 from refemu.units.harmonia.bfp_pe_array import cases
 from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
-from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -139,7 +139,7 @@ class BfpPeArray(Combinational):
 
     def schedule(self, mode: Lanes) -> list[Work]:
         """Work of column 0, cycle by cycle, by the mode of every group; column c does it c cycles later."""
-        return [Work(group, slot) for group, each in enumerate(fields(mode)) for slot in range(NIBBLES[each])]
+        return [Work(group, slot) for group, each in enumerate(mode) for slot in range(NIBBLES[each])]
 
     def valid_at(self, column: int, mode: Lanes) -> int:
         """Cycle in which the results of a column are valid: its slots, and one cycle per column before it."""
@@ -161,7 +161,7 @@ class BfpPeArray(Combinational):
     def _named(self, inputs: Sequence[Any]) -> dict[str, Any]:
         return dict(zip((port.name for port in self.ports.inputs), inputs, strict=True))
 
-    def compute(self, *inputs: Lanes) -> Changes:
+    def compute(self, *inputs: int | Lanes) -> Changes:
         """Activations move on by one column, weights are broadcast, and PEs with a group work on one slot of it."""
         if inputs:
             cleared: dict[str, Any] = {port.name: (0,) * (ROWS * COLUMNS) for port in self.ports.outputs}
@@ -207,7 +207,7 @@ class BfpPeArray(Combinational):
 
     def _enter(self) -> None:
         """Give the PEs the registers of the State; one is between two slots where its column has work left."""
-        state, modes = self.state, fields(self.state.mode)
+        state, modes = self.state, self.state.mode
         for place, (pe, registers) in enumerate(zip(self.elements, state.pes, strict=True)):
             work, weights = state.work[place % COLUMNS], state.weights[place % COLUMNS]
             file = registers.a_sign, registers.a_mag, registers.a_exp
@@ -219,7 +219,7 @@ class BfpPeArray(Combinational):
 
     def _ends(self, work: Work) -> bool:
         """Whether a slot is the last one of its group, so that the accumulator adds."""
-        return work.group >= 0 and work.slot == NIBBLES[fields(self.state.mode)[work.group]] - 1
+        return work.group >= 0 and work.slot == NIBBLES[self.state.mode[work.group]] - 1
 
     def _latch(self, column: int, work: Work) -> Weights:
         """The weights that the dispatcher broadcasts to a column, one cycle later per column."""
@@ -244,7 +244,7 @@ class BfpPeArray(Combinational):
         if work.group < 0 or not (before.row_valid[row] and before.col_valid[column]):
             idle: Pe = registers._replace(a_sign=file[0], a_mag=file[1], a_exp=file[2])
             return idle
-        mode = fields(before.mode)[work.group]
+        mode = before.mode[work.group]
         if work.slot == 0:
             pe.begin(mode, int(work.group == 0), *weights)
         state = pe.slot()

@@ -34,7 +34,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         mixed = np.where(np.arange(groups) % 2 == np.arange(2)[:, None], M8, M4)
         inputs = {port: array[6:8] for port, array in drawn.items()} | _shape(2, groups, (M4, M8))
         why = "modes mixed in a reduction, as for values of both precisions"
-        yield Cases(kind, why, legal(config, inputs | {"mode": mixed if groups > 1 else mixed[:, 0]}), "D-harmonia-36")
+        yield Cases(kind, why, legal(config, inputs | {"mode": mixed}), "D-harmonia-36")
         top = {port: array[:2] * 0 + 255 for port, array in drawn.items() if port in ("a_mag", "b")}
         ends = {
             port: drawn[port][:2] * 0 + value
@@ -99,7 +99,7 @@ def _uniform(config: Config, tiles: int) -> dict[str, np.ndarray]:
     """Tiles of 1 in every element of a and b, exponents 15."""
     ports = find("bfp_pe_array").ports(config).inputs
     value = {"a_mag": 1, "b": 1, "a_exp": 15, "b_exp": 15, "w_scale": 0x3C00}
-    return {port.name: np.full((tiles, port.lanes), value.get(port.name, 0)) for port in ports if port.lanes > 1}
+    return {port.name: np.full((tiles, *port.shape), value.get(port.name, 0)) for port in ports if port.lanes}
 
 
 def _repeated(config: Config, drawn: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
@@ -108,7 +108,7 @@ def _repeated(config: Config, drawn: Mapping[str, np.ndarray], count: int) -> di
     for port in find("bfp_pe_array").ports(config).inputs:
         if port.name != "mode":
             times = ROWS if port.name.startswith(("a_", "row_")) else COLUMNS
-            tiles[port.name] = np.tile(drawn[port.name][:count, : port.lanes // times], times)
+            tiles[port.name] = np.tile(drawn[port.name][:count, : port.count // times], times)
     return tiles | {"w_scale": tiles["w_scale"] | 1}
 
 
@@ -142,9 +142,8 @@ def _side(name: str, chosen: np.ndarray, varied: np.ndarray, groups: int) -> dic
 def _shape(tiles: int, groups: int, modes: Any, sizes: Any = None) -> dict[str, np.ndarray]:
     """Modes and masks of `tiles` tiles, full ones without `sizes`."""
     height, width = np.array(sizes if sizes else [(ROWS, COLUMNS)] * tiles).T[..., None]
-    mode = np.array(modes)[:, None] + np.zeros((tiles, groups), np.int64)
     return {
-        "mode": mode if groups > 1 else mode[:, 0],
+        "mode": np.array(modes)[:, None] + np.zeros((tiles, groups), np.int64),
         "row_valid": (np.arange(ROWS) < height).astype(np.int64),
         "col_valid": (np.arange(COLUMNS) < width).astype(np.int64),
     }

@@ -45,9 +45,8 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
     for thing, (count, most) in sizes.items():
         if count > most:
             raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {count}")
-    mode = whole.pop("mode")
     return {
-        "mode": mode if len(mode) > 1 else mode[0],
+        "mode": whole.pop("mode"),
         "row_valid": (np.arange(ROWS) < sizes["rows"][0]).astype(np.int64),
         "col_valid": (np.arange(COLUMNS) < sizes["columns"][0]).astype(np.int64),
         **{name: _padded(each, ROWS if name.startswith("a_") else COLUMNS) for name, each in whole.items()},

@@ -27,7 +27,7 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     ports,
     width,
 )
-from refemu.units.ports import Lanes, Ports, fields, lanes
+from refemu.units.ports import Lanes, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -91,8 +91,8 @@ class BfpPeArrayClocked(Sequential):
     @constant
     def initial(self) -> Mapping[str, Any]:
         """A pass begins with the first group."""
-        none = lanes((0,) * self.columns)
-        return {"next_groups": none, "current_groups": none, "slot": lanes((SLOTS - 1,) * (self.rows * self.columns))}
+        none = (0,) * self.columns
+        return {"next_groups": none, "current_groups": none, "slot": (SLOTS - 1,) * (self.rows * self.columns)}
 
     @constant
     def accumulator(self) -> Accumulator:
@@ -100,7 +100,7 @@ class BfpPeArrayClocked(Sequential):
         return Accumulator(self.partial, self.product)
 
     @constant
-    def elements(self) -> list[BfpPe]:
+    def elements(self) -> list[BfpPe | PassPe]:
         """The PEs, row-major."""
         first = (PassPe if self.activity == "parallel" else BfpPe)(self.partial, self.product)
         first.accumulator = self.accumulator
@@ -120,7 +120,7 @@ class BfpPeArrayClocked(Sequential):
             raise Refused(f"{self.name}: w_scale {int(named['w_scale'][index])}{at(index)} is not finite")
         if "groups" not in named:
             return
-        enters = named["a_valid"].any(axis=-1) if self.rows > 1 else named["a_valid"] != 0
+        enters = named["a_valid"].any(axis=-1)
         most = np.where(named["mode"] == M8M8, SLOTS // NIBBLES[M8M8], SLOTS)
         bad = enters & ((named["groups"] < 1) | (named["groups"] > most))
         if bad.any():
@@ -134,16 +134,16 @@ class BfpPeArrayClocked(Sequential):
         self._in_step = super()._open(*inputs)
         return self._in_step
 
-    def opens(self, *inputs: Lanes) -> str:
+    def opens(self, *inputs: int | Lanes) -> str:
         works = any(column.left or (column.waiting and column.b_waiting) for column in self._columns)
         return "compute" if works else "idle"
 
-    def compute(self, *inputs: Lanes) -> Changes:
+    def compute(self, *inputs: int | Lanes) -> Changes:
         """Some column works on a slot."""
         return {**self.idle(*inputs), "compute_cycles": 1}
 
     @decides("D-harmonia-42", "D-harmonia-44")
-    def idle(self, *inputs: Lanes) -> Changes:
+    def idle(self, *inputs: int | Lanes) -> Changes:
         """None does, operands may arrive."""
         operands = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
         held = any(self._held(column) for column in self._columns)
@@ -157,9 +157,9 @@ class BfpPeArrayClocked(Sequential):
         return {
             **counts,
             "cycles": 1,
-            **{name: lanes(value) if name != "col" else value[0] for name, value in shown.items()},
+            **{name: tuple(value) if name != "col" else value[0] for name, value in shown.items()},
             "busy": int(any(self._held(column) for column in self._columns)),
-            "sub_pes": lanes(sub_pes),
+            "sub_pes": tuple(sub_pes),
             **column_registers(self._columns),
             **self._files(),
         }
@@ -270,7 +270,7 @@ class BfpPeArrayClocked(Sequential):
             for row in (row for row in range(self.rows) if entry.rows >> row & 1):
                 self._load(operands, row, c)
                 counts["act_hops"] += entry.groups * (c > 0)
-        if fields(operands["b_valid"])[c]:
+        if operands["b_valid"][c]:
             if column.b_waiting:
                 counts["lost"] += 1
             else:
@@ -299,10 +299,15 @@ class BfpPeArrayClocked(Sequential):
         """Registers of the PEs as the fields of a State."""
         states = [pe.state for pe in self.elements]
         registers: dict[str, Lanes] = {}
-        for name in ("next_sign", "next_mag", "next_exp", "current_sign", "current_mag", "current_exp", "latched"):
-            registers[name] = lanes([value for state in states for value in fields(getattr(state, name))])
-        for name, register in (("pe_mode", "mode"), ("slot", "slot"), ("sums", "acc"), ("sum_flags", "flags")):
-            registers[name] = lanes([getattr(state, register) for state in states])
+        exponents = "next_exp", "current_exp"  # one of a PE that takes a group at a time
+        vectors = ("next_sign", "next_mag", "current_sign", "current_mag", "latched", *exponents * (self.inputs > 1))
+        for name in vectors:
+            registers[name] = tuple([value for state in states for value in getattr(state, name)])
+        scalars = {"pe_mode": "mode", "slot": "slot", "sums": "acc", "sum_flags": "flags"}
+        if self.inputs == 1:
+            scalars |= dict(zip(exponents, exponents, strict=True))
+        for name, register in scalars.items():
+            registers[name] = tuple([getattr(state, register) for state in states])
         return registers
 
     def _enter(self) -> None:
@@ -314,7 +319,7 @@ class BfpPeArrayClocked(Sequential):
             files = tuple(self._file(place, which) for which in ("next", "current"))
             latched = of_place(state.latched, place, SLOTS)
             acc, flags, mode, slot = (
-                fields(register)[place] for register in (state.sums, state.sum_flags, state.pe_mode, state.slot)
+                register[place] for register in (state.sums, state.sum_flags, state.pe_mode, state.slot)
             )
             works = column.left and column.current.rows >> place // self.columns & 1
             current, weights = column.current, self._read(column.current.mode, column.current_b)
@@ -338,7 +343,7 @@ class BfpPeArrayClocked(Sequential):
 def _bits(value: Lanes) -> int:
     """Lanes of one bit as a word."""
     word = 0
-    for place, bit in enumerate(fields(value)):
+    for place, bit in enumerate(value):
         word |= bit << place
     return word
 

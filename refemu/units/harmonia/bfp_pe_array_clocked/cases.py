@@ -251,7 +251,7 @@ def _entering(config: Config, tiles: Sequence[Sequence[Entry]]) -> Edges:
                 fields["b_valid"][edge + c, c] = 1
                 for name in ("b", "b_sign", "b_exp", "w_scale"):
                     fields[name][edge + c].reshape(columns, -1, _lanes(name))[c, place] = group.get(name, 0)
-    return {name: each[:, 0] if each.ndim > 1 and each.shape[1] == 1 else each for name, each in fields.items()}
+    return fields
 
 
 def _lanes(name: str) -> int:
@@ -389,4 +389,4 @@ def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Edges of each flag, in some row of the column that leaves."""
     flags = bfp_accumulator_cases.mark(config, inputs, result)
-    return {name: np.asarray(flag.any(axis=-1) if config["rows"] > 1 else flag) for name, flag in flags.items()}
+    return {name: np.asarray(flag.any(axis=-1)) for name, flag in flags.items()}

@@ -14,7 +14,7 @@ from refemu.units.harmonia.bfp_pe import LANES
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
-from refemu.units.ports import Port, fields
+from refemu.units.ports import Port
 
 FIELDS = (  # of operands, with lanes of a group
     (Port("a_sign", 1), LANES),
@@ -127,10 +127,10 @@ def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: li
     of_column = [iter([tile for tile in plan if tile.columns > c]) for c in range(array.columns)]
     state = array.state
     for state in array.steps(**edges(operands, array.rows, array.columns, array.activity, array.overlap)):
-        if any(fields(state.valid)):
+        if any(state.valid):
             tile = next(of_column[state.col])
             some = slice(tile.top, tile.top + tile.rows), tile.left + state.col
-            acc[some], flags[some] = fields(state.acc)[: tile.rows], fields(state.flags)[: tile.rows]
+            acc[some], flags[some] = state.acc[: tile.rows], state.flags[: tile.rows]
     return Product(acc, flags, **{name: getattr(state, name) for name in array.counters})
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from refemu.units.declared import DeclaredState, decides
 from refemu.units.harmonia.bfp_pe import LANES, SLOTS
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 
 Activity = Literal["by_slot", "parallel"]  #: Sub-PEs of a pass work one a slot, or together (D-harmonia-40)
 
@@ -75,14 +75,14 @@ def columns_of(state: DeclaredState, columns: int) -> list[Column]:
 
 def column_registers(columns: Sequence[Column]) -> dict[str, Lanes]:
     """The same as the fields of a State."""
-    registers = {name: lanes([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
-    registers |= {name: lanes([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
+    registers = {name: tuple([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
+    registers |= {name: tuple([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
     for which in ("next", "current"):
         entries, weights = [getattr(c, which) for c in columns], [getattr(c, f"{which}_b") for c in columns]
         for name, values in zip(ENTRY, zip(*entries, strict=True), strict=True):
-            registers[f"{which}_{name}"] = lanes(values)
+            registers[f"{which}_{name}"] = tuple(values)
         for name, files in zip(WEIGHTS, zip(*weights, strict=True), strict=True):
-            registers[f"{which}_{name}"] = lanes([value for file in files for value in file])
+            registers[f"{which}_{name}"] = tuple([value for file in files for value in file])
     return registers
 
 
@@ -92,14 +92,14 @@ def _names(which: str) -> list[str]:
 
 def _split(value: Lanes, parts: int) -> list[tuple[int, ...]]:
     """Lanes in `parts` of equal length."""
-    each = fields(value)
+    each = value
     size = len(each) // parts
     return [each[place * size : (place + 1) * size] for place in range(parts)]
 
 
 def of_place(value: Lanes, place: int, size: int) -> tuple[int, ...]:
     """The `size` lanes of a PE."""
-    return fields(value)[place * size : (place + 1) * size]
+    return value[place * size : (place + 1) * size]
 
 
 @decides("D-harmonia-40")

@@ -111,7 +111,7 @@ def edges(
                 for name, each in (("b", LANES), ("b_sign", LANES), ("b_exp", 1), ("w_scale", 1)):
                     lanes = inputs[name][edge + c].reshape(columns, -1)
                     _lay(lanes[c], operands[name][tile.left + c : tile.left + c + 1], entry, each, 1)
-    return {name: each[:, 0] if each.ndim > 1 and each.shape[1] == 1 else each for name, each in inputs.items()}
+    return inputs
 
 
 def _lay(lanes: np.ndarray, part: np.ndarray, entry: Slot, each: int, count: int) -> None:
@@ -121,7 +121,7 @@ def _lay(lanes: np.ndarray, part: np.ndarray, entry: Slot, each: int, count: int
 
 
 def idle(count: int, rows: int, columns: int, activity: str) -> Edges:
-    """Edges in which nothing enters; a port of one lane has an axis for it."""
+    """Edges in which nothing enters."""
     groups = width(activity)
     sizes = {
         "a_valid": rows,

@@ -10,7 +10,7 @@ from refemu.units.harmonia.bfp_pe import seat
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
 from refemu.units.harmonia.variants import accumulation
-from refemu.units.ports import fields, lanes
+from refemu.units.ports import Lanes
 
 OUTPUTS = ("acc", "flags", "valid", "col")  #: of the column that leaves
 
@@ -40,7 +40,7 @@ class Overwriting(BfpPeArrayClocked):
     ) -> None:
         if entry:
             self._columns[c] = self._columns[c]._replace(waiting=0)
-        if fields(operands["b_valid"])[c]:
+        if operands["b_valid"][c]:
             self._columns[c] = self._columns[c]._replace(b_waiting=0)
         super()._arrive(operands, c, entry, free, counts)
 
@@ -60,9 +60,9 @@ class LaterResults(BfpPeArrayClocked):
     @constant
     def _results(self) -> Changes:
         """Of the edge before."""
-        return {name: lanes(value) if name != "col" else 0 for name, value in self._nothing().items()}
+        return {name: tuple(value) if name != "col" else 0 for name, value in self._nothing().items()}
 
-    def idle(self, *inputs: Any) -> Changes:
+    def idle(self, *inputs: int | Lanes) -> Changes:
         """An edge."""
         changes = super().idle(*inputs)
         before, self._results = self._results, {name: changes[name] for name in OUTPUTS}
@@ -97,11 +97,11 @@ class ToTheEnd(BfpPeArrayClocked):
 class AroundHoles(BfpPeArrayClocked):
     """A column that the tile lacks is not counted among those that activations enter."""
 
-    def idle(self, *inputs: Any) -> Changes:
+    def idle(self, *inputs: int | Lanes) -> Changes:
         """An edge."""
         changes = super().idle(*inputs)
         entered = [column.arrived & column.next.columns >> c & 1 for c, column in enumerate(self._columns)]
-        return {**changes, "arrived": lanes(entered)}
+        return {**changes, "arrived": tuple(entered)}
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

@@ -28,7 +28,7 @@ Named = Mapping[str, np.ndarray]
 def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All products."""
     operands = {
-        port.name: array.reshape(len(array), port.lanes) for port, array in zip(core.ports.inputs, inputs, strict=True)
+        port.name: array.reshape(len(array), port.count) for port, array in zip(core.ports.inputs, inputs, strict=True)
     }
     words, offset, tracked = _words(core, operands)
     codes = encoded(core, 0 * words if core.kind == "final" else words)

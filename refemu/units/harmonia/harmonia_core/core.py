@@ -21,7 +21,7 @@ from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, group_edges, group_shape, plan
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes
 
 
 class HarmoniaCore(Gemm):
@@ -112,9 +112,9 @@ class HarmoniaCore(Gemm):
     def _continue(self) -> DeclaredState:
         return self.execute(self.state.phase + 1)
 
-    def begin(self, inputs: Sequence[Lanes]) -> None:
+    def begin(self, inputs: Sequence[Any]) -> None:
         """Take the operands of a product, before its first event; nothing is computed."""
-        zeros: dict[str, Any] = {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
+        zeros: dict[str, Any] = {port.name: port.filled(0) for port in self.ports.outputs}
         operands = dict(zip((port.name for port in self.ports.inputs), inputs, strict=True))
         generator = KOffsetGenerator(self.columns)
         if "frozen" in operands:
@@ -132,7 +132,7 @@ class HarmoniaCore(Gemm):
         """Position of every row of the product of a State: int64 (rows,), ascending."""
         if self.positions == "start":
             return self.start + np.arange(self.rows)
-        return np.array(fields(state.position), np.int64)
+        return np.array(state.position, np.int64)
 
     @decides("D-harmonia-45")
     def window_rows(self, state: DeclaredState) -> int:
@@ -162,7 +162,7 @@ class HarmoniaCore(Gemm):
         return passes.passes(self, state, row, column)
 
     @decides("D-harmonia-47")
-    def operands(self, state: DeclaredState, row: int, column: int) -> list[Lanes]:
+    def operands(self, state: DeclaredState, row: int, column: int) -> list[Any]:
         """Operands of the array behind `mode`, for a tile; 0 beyond the product and behind the end of a reduction."""
         return passes.operands(self.shape, state, row, column)
 
@@ -183,7 +183,7 @@ class HarmoniaCore(Gemm):
                     acc = [new if there else old for new, there, old in zip(state.acc, state.valid, acc, strict=True)]
                 counts["passes"] += 1
                 counts["cycles"] += done[0].cycles
-                wide = fields(each.mode).count(M8M8)
+                wide = each.mode.count(M8M8)
                 counts["wide_macs"] += LANES * wide * int(total(np.array([state.valid.count(1) for state in done])))
                 for name in ("macs", "fp32_adds"):
                     counts[name] += int(total(np.array([getattr(state, name) for state in done])))
@@ -192,7 +192,7 @@ class HarmoniaCore(Gemm):
             counts["array_cycles"] = self.state.array_cycles + counts["cycles"]
         return {"sums": tuple(sums), **counts}
 
-    def _run(self, mode: Lanes, tile: Sequence[Lanes]) -> DeclaredState:
+    def _run(self, mode: Lanes, tile: Sequence[Any]) -> DeclaredState:
         """State of the array behind a pass."""
         self.array.state = self._reset_array
         state = self.array._open(mode, *tile)
@@ -203,7 +203,7 @@ class HarmoniaCore(Gemm):
     @decides("D-harmonia-29")
     def bias(self, action: Action) -> Changes:
         """Biases are added, in FP32 to the sums of a block, or in FP16 to its words."""
-        before, bias = self.state, np.array(fields(self.state.bias))
+        before, bias = self.state, np.array(self.state.bias)
         if self.bias_add == "after":
             y, some = self._matrix(before.y), block(action)
             y[some] = biased(y[some], bias[some[1]])
@@ -276,7 +276,7 @@ class HarmoniaCore(Gemm):
         done = bfp_converter.convert(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m, **self.conversion)
         sign, mantissa = self._matrix(before.sign), self._matrix(before.mantissa)
         sign[some], mantissa[some] = done.tensor.sign, done.tensor.mantissa
-        exponent = np.array(fields(before.exponent)).reshape(self._group_shape)
+        exponent = np.array(before.exponent).reshape(self._group_shape)
         top, left = (
             (action.row // LANES, action.column) if v else (action.row, group_edges(self.shape).index(action.column))
         )
@@ -295,10 +295,10 @@ class HarmoniaCore(Gemm):
         return group_shape(self.shape.kind, self.shape.rows, self.shape.columns, self.shape.head_dim)
 
     def _matrix(self, words: Any) -> np.ndarray:
-        return np.array(fields(words)).reshape(self.shape.rows, self.shape.columns)
+        return np.array(words).reshape(self.shape.rows, self.shape.columns)
 
     def _words(self, matrix: np.ndarray) -> Any:
-        return lanes(matrix.ravel().tolist())
+        return tuple(matrix.ravel().tolist())
 
 
 def block(action: Action) -> tuple[slice, slice]:

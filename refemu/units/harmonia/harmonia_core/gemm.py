@@ -219,6 +219,6 @@ class Gemm(Combinational):
     def _by_port(self, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """Inputs by name, each with an axis of lanes."""
         return {
-            port.name: array if port.lanes > 1 else array[..., None]
+            port.name: array if port.lanes else array[..., None]
             for port, array in zip(self.ports.inputs, inputs, strict=True)
         }

@@ -12,7 +12,7 @@ from refemu.units.declared import decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.plan import LANES, Kind, Shape
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes
 
 B = 5  #: place of b among the operands of a tile
 
@@ -30,16 +30,16 @@ def passes(core: Any, state: Any, row: int, column: int) -> list[Pass]:
     shape, tile = core.shape, core.operands(state, row, column)
     if core.b_type != "mixed":
         count = min(COLUMNS, shape.columns - column) * core.groups
-        return [Pass(lanes([core.mode] * core.groups), (tile,), count * planes(core.mode))]
-    wide = seen(shape, core.groups, fields(state.wide), row, column)
+        return [Pass((core.mode,) * core.groups, (tile,), count * planes(core.mode))]
+    wide = seen(shape, core.groups, state.wide, row, column)
     if core.codes == "rows":
         alone = tuple(_coded(tile, (r,), wide[r], core.modes(wide)) for r in range(len(wide)))
-        return [Pass(lanes(core.modes(wide)), alone, words(wide, shape, column))]
+        return [Pass(tuple(core.modes(wide)), alone, words(wide, shape, column))]
     sets: dict[bytes, list[int]] = {}
     for r, codes in enumerate(wide):
         sets.setdefault(codes.tobytes(), []).append(r)
     return [
-        Pass(lanes(mode), (_coded(tile, some, wide[some[0]], mode),), words(wide[some[:1]], shape, column))
+        Pass(tuple(mode), (_coded(tile, some, wide[some[0]], mode),), words(wide[some[:1]], shape, column))
         for some in sets.values()
         for mode in [core.modes(wide[some])]
     ]
@@ -95,7 +95,7 @@ def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
     def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
         """`count` of `places` rows of `width`, each filled up to `full`."""
         padded = np.zeros((places, full), np.int64)
-        padded[:count, :width] = np.reshape(fields(values)[first * width : (first + count) * width], (count, width))
+        padded[:count, :width] = np.reshape(values[first * width : (first + count) * width], (count, width))
         return tuple(padded.ravel().tolist())
 
     wide, narrow = (shape.inner, groups * LANES), (groups, groups)

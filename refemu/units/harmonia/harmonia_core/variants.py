@@ -19,7 +19,6 @@ from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.harmonia.variants import accumulation
 from refemu.units.harmonia.variants.parts import variant
-from refemu.units.ports import fields, lanes
 from refemu.units.unit import Config
 
 
@@ -99,7 +98,7 @@ class ByRow(HarmoniaCore):
             for _ in range(generator.chosen):
                 generator.go_on()
             first = 0 if action.row < window else action.row
-            words = np.array(fields(generator.state.rows)).reshape(-1, self.columns)
+            words = np.array(generator.state.rows).reshape(-1, self.columns)
             for row in range(first, action.row + action.rows):
                 word = y[row] if row >= window else words[row]
                 y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
@@ -209,9 +208,9 @@ class OneSet(HarmoniaCore):
     def _passes(self, state: DeclaredState, row: int, column: int) -> list[Pass]:
         if self.b_type != "mixed":
             return super()._passes(state, row, column)
-        units = len(fields(state.wide)) // self.rows
-        wide = fields(state.wide)[row * units : (row + 1) * units] * self.rows
-        return super()._passes(replace(state, wide=lanes(wide)), row, column)
+        units = len(state.wide) // self.rows
+        wide = state.wide[row * units : (row + 1) * units] * self.rows
+        return super()._passes(replace(state, wide=tuple(wide)), row, column)
 
 
 class Filled(HarmoniaCore):

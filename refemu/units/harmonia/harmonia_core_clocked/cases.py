@@ -80,10 +80,10 @@ def _back_to_back(config: Config, products: Mapping[str, np.ndarray], why: str, 
 def _bits(config: Config) -> dict[str, np.ndarray]:
     """Large equal elements, then elements of 0 whose other operands have every bit set and cleared by turns."""
     ports = find(NAME).ports(config).inputs[1:]
-    lanes = {port.name: port.lanes for port in ports}
+    lanes = {port.name: port.count for port in ports}
     count = 2 * lanes.get("frozen", 2) + 2
     turn = np.arange(count)[:, None] % 2
-    inputs = {port.name: np.zeros((count, port.lanes), np.int64) for port in ports}
+    inputs = {port.name: np.zeros((count, port.count), np.int64) for port in ports}
     whole = 0x0F if config["b_type"] == "int4" else 0xFF
     inputs["b"] += np.where(turn, 0xAA, 0x55) & whole
     inputs["a_sign"] += turn
@@ -108,22 +108,22 @@ def _bits(config: Config) -> dict[str, np.ndarray]:
         values |= {} if config["b_type"] == "int4" else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
         for name in values.keys() & inputs.keys():
             inputs[name][large] = values[name]
-    return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
+    return {port.name: inputs[port.name].reshape(count, *port.shape) for port in ports}
 
 
 def _ties(config: Config) -> dict[str, np.ndarray]:
     """Scores of 2049 / 128 beside those of 2043 / 128, in each of the columns; products of 8-bit codes."""
-    lanes = {port.name: port.lanes for port in find(NAME).ports(config).inputs[1:]}
-    columns = lanes["b_exp"]
-    inputs = {name: np.zeros((columns, count), np.int64) for name, count in lanes.items()}
-    inputs["a_mag"] += np.tile([255, 9], lanes["a_mag"] // 2)  # 255 * 8 + 9 * 1 is 2049, 9 * 227 is 2043
+    ports = {port.name: port for port in find(NAME).ports(config).inputs[1:]}
+    columns = ports["b_exp"].count
+    inputs = {name: np.zeros((columns, *port.shape), np.int64) for name, port in ports.items()}
+    inputs["a_mag"] += np.tile([255, 9], ports["a_mag"].count // 2)  # 255 * 8 + 9 * 1 is 2049, 9 * 227 is 2043
     inputs["a_exp"] += 18
     inputs["b_exp"] += 19
     inputs["wide"] += 1
     for product in range(columns):
         for column in range(columns):
             inputs["b"][product, 2 * column : 2 * column + 2] = (8, 1) if column == product else (0, 227)
-    return {name: array if lanes[name] > 1 else array[:, 0] for name, array in inputs.items()}
+    return inputs
 
 
 def _taken(number: int, length: int, count: int) -> list[tuple[int, int]]:

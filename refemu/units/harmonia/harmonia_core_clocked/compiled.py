@@ -47,7 +47,7 @@ def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
             row = first + len(clocks.ended)
             taken.append((number, first, row, clocks))
     places = [each[0] for each in taken], [each[1] for each in taken]
-    operands = {port.name: ports[port.name][places].reshape(len(taken), port.lanes) for port in core.ports.inputs}
+    operands = {port.name: ports[port.name][places].reshape(len(taken), port.count) for port in core.ports.inputs}
     values = _values(core, operands) if taken else {}
     shown = dict(zip((port.name for port in device.ports.outputs + device.ports.state), outputs, strict=True))
     for output in shown.values():

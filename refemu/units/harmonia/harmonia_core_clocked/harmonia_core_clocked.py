@@ -25,7 +25,7 @@ from refemu.units.harmonia.harmonia_core import (
     stepped,
 )
 from refemu.units.harmonia.harmonia_core_clocked import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result, Stepped
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -112,7 +112,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
     @constant
     def _silent(self) -> dict[str, Any]:
         """Outputs of a clock in which nothing happens."""
-        return {port.name: lanes([0] * port.lanes) for port in self.ports.outputs}
+        return {port.name: port.filled(0) for port in self.ports.outputs}
 
     @constant
     def _schedule(self) -> Schedule:
@@ -134,9 +134,8 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         begins = inputs[0] != 0
         taken = []
         for port, array in zip(self.core.ports.inputs, inputs[1:], strict=True):
-            none = self.core.start + np.arange(port.lanes) if port.name == "position" else np.zeros(port.lanes, int)
-            there = begins[..., None] if port.lanes > 1 else begins
-            taken.append(np.where(there, array, none if port.lanes > 1 else none[0]).astype(port.dtype))
+            none = self.core.start + np.arange(port.count) if port.name == "position" else np.zeros(port.shape, int)
+            taken.append(np.where(begins.reshape(*begins.shape, *port.shape and (1,)), array, none).astype(port.dtype))
         self.core._require(*taken)
 
     @decides("D-arith-19")
@@ -199,7 +198,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
 
     def wait(self, clock: int) -> Changes:
         """One is, and none of its events ends in this clock; parts work, and columns leave."""
-        working = lanes(self._schedule.working(clock))
+        working = tuple(self._schedule.working(clock))
         return {**self._silent, **self._leaving(clock), "working": working, "phase": clock}
 
     def _execute(self, number: int, waiting: dict[tuple[int, int], tuple[int, ...]]) -> None:
@@ -217,15 +216,15 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         leaves = self._schedule.leaving.get(clock)
         if leaves is None:
             return {}
-        done, height = self.core.state, len(fields(self.state.sent))
+        done, height = self.core.state, len(self.state.sent)
         columns = {
             "sent": [1] * leaves.rows,
-            "sign": [fields(done.sign)[place] for place in leaves.places],
-            "mantissa": [fields(done.mantissa)[place] for place in leaves.places],
-            "exponent": [fields(done.exponent)[group] for group in leaves.groups],
-            "word": [fields(done.y)[place] for place in leaves.places],
+            "sign": [done.sign[place] for place in leaves.places],
+            "mantissa": [done.mantissa[place] for place in leaves.places],
+            "exponent": [done.exponent[group] for group in leaves.groups],
+            "word": [done.y[place] for place in leaves.places],
         }
-        filled = {name: lanes(values + [0] * (height - leaves.rows)) for name, values in columns.items()}
+        filled = {name: tuple(values + [0] * (height - leaves.rows)) for name, values in columns.items()}
         return {"row": leaves.row, "column": leaves.column, **filled}
 
 

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.k_offset import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -113,14 +113,14 @@ class KOffsetGenerator(Sequential, Offsets):
                 Port("read", self.window.bit_length(), meaning="of them put out"),
                 Port("chosen", max(self.chosen.bit_length(), 1), meaning="channels selected so far"),
                 Port("frozen", 1, meaning="the window is over: no token is tracked"),
-                *([rows] if rows.lanes <= SMALL else []),
+                *([rows] if rows.count <= SMALL else []),
             ),
         )
 
     @constant
     def none(self) -> Lanes:
         """No keys."""
-        return lanes([0] * self.channels)
+        return (0,) * self.channels
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse infinity and NaN."""
@@ -148,20 +148,20 @@ class KOffsetGenerator(Sequential, Offsets):
         """Take over the offsets of a prompt, fp16 words: from here on tokens are shifted, none is tracked."""
         if self.state.index >= 0:
             raise Refused(f"{self.name}: freeze after {self.state.index + 1} events")
-        words = fields(self.accept(offset, 0, 0)[0])
+        words = self.accept(offset, 0, 0)[0]
         require_offsets(self.name, "offset", np.array(words), self.chosen)
-        selected = lanes([int(word & 0x7FFF != 0) for word in words])
-        offsets = {"offset": lanes(words), "selected": selected, "frozen": 1, "chosen": self.chosen}
+        selected = tuple([int(word & 0x7FFF != 0) for word in words])
+        offsets = {"offset": words, "selected": selected, "frozen": 1, "chosen": self.chosen}
         return self._commit(self.state.event, (), offsets)
 
     def track(self, k: Lanes, valid: int, last: int) -> Changes:
         """A token of the window is stored, and its magnitudes are compared with the peaks of their channels."""
-        before, row = self.state, fields(k)
-        rows, start, written = fields(before.rows), before.written * self.channels, before.written + 1
+        before, row = self.state, k
+        rows, start, written = before.rows or (), before.written * self.channels, before.written + 1
         frozen = int(last or written == self.window)
         return {
             **self._peaks(row),
-            "rows": lanes((*rows[:start], *row, *rows[start + self.channels :])),
+            "rows": (*rows[:start], *row, *rows[start + self.channels :]),
             "written": written,
             "out_valid": 0,
             "k_out": self.none,
@@ -172,11 +172,11 @@ class KOffsetGenerator(Sequential, Offsets):
 
     def _peaks(self, row: Sequence[int]) -> Changes:
         """Magnitudes and signs of the peaks with one more token."""
-        peak, negative = list(fields(self.state.peak)), list(fields(self.state.negative))
+        peak, negative = list(self.state.peak), list(self.state.negative)
         for channel, word in enumerate(row):
             if self._exceeds(word, peak[channel]):
                 peak[channel], negative[channel] = word & 0x7FFF, word >> 15
-        return {"peak": lanes(peak), "negative": lanes(negative)}
+        return {"peak": tuple(peak), "negative": tuple(negative)}
 
     @decides("D-harmonia-23")
     def _exceeds(self, word: int, peak: int) -> bool:
@@ -186,21 +186,21 @@ class KOffsetGenerator(Sequential, Offsets):
     @decides("D-harmonia-24")
     def _best(self, left: Sequence[int]) -> int:
         """The channel with the largest peak, the lower one of equal ones."""
-        peak = fields(self.state.peak)
+        peak = self.state.peak
         return max(left, key=lambda channel: (peak[channel], -channel))
 
     def select(self, k: Lanes, valid: int, last: int) -> Changes:
         """The channel with the largest peak is chosen, and half of the peak becomes its offset."""
         before = self.state
         start = before.chosen // self.per_scope * self.scope
-        selected, offset = list(fields(before.selected)), list(fields(before.offset))
+        selected, offset = list(before.selected), list(before.offset)
         left = [channel for channel in range(start, start + self.scope) if not selected[channel]]
         best = self._best(left)
         selected[best] = 1
-        offset[best] = self.half(fields(before.peak)[best] | fields(before.negative)[best] << 15)
+        offset[best] = self.half(before.peak[best] | before.negative[best] << 15)
         return {
-            "selected": lanes(selected),
-            "offset": lanes(offset),
+            "selected": tuple(selected),
+            "offset": tuple(offset),
             "out_valid": 0,
             "k_out": self.none,
             "chosen": before.chosen + 1,
@@ -220,7 +220,7 @@ class KOffsetGenerator(Sequential, Offsets):
     @decides("D-harmonia-26")
     def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
         """A token without its offsets; gated: 1 behind the window."""
-        offset = fields(self.state.offset)
+        offset = self.state.offset
         keys, shifts = (fp16.values(np.array(words)).astype(np.float64) for words in (row, offset))
         less = fp16.bits(self._rounded(keys - shifts)).tolist()
         return [new if shift & 0x7FFF else word for word, new, shift in zip(row, less, offset, strict=True)]
@@ -229,10 +229,10 @@ class KOffsetGenerator(Sequential, Offsets):
     def apply(self, k: Lanes, valid: int, last: int) -> Changes:
         """A token is put out, less the offsets."""
         before, start = self.state, self.state.read * self.channels
-        row = fields(k) if valid else fields(before.rows)[start : start + self.channels]
+        row = k if valid else before.rows[start : start + self.channels]
         read = before.read + 1 - valid
         return {
-            "k_out": lanes(self._shifted(row, valid)),
+            "k_out": tuple(self._shifted(row, valid)),
             "out_valid": 1,
             "read": read,
             "ready": int(read >= before.written),

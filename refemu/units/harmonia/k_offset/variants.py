@@ -10,7 +10,7 @@ from refemu.units.alternative import Alternative, choices
 from refemu.units.declared import Changes
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.harmonia.variants import rounding
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes
 
 
 class LastToken(KOffsetGenerator):
@@ -24,7 +24,7 @@ class HigherChannel(KOffsetGenerator):
     """The higher channel of equal peaks is chosen."""
 
     def _best(self, left: Sequence[int]) -> int:
-        peak = fields(self.state.peak)
+        peak = self.state.peak
         return max(left, key=lambda channel: (peak[channel], channel))
 
 
@@ -49,9 +49,9 @@ class Following(KOffsetGenerator):
         """A token moves the offsets that it loses."""
         if not valid:
             return super().apply(k, valid, last)
-        peaks = self._peaks(fields(k))
-        columns = zip(fields(peaks["peak"]), fields(peaks["negative"]), fields(self.state.selected), strict=True)
-        moved = {**peaks, "offset": lanes([self.half(size | sign << 15) * each for size, sign, each in columns])}
+        peaks = self._peaks(k)
+        columns = zip(peaks["peak"], peaks["negative"], self.state.selected, strict=True)
+        moved = {**peaks, "offset": tuple([self.half(size | sign << 15) * each for size, sign, each in columns])}
         self._commit(self.state.event, (), moved)
         return super().apply(k, valid, last)
 

@@ -72,7 +72,7 @@ def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int =
 
 
 def _case(kind: Kind, why: str, v: np.ndarray, decision: str = "") -> Cases:
-    return Cases(kind, why, {"v": v if v.shape[-1] > 1 else v[..., 0]}, decision)
+    return Cases(kind, why, {"v": v}, decision)
 
 
 def closes(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
@@ -82,8 +82,7 @@ def closes(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag."""
-    exponent = result.exponent if config["channels"] > 1 else result.exponent[..., None]
     rose = np.zeros(result.commit.shape, np.bool_)
     inside = result.count[..., 1:] > 1
-    rose[..., 1:] = (exponent[..., 1:, :] > exponent[..., :-1, :]).any(axis=-1) & inside
+    rose[..., 1:] = (result.exponent[..., 1:, :] > result.exponent[..., :-1, :]).any(axis=-1) & inside
     return {"COMMIT": result.commit, "RAISED": rose}

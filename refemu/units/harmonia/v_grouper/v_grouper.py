@@ -13,7 +13,7 @@ from refemu.formats import Bfp, BfpTensor
 from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Rounding
 from refemu.units.harmonia.v_grouper import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -133,7 +133,7 @@ class VGrouper(Sequential):
 
     def _appended(self, v: Lanes) -> tuple[np.ndarray, Codes, dict[str, Any]]:
         """Rows and codes of the group with one more row, and what changes at each."""
-        before, row = self.state, fields(v)
+        before, row = self.state, v
         count = before.count % GROUP + 1  # a full group waits no longer
         waiting = before.residual[: (count - 1) * self.channels] if count > 1 else ()
         rows = np.array([*waiting, *row], np.uint16).reshape(count, -1)
@@ -174,7 +174,7 @@ class VGrouper(Sequential):
             "count": count,
             "sign": sign,
             "mantissa": mantissa,
-            "exponent": lanes(codes.exponent),
+            "exponent": tuple(codes.exponent),
         }
 
     def _tensor(self, codes: Codes) -> BfpTensor:

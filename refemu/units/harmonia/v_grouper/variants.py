@@ -11,7 +11,6 @@ from refemu.units.alternative import Alternative, choices
 from refemu.units.declared import constant
 from refemu.units.harmonia.v_grouper import Codes, VGrouper
 from refemu.units.harmonia.v_grouper.v_grouper import _codes
-from refemu.units.ports import lanes
 
 
 class Narrow(VGrouper):
@@ -43,7 +42,7 @@ class FromOne(VGrouper):
 
     def _shown(self, codes: Codes, count: int, full: bool) -> dict[str, Any]:
         at_least = tuple(max(field, 1) for field in codes.exponent)
-        return super()._shown(codes, count, full) | {"exponent": lanes(at_least)}
+        return super()._shown(codes, count, full) | {"exponent": tuple(at_least)}
 
 
 class WhenFull(VGrouper):

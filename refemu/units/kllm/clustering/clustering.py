@@ -15,7 +15,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_nearest import normalized
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import cases
-from refemu.units.ports import Port, Ports, lanes
+from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -80,7 +80,7 @@ class Clustering(Combinational):
             "index": nearest,
             "overflow": overflow,
             "x_hat": x_hat,
-            "compared": lanes(compared),
+            "compared": tuple(compared),
             "distances": len(compared),
             "cycles": int((self.state.element + 1) % self.lanes == 0),
         }

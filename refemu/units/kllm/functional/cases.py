@@ -36,15 +36,17 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _rows(config["t"], port, kind, seed)
         return
     if kind == "paper":
-        yield Cases(kind, "[kllm §IV-A] 1, 2, 1/2, 4, 1/3", {"x": np.array([0x4000, ONE, 0x3800, 0x4400, 0x3555])})
+        yield Cases(
+            kind, "[kllm §IV-A] 1, 2, 1/2, 4, 1/3", {"x": np.array([[0x4000], [ONE], [0x3800], [0x4400], [0x3555]])}
+        )
     if kind == "edge":
         magnitudes = np.array([0, 1, 2, 0x3FE, 0x3FF, 0x400, 0x401, ONE - 1, ONE, ONE + 1, 0x7BFE, 0x7BFF])
         why = "zeros, subnormals, one and the largest values, of either sign"
-        yield Cases(kind, why, {"x": np.concatenate([magnitudes, magnitudes + MINUS])})
+        yield Cases(kind, why, {"x": np.concatenate([magnitudes, magnitudes + MINUS])[:, None]})
         if config["op"] == "exp":
             ranges = ((0xC8D0, 0xC8E0), (0xCC20, 0xCC70), (0x0FF0, 0x1010), (0x4988, 0x4990))
             x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
-            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1 and fp16", {"x": x})
+            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1 and fp16", {"x": x[:, None]})
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 

@@ -18,7 +18,7 @@ from refemu.arith.tables import table16
 from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.functional import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Softmax", "State", "apply", "run"]
@@ -101,7 +101,7 @@ class Functional(Combinational):
     @constant
     def initial(self) -> Mapping[str, Any]:
         """Registers of an operation before its first cycle."""
-        none = lanes((0,) * self.t)
+        none = (0,) * self.t
         return {"y": none, "top": MINUS_INF, "terms": none, "total": 0}
 
     @constant
@@ -130,7 +130,7 @@ class Functional(Combinational):
         x, cycle = (inputs[0], 0) if inputs else (self.state.x, self.state.cycle + 1)
         first = cycle % self.groups * WIDTH
         here = slice(first, min(first + WIDTH, self.t))
-        return fields(x)[here], here, {**(self.initial if inputs else {}), "cycle": cycle, "cycles": 1}
+        return x[here], here, {**(self.initial if inputs else {}), "cycle": cycle, "cycles": 1}
 
     def _function(self, *inputs: Lanes) -> Changes:
         """Entries of a table."""
@@ -172,7 +172,7 @@ class Functional(Combinational):
     def divide(self) -> Changes:
         """In softmax, up to eight exponentials are divided by their sum, and rounded to fp16."""
         before, (words, here, changes) = self.state, self._cycle()
-        terms = self.term_values(np.array(fields(before.terms)[here]))
+        terms = self.term_values(np.array(before.terms[here]))
         quotients = fp16.bits(fp16.to_f16(self.quotients(terms, _value32(before.total)))).tolist()
         return {**changes, "y": _written(before.y, here, quotients), "divides": len(words)}
 
@@ -203,14 +203,14 @@ class Functional(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse NaN, +Inf, and for softmax a row of -Inf only."""
         (x,) = inputs
-        require_values(fp16.values(x if self.t > 1 else x[..., None]), self.op)
+        require_values(fp16.values(x), self.op)
 
 
 def _written(before: Lanes, here: slice, words: list[int]) -> Lanes:
     """Lanes with `words` in the positions `here`."""
-    after = list(fields(before))
+    after = list(before)
     after[here] = words
-    return lanes(after)
+    return tuple(after)
 
 
 def _value32(word: int) -> np.float32:
@@ -280,8 +280,8 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     t = array.shape[-1] if array.ndim else 1
     if not t:
         return Result(y=array.copy(), exps=0, roots=0, divides=0, cycles=0)
-    words = fp16.bits(array).reshape(array.shape if t > 1 else array.shape[:-1])
-    answer = run(words, op=op, t=t, softmax=softmax)
+    words = fp16.bits(array)
+    answer = run(words if array.ndim else words[None], op=op, t=t, softmax=softmax)
     return replace(answer, y=fp16.values(answer.y).reshape(array.shape), top=None, terms=None, total=None)
 
 

@@ -50,8 +50,7 @@ def _fits(index: np.ndarray, bits: int) -> bool:
 @twin(UNIT)
 def run(counter: IndexCounter, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     """Every cycle of every device."""
-    clear, *vectors = (array.astype(np.int64) for array in inputs)
-    lanes = [array.reshape(*clear.shape, counter.lanes) for array in vectors]
+    clear, *lanes = (array.astype(np.int64) for array in inputs)
     if not counter.amount_bits:
         lanes.append(np.ones(lanes[0].shape, np.int64))
     count = np.zeros(outputs[0].shape, np.int64)

@@ -17,8 +17,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_i
 from refemu.units import stepped
 from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.kllm.index_counter import cases
-from refemu.units.ports import Lanes, Port, Ports, fields
-from refemu.units.ports import lanes as value_of
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "counts", "run"]
@@ -93,22 +92,22 @@ class IndexCounter(Sequential):
     @constant
     def initial(self) -> Mapping[str, Any]:
         """What only some configurations show has its lanes in all."""
-        none = value_of((0,) * self.lanes)
+        none = (0,) * self.lanes
         return {"amount": none, "one_hot": none, "hits": none, "sums": (0,) * (1 << self.bits)}
 
     @constant
     def _ones(self) -> Lanes:
-        return value_of((1,) * self.lanes)
+        return (1,) * self.lanes
 
     def cycle(self, clear: int, q: Lanes, valid: Lanes, *amount: Lanes) -> DeclaredState:
         """One cycle of inputs that are known to fit, as units that contain this one call it."""
         return self._open(clear, q, valid, *amount)
 
     @decides("D-kllm-13")
-    def count(self, clear: int, q: Lanes, valid: Lanes, amount: Lanes = 0) -> Changes:
+    def count(self, clear: int, q: Lanes, valid: Lanes, amount: Lanes = ()) -> Changes:
         """Every valid lane adds 1, or its amount, to the register of its index."""
-        before, indices, used = self.state, fields(q), fields(valid)
-        weights = tuple(map(mul, used, fields(amount))) if self.amount_bits else used
+        before, indices, used = self.state, q, valid
+        weights = tuple(map(mul, used, amount)) if self.amount_bits else used
         sums = [0] * (1 << self.bits)
         count = list(sums if clear else before.count)
         for lane, index in enumerate(indices):
@@ -119,9 +118,9 @@ class IndexCounter(Sequential):
             self._require_fits(count)
         return {
             "amount": amount if self.amount_bits else self._ones,
-            "one_hot": value_of(tuple(map(lshift, used, indices))),
+            "one_hot": tuple(map(lshift, used, indices)),
             "sums": tuple(sums),
-            "hits": value_of(tuple(map(mul, used, map(sums.__getitem__, indices)))),
+            "hits": tuple(map(mul, used, map(sums.__getitem__, indices))),
             "count": tuple(count),
             "count_bits": max(before.count_bits, largest.bit_length()),
             "indices": used.count(1),

@@ -5,22 +5,21 @@ from typing import Any
 from refemu.units.alternative import Alternative
 from refemu.units.declared import Changes
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.ports import fields, lanes
 
 
 class InvalidIsZero(IndexCounter):
     """A position that is left out counts as index 0."""
 
     def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
-        indices = [index if used else 0 for index, used in zip(fields(q), fields(valid), strict=True)]
-        return super().count(clear, lanes(indices), lanes([1] * self.lanes), *amount)
+        indices = [index if used else 0 for index, used in zip(q, valid, strict=True)]
+        return super().count(clear, tuple(indices), (1,) * self.lanes, *amount)
 
 
 class ValidIgnored(IndexCounter):
     """Every position counts."""
 
     def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
-        return super().count(clear, q, lanes([1] * self.lanes), *amount)
+        return super().count(clear, q, (1,) * self.lanes, *amount)
 
 
 ALTERNATIVES: tuple[Alternative, ...] = (

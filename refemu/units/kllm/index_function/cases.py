@@ -48,7 +48,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _cases(kind: Kind, why: str, ports: tuple[Port, ...], codebook: np.ndarray, rows: Any, decision: str = "") -> Cases:
     """One codebook at several scales, with outliers repeated to their port."""
-    m = ports[2].lanes
+    m = ports[2].count
     return Cases(
         kind,
         why,

@@ -18,7 +18,7 @@ from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides, ports_of
 from refemu.units.kllm.index_function import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports, put
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
@@ -137,7 +137,7 @@ class IndexFunction(Combinational):
     @constant
     def initial(self) -> Mapping[str, Any]:
         """Where there is no port of outliers, there are none."""
-        none = lanes((0,) * self.outliers) if self.outliers else ()
+        none = (0,) * self.outliers
         return {"scale": ONE, "outlier": none, "entries": (0,) * (1 << self.bits), "value": none}
 
     @constant
@@ -153,15 +153,16 @@ class IndexFunction(Combinational):
     def follows(self) -> str:
         return "centroid" if self.state.phase + 1 < 1 << self.bits else "outlier"
 
-    def centroid(self, *inputs: Lanes) -> Changes:
+    def centroid(self, *inputs: int | Lanes) -> Changes:
         """The entry of one centroid in the table is computed."""
         before = self.state
-        codebook, scale = inputs[:2] or (before.codebook, before.scale)
+        operands: Any = inputs[:2] or (before.codebook, before.scale)
+        codebook, scale = operands
         i, entries, value = before.phase + 1, before.entries, before.value
         if inputs:
             i, entries, value = 0, self.initial["entries"], self.initial["value"]
-        word = self._finite(self.at_centroid(fp16.values(fields(codebook)[i]), fp16.values(scale)), f"centroid {i}")
-        return {"phase": i, "entries": _put(entries, i, word), "value": value, "evaluations": 1}
+        word = self._finite(self.at_centroid(fp16.values(codebook[i]), fp16.values(scale)), f"centroid {i}")
+        return {"phase": i, "entries": put(entries, i, word), "value": value, "evaluations": 1}
 
     @decides("D-kllm-17")
     def at_centroid(self, centroid: np.ndarray, scale: np.ndarray) -> int:
@@ -178,8 +179,8 @@ class IndexFunction(Combinational):
         before = self.state
         phase = before.phase + 1
         i = phase - (1 << self.bits)
-        word = self._finite(int(self.words[fields(before.outlier)[i]]), f"outlier {i}")
-        return {"phase": phase, "value": lanes(_put(fields(before.value), i, word)), "evaluations": 1}
+        word = self._finite(int(self.words[before.outlier[i]]), f"outlier {i}")
+        return {"phase": phase, "value": put(before.value, i, word), "evaluations": 1}
 
     def _finite(self, word: int, where: str) -> int:
         """A word of the function. Refused: NaN or infinity."""
@@ -191,10 +192,6 @@ class IndexFunction(Combinational):
     def title(self) -> str:
         """The function's name; "table" where it has none."""
         return self.function if isinstance(self.function, str) else "table"
-
-
-def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
-    return (*values[:place], value, *values[place + 1 :])
 
 
 def require_input(tensor: Any, mode: Mode, scale: float | None) -> np.ndarray:

@@ -63,7 +63,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 def _rows(config: Config, ports: tuple[Port, ...], count: int) -> dict[str, np.ndarray]:
     """Rows of the worked column; positions past its end have amount 0, or are outliers of value 0."""
     k, integer = config["k"], config["integer"]
-    inputs = {port.name: np.zeros((count, port.lanes) if port.lanes > 1 else count, np.int64) for port in ports}
+    inputs = {port.name: np.zeros((count, *port.shape), np.int64) for port in ports}
     lanes = [inputs[name].reshape(count, k) for name in ("a_index", "b_index")]
     lanes[0][:, :8], lanes[1][:, :8] = (Q if integer else A)[:k], B[:k]
     inputs["a_scale"][:] = ONE

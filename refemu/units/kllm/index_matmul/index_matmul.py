@@ -19,8 +19,8 @@ from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul import cases
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
-from refemu.units.kllm.index_matmul.problem import SINGLE, Column, column_at_ports, require_exact
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.kllm.index_matmul.problem import Column, column_at_ports, require_exact
+from refemu.units.ports import Lanes
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 
@@ -90,7 +90,7 @@ class IndexMatmul(MatmulOptions, Combinational):
     def initial(self) -> Mapping[str, Any]:
         """Ports show the least that they admit, those of other configurations nothing."""
         absent = ("a_mask", "a_codebook", "b_mask", "b_outlier", "products", "q", "count")
-        lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
+        lowest = {port.name: port.filled(max(port.limits[0], 0)) for port in self.ports.inputs}
         return {**dict.fromkeys(absent, ()), "b_scale": 0x3C00, **lowest}
 
     @constant
@@ -129,7 +129,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         """Whether events of the column are left."""
         return self.state.event not in ("reset", "merge")
 
-    def opens(self, *inputs: Lanes) -> str:
+    def opens(self, *inputs: int | Lanes) -> str:
         return "count" if self.integer else "concat"
 
     def follows(self) -> str:
@@ -137,7 +137,7 @@ class IndexMatmul(MatmulOptions, Combinational):
             return "count"
         return {"reduce": "sparse", "sparse": "merge"}.get(self.state.event, "reduce")
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         self.column = self._column(self.changed(**{name: inputs[at] for at, name in self._latches}))
         return super()._open(*inputs)
 
@@ -166,12 +166,7 @@ class IndexMatmul(MatmulOptions, Combinational):
     @decides("D-kllm-12", "D-kllm-32")
     def _column(self, state: DeclaredState) -> Column:
         """The column that the ports show."""
-        words = {
-            port.name: np.array(
-                getattr(state, port.name) if port.name in SINGLE else fields(getattr(state, port.name)), port.dtype
-            )
-            for port in self.ports.inputs
-        }
+        words = {port.name: np.array(getattr(state, port.name), port.dtype) for port in self.ports.inputs}
         return column_at_ports(words, self.integer, self.arith)
 
     def _begun(self, column: Column) -> dict[str, Any]:
@@ -180,7 +175,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         cleared = dict.fromkeys(("counted", "inside", "outside", "y", "overflow"), 0)
         return {**cleared, "q": b, "count": (0,) * (1 << self.bits), "macs_dense": len(b)}
 
-    def concat(self, *inputs: Lanes) -> Changes:
+    def concat(self, *inputs: int | Lanes) -> Changes:
         """The indices of A and of one column of B are concatenated, skipped where A holds integers."""
         column = self._operands()
         begun = self._begun(column)
@@ -188,7 +183,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         q = tuple(unit.edge(i, j).q for unit, i, j in pairs)
         return {**begun, "q": q, "concats": len(q)}
 
-    def count(self, *inputs: Lanes) -> Changes:
+    def count(self, *inputs: int | Lanes) -> Changes:
         """Sixteen positions are counted by index, outliers left out."""
         column = self._operands()
         begun = {} if self.busy else self._begun(column)  # integers begin here

@@ -82,13 +82,13 @@ class MatmulOptions:
     def _addends(self) -> Iterator[Port]:
         """Of the merge, in the order in which they are added."""
         if self.norm == "layer":
-            yield _words("shift", 1, "LayerNorm's mean over deviation, h")
-            yield _words("row_sum", 1, "sum of the column's weights, R_n")
+            yield _words("shift", None, "LayerNorm's mean over deviation, h")
+            yield _words("row_sum", None, "sum of the column's weights, R_n")
         if self.biased:
-            yield _words("bias", 1, "added last")
+            yield _words("bias", None, "added last")
 
 
-def _words(name: str, lanes: int, meaning: str) -> Port:
+def _words(name: str, lanes: int | None, meaning: str) -> Port:
     return Port(name, 16, lanes, encoding="f16", meaning=meaning)
 
 

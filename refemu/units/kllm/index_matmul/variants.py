@@ -13,7 +13,6 @@ from refemu.units.kllm.index_matmul.accumulators import Macs
 from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.variants.arith import option
-from refemu.units.ports import fields
 
 WIDTH = 3  #: bits of a narrow counter
 
@@ -32,7 +31,7 @@ class OnlyA(IndexMatmul):
         if self.integer or self.norm != "none":
             raise Refused("index_matmul: integers, and weights behind a norm, have no outliers")
         column = super()._column(state)
-        return column._replace(left_out=np.array(fields(state.a_mask)) > 0)
+        return column._replace(left_out=np.array(state.a_mask) > 0)
 
 
 class NarrowCounters(IndexMatmul):
@@ -65,7 +64,7 @@ class TruncatedWeights(IndexMatmul):
             raise Refused("index_matmul: the sparse path has no scale of B, or its operands must be fp16")
         scale, codebook = (fp16.values(np.array(word)) for word in (state.b_scale, state.b_codebook))
         exact = codebook[column.b].astype(np.float32) * np.float32(scale)
-        outlier = np.array(fields(state.b_mask) if state.b_mask != () else (0,) * self.k) > 0
+        outlier = np.array(state.b_mask if state.b_mask != () else (0,) * self.k) > 0
         return column._replace(b_value=fp16.round16(np.where(outlier, column.b_value, _truncated(exact))))
 
 

@@ -21,7 +21,7 @@ from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_norm import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
@@ -132,7 +132,7 @@ class IndexNorm(Combinational):
         """Registers of one vector before its first event."""
         single = dict.fromkeys(("rms", "mean", "folded", "shift", "overflow", "dense", "cycle"), 0)
         tables = {"divided": (0,) * (1 << self.weight_bits), "count": (0,) * (1 << self.bits)}
-        return {**single, **tables, "total": 0.0, "moments": lanes((0,) * (1 + (self.norm == "layer")))}
+        return {**single, **tables, "total": 0.0, "moments": (0,) * (1 + (self.norm == "layer"))}
 
     @constant
     def initial(self) -> Mapping[str, Any]:
@@ -159,13 +159,14 @@ class IndexNorm(Combinational):
         with np.errstate(all="ignore"):  # sums in fp16 may overflow
             return super()._continue()
 
-    def count(self, *inputs: Lanes) -> Changes:
+    def count(self, *inputs: int | Lanes) -> Changes:
         """Sixteen positions are counted by index, outliers left out."""
         before = self.state
-        q, mask = inputs[:2] or (before.q, before.mask)
+        operands: Any = inputs[:2] or (before.q, before.mask)
+        q, mask = operands
         cycle = 0 if inputs else before.cycle + 1
         here = slice(cycle * INPUTS, (cycle + 1) * INPUTS)
-        indices, outliers = fields(q)[here], fields(mask)[here]
+        indices, outliers = q[here], mask[here]
         past = (0,) * (INPUTS - len(indices))
         valid = tuple(1 - outlier for outlier in outliers) + past  # what is left out is invalid, it is not index 0
         self.counter.state = self.counter.changed(count=before.count)
@@ -198,22 +199,22 @@ class IndexNorm(Combinational):
     def _sparse(self, power: int) -> Changes:
         """Powers of the outliers, added in order, then to those of the centroids: a moment."""
         before, apart, macs = self.state, self._number(0), 0
-        for word, outlier in zip(fields(before.x), fields(before.mask), strict=True):
+        for word, outlier in zip(before.x, before.mask, strict=True):
             if outlier:
                 value = self._number(float(fp16.values(word)))
                 apart, macs = self._round(apart + self._round(value if power == 1 else value * value)), macs + 1
         scale = self._number(float(fp16.values(before.scale)))
         whole = self._round((scale if power == 1 else scale * scale) * before.total)  # the square itself is exact
-        moments = list(fields(before.moments))
+        moments = list(before.moments)
         moments[0 if power == 1 else -1] = _word(float(self._round(self._round(whole + apart) / self.n)), self.arith)
-        return {"moments": lanes(moments), "total": 0.0, "macs": macs}
+        return {"moments": tuple(moments), "total": 0.0, "macs": macs}
 
     def _number(self, x: float) -> Number:
         return Fraction(x) if self.arith.stat == "exact" else float(x)
 
     def root(self) -> Changes:
         """The divisor is made, the root mean square or the standard deviation."""
-        *means, square = (_value(word, self.arith) for word in fields(self.state.moments))
+        *means, square = (_value(word, self.arith) for word in self.state.moments)
         mean = means[0] if means else 0.0
         divisor = self._divisor(self._variance(mean, square) if means else square)
         if not divisor > 0:  # a NaN neither

@@ -134,7 +134,7 @@ def divisors_by(
     mask = a.rows(a.mask)
     x = np.zeros(mask.shape, np.uint16)
     x[mask] = a.outlier
-    shape = (*a.vectors, a.length) if a.length > 1 else a.vectors  # of ports of that many lanes
+    shape = *a.vectors, a.length
     words = {
         "q": a.rows().reshape(shape),
         "mask": mask.astype(np.uint8).reshape(shape),

@@ -114,8 +114,7 @@ def _function(device: KllmChip, y: np.ndarray) -> tuple[dict[str, Any], dict[str
     """Results and registers of the Functional Unit, and its counters."""
     if device.function == "none":
         return {}, dict.fromkeys(APPLIED, 0)
-    words = y if device.n > 1 else y[0]
-    done = functional_jit.run(words, op=device.function, t=device.n, softmax=device.softmax)
+    done = functional_jit.run(y, op=device.function, t=device.n, softmax=device.softmax)
     values = {"z": done.y, "top": done.top, "terms": done.terms, "total": done.total}
     return values, {name: getattr(done, counter) for name, counter in APPLIED.items()}
 

@@ -23,7 +23,7 @@ from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, Carry, ChipSizes
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -142,8 +142,10 @@ class KllmChip(Combinational):
         """A function brings its results, and softmax its registers."""
         k, n, a_bits, b_bits = self.k, self.n, self.a_bits, self.b_bits
 
-        def words(name: str, count: int, meaning: str, least: int | None = None, most: int | None = None) -> Port:
-            return Port(name, 16, count, encoding="f16", least=least, most=most, meaning=meaning)
+        def words(
+            name: str, lanes: int | None, meaning: str, least: int | None = None, most: int | None = None
+        ) -> Port:
+            return Port(name, 16, lanes, encoding="f16", least=least, most=most, meaning=meaning)
 
         return Ports(
             inputs=(
@@ -159,7 +161,7 @@ class KllmChip(Combinational):
                 Port("overflow", 1, n, meaning="the output is not finite"),
                 Port("a_index", a_bits, k, meaning="indices of the token; 0 at outliers"),
                 Port("a_mask", 1, k, meaning="outliers of the token"),
-                words("a_scale", 1, "scale of the token"),
+                words("a_scale", None, "scale of the token"),
                 Port(
                     "cycles_taken", 32, meaning="cycles of the token: search, clustering, edges of the lanes, function"
                 ),
@@ -172,7 +174,7 @@ class KllmChip(Combinational):
     def initial(self) -> Mapping[str, Any]:
         """Ports show the least that they admit."""
         none = (0,) * len(self.array.lanes)
-        lowest = {port.name: lanes([max(port.limits[0], 0)] * port.lanes) for port in self.ports.inputs}
+        lowest = {port.name: port.filled(max(port.limits[0], 0)) for port in self.ports.inputs}
         registers = {"taken": none, "begun": none, "lanes": tuple(lane.state for lane in self.array.lanes)}
         shown = self._functions(self.functional.state) if self.functional else {"functional": None}
         return {**lowest, **registers, **shown}
@@ -214,7 +216,7 @@ class KllmChip(Combinational):
             self.functional.restore(state.functional)
 
     def follows(self) -> str:
-        if self.state.clustered < fields(self.state.a_mask).count(0):
+        if self.state.clustered < self.state.a_mask.count(0):
             return "cluster"
         return "edge" if self._multiplies else "function_"
 
@@ -222,16 +224,16 @@ class KllmChip(Combinational):
         self._in_step = super()._continue()
         return self._in_step
 
-    def search(self, x: Lanes, *others: Lanes) -> Changes:
+    def search(self, x: Lanes, *others: int | Lanes) -> Changes:
         """Orizuru finds the outliers of the token, and the largest magnitude left is its scale."""
         before = self.orizuru.state.comparisons
         done = self.orizuru._open(x)
-        zeros = lanes([0] * self.n)
+        zeros = (0,) * self.n
         return {
             "y": zeros,
             "overflow": zeros,
-            "a_index": lanes([0] * self.k),
-            "a_mask": lanes(tuple(map(int, fields(done.outlier_mask)))),
+            "a_index": (0,) * self.k,
+            "a_mask": tuple(map(int, done.outlier_mask)),
             "a_scale": self._scale(done),
             "clustered": 0,
             "waiting": 0,
@@ -253,15 +255,15 @@ class KllmChip(Combinational):
     def cluster(self) -> Changes:
         """Sixteen inliers get the index of their centroid, in ascending order."""
         before = self.state
-        places = [place for place, outlier in enumerate(fields(before.a_mask)) if not outlier]
-        index, words, distances = list(fields(before.a_index)), fields(before.x), 0
+        places = [place for place, outlier in enumerate(before.a_mask) if not outlier]
+        index, words, distances = list(before.a_index), before.x, 0
         for place in places[before.clustered :][:CLUSTERING]:
             done = self.clustering._open(words[place], before.a_scale, before.a_codebook)
             index[place] = done.index
-            distances += len(fields(done.compared))
+            distances += len(done.compared)
         clustered = min(before.clustered + CLUSTERING, len(places))
         counted = {"cluster_cycles": 1, "distances": distances}
-        return {**self._cycle(), "a_index": lanes(index), "clustered": clustered, **counted}
+        return {**self._cycle(), "a_index": tuple(index), "clustered": clustered, **counted}
 
     def edge(self) -> Changes:
         """A clock edge of all lanes."""
@@ -273,7 +275,7 @@ class KllmChip(Combinational):
         elif before is not self._in_step:
             self._begin(before)
             array.resume(before.lanes, before.taken, begun, before.waiting)
-            array.y[0] = fields(before.y)
+            array.y[0] = before.y
         states = tuple(array.edge())
         counts = dict.fromkeys(SUMMED, 0)
         for old, new in zip(before.lanes, states, strict=True):
@@ -281,8 +283,8 @@ class KllmChip(Combinational):
         y = array.y[0].tolist()
         return {
             **self._cycle(),
-            "y": lanes(y),
-            "overflow": lanes([int(word & 0x7C00 == 0x7C00) for word in y]),
+            "y": tuple(y),
+            "overflow": tuple([int(word & 0x7C00 == 0x7C00) for word in y]),
             "waiting": array.waiting,
             "taken": tuple(feeder.taken for feeder in array.feeders),
             "begun": begun,
@@ -309,13 +311,13 @@ class KllmChip(Combinational):
         for lane, registers in zip(self.array.lanes, state.lanes, strict=True):
             lane.restore(registers)
         token = {port.name: getattr(state, port.name) for port in self.ports.inputs}
-        index, mask = (np.array(fields(lane)) for lane in (state.a_index, state.a_mask))
+        index, mask = (np.array(lane) for lane in (state.a_index, state.a_mask))
         words = self.operands(token, index, mask > 0, state.a_scale)
         self.array.begin(words, passes(words, self.chip))
 
-    def operands(self, token: Mapping[str, Lanes], index: np.ndarray, mask: np.ndarray, scale: int) -> Operands:
+    def operands(self, token: Mapping[str, Any], index: np.ndarray, mask: np.ndarray, scale: int) -> Operands:
         """Lay out a token and the columns as the lanes are fed."""
-        row = {name: np.array(fields(value), np.int64) for name, value in token.items()}
+        row = {name: np.array(value, np.int64) for name, value in token.items()}
         none = np.zeros((0, 0), np.uint8)
         factors = np.where(mask, row["x"], row["a_codebook"][index])
         columns = np.stack([row["b_scale"], *np.zeros((2, self.n), np.int64)])

@@ -18,14 +18,13 @@ from refemu.units.kllm.functional import variants as functional_alternatives
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import variants as passes_alternatives
-from refemu.units.ports import fields
 
 
 class LeastOutlier(KllmChip):
     """The scale is the larger magnitude of the outliers that were popped last."""
 
     def _scale(self, done: DeclaredState) -> int:
-        x, places = fields(done.x), (*fields(done.max_index)[-1:], *fields(done.min_index)[-1:])
+        x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
         return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
 
 

@@ -21,13 +21,12 @@ from refemu.units.kllm.orizuru.trees import (
     Tree,
     depth,
     levels,
-    put,
     stages,
     trees_of,
     unit_of_node,
 )
 from refemu.units.kllm.orizuru.unit16 import NOTHING, Unit16, Value
-from refemu.units.ports import Lanes, fields
+from refemu.units.ports import Lanes, put
 
 
 class OrizuruArray(Orizuru):
@@ -54,7 +53,7 @@ class OrizuruArray(Orizuru):
         ]
         self._before: DeclaredState = self.state  # what was counted before the units were
         for tree, registers in enumerate(trees_of(self.state)):
-            self._latch(tree, self._keys[: self.n], fields(self.state.x), registers)
+            self._latch(tree, self._keys[: self.n], self.state.x, registers)
 
     def _latch(self, tree: int, keys: Sequence[int], words: Sequence[int], registers: Tree) -> None:
         """Leaves and registers of one tree; both trees have the same leaves."""
@@ -164,7 +163,7 @@ class CandidateArray(OrizuruArray):
 
     def load_apart(self, top: Lanes, low: Lanes) -> DeclaredState:
         """Load the leaves of both trees."""
-        words = fields(self.accept(low)[0])
+        words = self.accept(low)[0]
         state = self.load(top)
         keys = fp16.order_key(np.array(words, np.uint16), self.total_order).tolist()
         self._latch(MIN, keys, words, trees_of(state)[MIN])

@@ -75,4 +75,4 @@ def _cases(kind: Kind, why: str, n: int, rows: Any, decision: str = "") -> Cases
 
 
 def _block(kind: Kind, why: str, words: np.ndarray, n: int, decision: str = "") -> Cases:
-    return Cases(kind, why, {"x": words if n > 1 else words[:, 0]}, decision)
+    return Cases(kind, why, {"x": words}, decision)

@@ -17,8 +17,8 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_c
 from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.orizuru import cases, trees
-from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, put, trees_of, units_needed
-from refemu.units.ports import Lanes, Port, Ports, admit, fields, lanes
+from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, trees_of, units_needed
+from refemu.units.ports import Lanes, Port, Ports, admit, put
 from refemu.units.unit import Config, RunFunction, Unit
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
@@ -180,29 +180,29 @@ class Orizuru(Combinational):
         return self._load(self.accept(_words(x))[0], pops)
 
     def _load(self, x: Lanes, k: int) -> DeclaredState:
-        self._commit("load", (x,), self._loaded(fields(x), k))
+        self._commit("load", (x,), self._loaded(x, k))
         self._enter()
         return self.state
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         return self._load(inputs[0], self.k)
 
     @decides("D-kllm-25")
     def _loaded(self, words: Sequence[int], k: int) -> Changes:
         """Registers behind a load. Padding is never available."""
-        bits, mask, none = lanes((0,) * (self.size - 1)), lanes((1,) * self.n), lanes((0,) * k) if k else ()
+        bits, mask, none = (0,) * (self.size - 1), (1,) * self.n, (0,) * k if k else ()
         return {
             "phase": 0,
             "node": 0,
             "k": k,
-            "outlier_mask": lanes((0,) * self.n),
+            "outlier_mask": (0,) * self.n,
             **dict(zip(FIELDS[MAX], (bits, mask, none, words[0], 1), strict=True)),
             **dict(zip(FIELDS[MIN], (bits, mask, none, words[0], 1), strict=True)),
         }
 
     def _enter(self) -> None:
         """Keys of the leaves that the State holds; the ports are as wide as its pops are many."""
-        words = np.array(fields(self.state.x), np.uint16)
+        words = np.array(self.state.x, np.uint16)
         self._keys: list[int] = fp16.order_key(words, self.total_order).tolist() + [0] * (self.size - self.n)
         self.ports = interface(self.n, self.state.k)
 
@@ -274,7 +274,7 @@ class Orizuru(Combinational):
 
     def _masked(self, leaf: int) -> dict[str, Any]:
         """Enter a popped leaf into the mask of both trees."""
-        return {"outlier_mask": lanes(put(fields(self.state.outlier_mask), leaf, 1))}
+        return {"outlier_mask": put(self.state.outlier_mask, leaf, 1)}
 
     def _maintained(self, tree: int) -> Changes:
         """Repair the parent of what changed last."""
@@ -284,7 +284,7 @@ class Orizuru(Combinational):
 
     def _changed(self, tree: int, node: int, after: Tree, used: int = 0, live: int = 0) -> dict[str, Any]:
         """What an event changes that leaves one tree like this. used, live: comparisons."""
-        registers = lanes(after.bits), lanes(after.alive[: self.n]), lanes(after.popped) if after.popped else ()
+        registers = tuple(after.bits), tuple(after.alive[: self.n]), tuple(after.popped) if after.popped else ()
         return {
             **dict(zip(FIELDS[tree], (*registers, *self._root(tree, after)), strict=True)),
             "node": node,
@@ -297,7 +297,7 @@ class Orizuru(Combinational):
     def _root(self, tree: int, registers: Tree) -> tuple[int, int]:
         """Word at the root of a tree, and whether it is available."""
         leaf = self._leaf(registers.bits, 1)
-        return fields(self.state.x)[leaf], registers.alive[leaf]
+        return self.state.x[leaf], registers.alive[leaf]
 
     def _leaf(self, bits: Sequence[int], node: int) -> int:
         """The multiplexers of [kllm Eq. (4)]: the element that `node` passes on."""
@@ -333,7 +333,7 @@ class Orizuru(Combinational):
         """
         (words,) = admit(self.name, self.ports.inputs, (_words(x),))
         for row in words.reshape(-1, self.n).tolist():
-            yield self.load(lanes(row), k)
+            yield self.load(tuple(row), k)
             while self.busy:
                 yield self._continue()
 
@@ -341,7 +341,7 @@ class Orizuru(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse NaN unless the order is total."""
         (x,) = inputs
-        require_ordered(x if self.n > 1 else x[..., None], self.total_order)
+        require_ordered(x, self.total_order)
 
     def draw(self, state: DeclaredState) -> str:
         """Draw both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)]."""
@@ -449,7 +449,7 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
     words, k = require_input(x, k, min_leaf)
     require_ordered(words, total_order)
     shape, n = words.shape[:-1], words.shape[-1]
-    answer = run(words if n > 1 else words[..., 0], n=n, k=k, total_order=total_order, min_leaf=min_leaf)
+    answer = run(words, n=n, k=k, total_order=total_order, min_leaf=min_leaf)
     return replace(
         answer,
         node=None,

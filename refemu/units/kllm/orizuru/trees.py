@@ -3,13 +3,12 @@
 Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 holds the root.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.units.ports import Lanes, fields
+from refemu.units.ports import Lanes
 
 MAX, MIN = 0, 1  #: the two trees
 TREES = ("max", "min")
@@ -38,15 +37,7 @@ def trees_of(state: Any) -> tuple[Tree, Tree]:
 
 
 def _tree(bits: Lanes, mask: Lanes, popped: Lanes) -> Tree:
-    nodes, available = fields(bits), fields(mask)
-    return Tree(nodes, available + (0,) * (len(nodes) + 1 - len(available)), fields(popped))
-
-
-def put(values: Sequence[int], place: int, value: int) -> tuple[int, ...]:
-    """Lanes of which one has another value."""
-    changed = list(values)
-    changed[place] = value
-    return tuple(changed)
+    return Tree(bits, mask + (0,) * (len(bits) + 1 - len(mask)), popped)
 
 
 def better(tree: int, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
@@ -138,7 +129,7 @@ def draw(size: int, n: int, state: Any) -> str:
     """
     if size > WIDEST:
         return _listed(size, state)
-    words = np.array(fields(state.x), np.uint16).view(np.float16)
+    words = np.array(state.x, np.uint16).view(np.float16)
     texts = [f"{float(word):g}" for word in words] + ["--"] * (size - n)
     upper, lower = ([_row(size, state, tree, level, texts) for level in range(1, size.bit_length())] for tree in (0, 1))
     leaves = [_row(size, state, tree, size.bit_length(), texts) for tree in (0, 1)]

@@ -40,7 +40,7 @@ class ClockedOrizuru(CycleAccurate, Orizuru):
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse NaN beside start=1 unless the order is total."""
         start, x = inputs
-        orizuru.require_ordered(x.reshape(*start.shape, self.n) * (start[..., None] != 0), self.total_order)
+        orizuru.require_ordered(x * (start[..., None] != 0), self.total_order)
 
     def draw(self, state: DeclaredState) -> str:
         """Draw both trees as text, as `orizuru` does."""

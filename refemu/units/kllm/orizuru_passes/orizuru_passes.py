@@ -18,7 +18,7 @@ from refemu.units.declared import Changes, Combinational, DeclaredState, constan
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
 from refemu.units.kllm.orizuru_passes import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
@@ -117,16 +117,16 @@ class OrizuruPasses(Combinational):
 
     def search(self, x: Lanes) -> Changes:
         """One token is searched for its largest and smallest values, in as many passes as it needs."""
-        words = fields(x)
+        words = x
         self._counts: list[Counts] = []
         last = self._last(words)
         total = Counts(*map(sum, zip(*self._counts, strict=True)))
         chosen = {*last.popped[MAX], *last.popped[MIN]}
         root_max, root_min = (words[root[0]] if root else words[0] for root in last.root)
         return {
-            "max_index": lanes(last.popped[MAX]) if self.k else (),
-            "min_index": lanes(last.popped[MIN]) if self.k else (),
-            "outlier_mask": lanes([int(i in chosen) for i in range(self.n)]),
+            "max_index": tuple(last.popped[MAX]) if self.k else (),
+            "min_index": tuple(last.popped[MIN]) if self.k else (),
+            "outlier_mask": tuple([int(i in chosen) for i in range(self.n)]),
             "root_max": root_max,
             "root_min": root_min,
             "root_max_valid": len(last.root[MAX]),
@@ -157,12 +157,12 @@ class OrizuruPasses(Combinational):
     def _pass(self, words: Sequence[int], top: list[int], low: list[int], apart: bool) -> Ends:
         """One pass over the elements `top`; of the min tree over `low`, which is `top` unless they are `apart`."""
         array = self._array(len(top), apart)
-        leaves = [lanes([words[i] for i in elements]) for elements in (top, low)]
+        leaves = [tuple([words[i] for i in elements]) for elements in (top, low)]
         state = array.load_apart(*leaves) if isinstance(array, CandidateArray) else array.load(leaves[MAX])
         while array.busy:
             state = array.step()
         self._counts.append(Counts(state.comparisons, state.comparisons_live, state.cycles, 1))
-        popped = [top[i] for i in fields(state.max_index)], [low[i] for i in fields(state.min_index)]
+        popped = [top[i] for i in state.max_index], [low[i] for i in state.min_index]
         root = (
             [top[array.leaf(MAX)]] * state.root_max_valid,
             [low[array.leaf(MIN)]] * state.root_min_valid,
@@ -180,7 +180,7 @@ class OrizuruPasses(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse NaN unless the order is total."""
         (x,) = inputs
-        orizuru.require_ordered(x if self.n > 1 else x[..., None], self.total_order)
+        orizuru.require_ordered(x, self.total_order)
 
 
 def search(
@@ -229,7 +229,7 @@ def search(
     shape, n = words.shape[:-1], words.shape[-1]
     evaluate = UNIT.run_jit if jit else UNIT.run
     options = {"n": n, "k": k, "inputs": inputs, "total_order": total_order, "min_leaf": min_leaf}
-    answer = evaluate(words if n > 1 else words[..., 0], **options)
+    answer = evaluate(words, **options)
     return replace(
         answer,
         max_index=answer.max_index.astype(np.int64).reshape(*shape, k),

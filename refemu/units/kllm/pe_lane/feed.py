@@ -109,8 +109,8 @@ class Feeder:
         table : ndarray of integers (entries,)
             Words of the codebook.
         """
-        self._idle: dict[str, Any] = {port.name: np.zeros(port.lanes, np.int64) for port in lane.ports.inputs}
-        self._wide = {port.name for port in lane.ports.inputs if port.lanes > 1}
+        self._idle: dict[str, Any] = {port.name: np.zeros(port.count, np.int64) for port in lane.ports.inputs}
+        self._wide = {port.name for port in lane.ports.inputs if port.lanes}
         self._stream, self._tiles, self._table = stream, tiles, table
         self.first: int = lane.state.tiles  #: tiles that the lane began before
         self.taken: int = 0  #: slabs
@@ -203,8 +203,6 @@ def edges(
     feeder = Feeder(lane, stream, tiles, table)
     rows = [feeder.inputs(pick, int(edge not in waits)) for edge, pick in enumerate(chosen)]
     return {
-        port.name: np.array([row[port.name] for row in rows], np.int64).reshape(
-            len(rows), *((port.lanes,) if port.lanes > 1 else ())
-        )
+        port.name: np.array([row[port.name] for row in rows], np.int64).reshape(len(rows), *port.shape)
         for port in lane.ports.inputs
     }

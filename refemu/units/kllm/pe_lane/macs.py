@@ -11,7 +11,6 @@ from refemu.arith import fp16
 from refemu.units.declared import DeclaredState, Sequential, constant, decides
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGE, SCALE, SHIFT, SPARSE, LaneSizes
-from refemu.units.ports import fields, lanes
 
 NEGATIVE_ZERO = 0x8000  #: word that a product is added to unchanged, zeros of either sign included
 
@@ -43,14 +42,14 @@ class Macs(LaneSizes, Sequential):
 
     def reduce(self, before: DeclaredState) -> Changes:
         """Counts of one index are multiplied by its codebook entry and added, in every column of the tile."""
-        counts = fields(before.reducing)[before.address :: self.entries]
+        counts = before.reducing[before.address :: self.entries]
         words = self._words(counts)
-        acc = list(fields(before.acc))
+        acc = list(before.acc)
         for j in range(before.working):
             acc[j] = self._mac(j, words[j], before.entry, acc[j])
         done = before.address == self.entries - 1
         now: Changes = {
-            "acc": lanes(tuple(acc)),
+            "acc": tuple(acc),
             "address": 0 if done else before.address + 1,
             "lookups": before.working,
             "macs_reduce": before.working,
@@ -67,15 +66,15 @@ class Macs(LaneSizes, Sequential):
     @decides("D-kllm-32", "D-kllm-44")
     def sparse(self, before: DeclaredState) -> Changes:
         """A product at an outlier is added, in each column that has one."""
-        outside, products, coded = list(fields(before.outside)), 0, 0
+        outside, products, coded = list(before.outside), 0, 0
         for j in range(before.working):
-            if fields(before.sparse)[j]:  # [kllm §III-D]
-                x = self._factor(j, before.work_a_scale, fields(before.x)[j], fields(before.x_coded)[j])
-                scale = fields(before.work_b_scale)[j]
-                w = self._factor(j, scale, fields(before.w)[j], fields(before.w_coded)[j])
+            if before.sparse[j]:  # [kllm §III-D]
+                x = self._factor(j, before.work_a_scale, before.x[j], before.x_coded[j])
+                scale = before.work_b_scale[j]
+                w = self._factor(j, scale, before.w[j], before.w_coded[j])
                 outside[j] = self._mac(j, x, w, outside[j])
-                products, coded = products + 1, coded + fields(before.x_coded)[j] + fields(before.w_coded)[j]
-        now: Changes = {"outside": lanes(tuple(outside)), "left": before.left - 1}
+                products, coded = products + 1, coded + before.x_coded[j] + before.w_coded[j]
+        now: Changes = {"outside": tuple(outside), "left": before.left - 1}
         now |= {"macs_sparse": products, "dequants": coded}
         return now | ({"phase": SCALE} if before.left == 1 else {})
 
@@ -87,15 +86,15 @@ class Macs(LaneSizes, Sequential):
     @decides("D-kllm-33")
     def scale(self, before: DeclaredState) -> Changes:
         """Scales of A and of each column are multiplied."""
-        joint = list(fields(before.joint))
+        joint = list(before.joint)
         for j in range(before.working):
-            joint[j] = self._mac(j, before.work_a_scale, fields(before.work_b_scale)[j], NEGATIVE_ZERO)
-        return {"joint": lanes(tuple(joint)), "phase": MERGE, "mults_scale": before.working}
+            joint[j] = self._mac(j, before.work_a_scale, before.work_b_scale[j], NEGATIVE_ZERO)
+        return {"joint": tuple(joint), "phase": MERGE, "mults_scale": before.working}
 
     @decides("D-kllm-33", "D-kllm-40")
     def merge_(self, before: DeclaredState) -> Changes:
         """Both sums are joined: r16(outside + r16(acc * joint))."""
-        acc, joint, outside = (fields(getattr(before, name)) for name in ("acc", "joint", "outside"))
+        acc, joint, outside = (getattr(before, name) for name in ("acc", "joint", "outside"))
         y = [self._mac(j, acc[j], joint[j], outside[j]) for j in range(before.working)]
         following = SHIFT if before.work_shifts else BIAS if before.work_biases else IDLE
         return self._outputs(before, y, following) | {"adds_merge": before.working}
@@ -103,21 +102,21 @@ class Macs(LaneSizes, Sequential):
     @decides("D-kllm-39", "D-kllm-40")
     def shift(self, before: DeclaredState) -> Changes:
         """The mean over deviation times the sum of the weights is subtracted, for LayerNorm."""
-        sums, y = fields(before.work_row_sum), fields(before.y)
+        sums, y = before.work_row_sum, before.y
         words = [self._mac(j, before.work_shift ^ NEGATIVE_ZERO, sums[j], y[j]) for j in range(before.working)]
         return self._outputs(before, words, BIAS if before.work_biases else IDLE)
 
     @decides("D-kllm-40")
     def bias(self, before: DeclaredState) -> Changes:
         """Biases are added, as the last term."""
-        biases, y = fields(before.work_bias), fields(before.y)
+        biases, y = before.work_bias, before.y
         return self._outputs(before, [self._mac(j, biases[j], ONE, y[j]) for j in range(before.working)], IDLE)
 
     def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
         """Output registers; those of absent columns are 0. Flags and `y_valid` come with the last phase."""
         beyond = [0] * (self.macs - len(y))
-        now: Changes = {"y": lanes((*y, *beyond)), "phase": following}
+        now: Changes = {"y": (*y, *beyond), "phase": following}
         if following == IDLE:
             flags = [int(word & 0x7C00 == 0x7C00) for word in y]
-            now |= {"overflow": lanes((*flags, *beyond)), "y_valid": 1, "overflows": flags.count(1)}
+            now |= {"overflow": (*flags, *beyond), "y_valid": 1, "overflows": flags.count(1)}
         return now

@@ -16,7 +16,7 @@ from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.pe_lane import cases
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
 from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -98,17 +98,17 @@ class PeLane(Macs):
         """The State that the registers of the sub-units belong to."""
         return None
 
-    def opens(self, *inputs: Lanes) -> str:
+    def opens(self, *inputs: int | Lanes) -> str:
         return "edge"  # it sets the event
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         if self.state is not self._in_step:
             self._enter(self.state)
         self._in_step = None  # a refusal in the middle of the edge leaves sub-units behind
         self._in_step = super()._open(*inputs)
         return self._in_step
 
-    def edge(self, *inputs: Lanes) -> Changes:
+    def edge(self, *inputs: int | Lanes) -> Changes:
         """One clock edge: all stages read the registers before it, and some what an earlier one has changed."""
         before = self.changed(**{name: inputs[at] for at, name in self._latches})
         phase = before.phase
@@ -127,9 +127,9 @@ class PeLane(Macs):
 
     def _enter(self, state: DeclaredState) -> None:
         """Give the Concat units and counters the registers of a State."""
-        for unit, q in zip(self.concats, fields(state.q), strict=False):
+        for unit, q in zip(self.concats, state.q, strict=False):
             unit.state = unit.changed(q=q)
-        count = fields(state.count)
+        count = state.count
         for at, counter in enumerate(self.index_counters):
             counter.state = counter.changed(count=count[at * self.entries : (at + 1) * self.entries])
 
@@ -146,7 +146,7 @@ class PeLane(Macs):
 
     def load(self, before: DeclaredState) -> Changes:
         """A slab is taken, each position beside its index of A in a Concat register."""
-        a, b = fields(before.a), fields(before.b)
+        a, b = before.a, before.b
         now: Changes = {"q": before.b, "amount": before.a} if self.integer else {"q": self._concatenated(a, b)}
         return now | {
             "q_valid": before.valid,
@@ -160,24 +160,24 @@ class PeLane(Macs):
     @decides("D-kllm-6")
     def _concatenated(self, a: Values, b: Values) -> Lanes:
         pairs = enumerate(zip(self.concats, b, strict=True))
-        return lanes(tuple(unit.edge(a[at % self.positions], index).q for at, (unit, index) in pairs))
+        return tuple(unit.edge(a[at % self.positions], index).q for at, (unit, index) in pairs)
 
     @decides("D-kllm-13")
     def count(self, before: DeclaredState) -> Changes:
         """Every counter counts `inputs` positions of the slab, one turn of it."""
         turn = before.turns_held - before.left_turns
-        q, valid = fields(before.q), fields(before.q_valid)
+        q, valid = before.q, before.q_valid
         count: list[int] = []
         indices = 0
         for at, counter in enumerate(self.index_counters):  # [kllm §IV-B]
             place = self._place(turn, at)
             part = slice(place, place + self.inputs)
-            amount = [lanes(fields(before.amount)[place % self.positions :][: self.inputs])] if self.integer else []
-            done = counter.cycle(before.fresh, lanes(q[part]), lanes(valid[part]), *amount)
+            amount = [tuple(before.amount[place % self.positions :][: self.inputs])] if self.integer else []
+            done = counter.cycle(before.fresh, tuple(q[part]), tuple(valid[part]), *amount)
             count.extend(done.count)
             indices += valid[part].count(1)
         left = before.left_turns - 1
-        now: Changes = {"count": lanes(tuple(count)), "left_turns": left, "fresh": 0}
+        now: Changes = {"count": tuple(count), "left_turns": left, "fresh": 0}
         now |= {"indices": indices, "count_cycles": 1}
         if not left and before.last_held:
             now |= {"fresh": 1, "merging": self._merge_edges(), "merge_end": before.end_held}
@@ -203,13 +203,13 @@ class PeLane(Macs):
     @decides("D-kllm-45", "D-kllm-46")
     def _merged(self, before: DeclaredState, now: Changes) -> Changes:
         """Histograms go to the bank. now: what the edge has changed so far."""
-        counted, columns = list(fields(now.get("counted", before.counted))), now.get("columns", before.columns)
+        counted, columns = list(now.get("counted", before.counted)), now.get("columns", before.columns)
         left = before.merging - 1
         for column, histogram in self._histograms(before, columns):
             part = slice(column * self.entries, (column + 1) * self.entries)
             counted[part] = [self._fitting(x + y) for x, y in zip(counted[part], histogram, strict=True)]
         columns += (self.counters if self.lane_mapping == "counter" else 1) * (left == 0)
-        changes: Changes = {"counted": lanes(tuple(counted)), "columns": columns, "merging": left, "merge_cycles": 1}
+        changes: Changes = {"counted": tuple(counted), "columns": columns, "merging": left, "merge_cycles": 1}
         return changes | ({"full": 1} if left == 0 and self._ends(before, columns) else {})
 
     @decides("D-kllm-45")
@@ -220,7 +220,7 @@ class PeLane(Macs):
     @decides("D-kllm-45")
     def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
         """Column and histogram of each counter that is merged in this edge."""
-        count = fields(before.count)
+        count = before.count
         parts = [count[at * self.entries : (at + 1) * self.entries] for at in range(self.counters)]
         if self.lane_mapping == "counter":
             return list(enumerate(parts))
@@ -234,13 +234,13 @@ class PeLane(Macs):
 
     def _swapped(self, before: DeclaredState) -> Changes:
         """The counted tile goes to the MACs, with its operands from the ports; the bank is empty."""
-        zeros = lanes((0,) * self.macs)
+        zeros = (0,) * self.macs
         now: Changes = {f"work_{name}": getattr(before, name) for name in (*WORK, *WORK_FLAGS)}
         now |= {"acc": zeros, "outside": zeros} if before.opens else {}
         return now | {
             "reducing": before.counted,
             "working": before.columns,
-            "counted": lanes((0,) * (self.macs * self.entries)),
+            "counted": (0,) * (self.macs * self.entries),
             "columns": 0,
             "full": 0,
             "phase": REDUCE,

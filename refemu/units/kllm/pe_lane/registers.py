@@ -47,10 +47,10 @@ class LaneSizes:
     def ports(self) -> Ports:
         macs, size, turns = self.macs, self.entries, self.concat // (self.counters * self.inputs)
 
-        def words(name: str, lanes: int, meaning: str) -> Port:
+        def words(name: str, lanes: int | None, meaning: str) -> Port:
             return Port(name, 16, lanes, encoding="f16", meaning=meaning)
 
-        def flag(name: str, meaning: str, lanes: int = 1) -> Port:
+        def flag(name: str, meaning: str, lanes: int | None = None) -> Port:
             return Port(name, 1, lanes, meaning=meaning)
 
         def counts(name: str, histograms: int, meaning: str) -> Port:
@@ -76,12 +76,12 @@ class LaneSizes:
                 flag("closes", "outputs follow the reduction"),
                 flag("shifts", "a shift is subtracted (LayerNorm)"),
                 flag("biases", "a bias is added"),
-                words("a_scale", 1, "scale of A's row"),
-                words("shift", 1, "mean over deviation (LayerNorm)"),
+                words("a_scale", None, "scale of A's row"),
+                words("shift", None, "mean over deviation (LayerNorm)"),
                 words("b_scale", macs, "scales of the columns"),
                 words("row_sum", macs, "sums of the columns (LayerNorm)"),
                 words("bias", macs, "biases of the columns"),
-                words("entry", 1, "entry of the codebook at `address`"),
+                words("entry", None, "entry of the codebook at `address`"),
                 flag("sparse", "the column has a product of outliers", macs),
                 words("x", macs, "its factor from A"),
                 words("w", macs, "its factor from B"),
@@ -115,7 +115,7 @@ class LaneSizes:
                 Port("working", macs.bit_length(), meaning="columns of the tile under reduction"),
                 Port("left", OUTLIER_BITS, meaning="sparse edges still to come"),
                 *(flag(f"work_{name}", work(name)) for name in ("closes", "shifts", "biases")),
-                *(words(f"work_{name}", 1, work(name)) for name in ("a_scale", "shift")),
+                *(words(f"work_{name}", None, work(name)) for name in ("a_scale", "shift")),
                 *(words(f"work_{name}", macs, work(name)) for name in ("b_scale", "row_sum", "bias")),
                 words("acc", macs, "weighted sums"),
                 words("outside", macs, "sums of the sparse path"),

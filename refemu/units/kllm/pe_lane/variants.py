@@ -18,12 +18,12 @@ from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
 from refemu.units.kllm.pe_lane.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, REDUCE
 from refemu.units.kllm.weighted_sum.variants import BITS
-from refemu.units.ports import Lanes, fields, lanes
+from refemu.units.ports import Lanes
 
 
 def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:
     """A State with other values in the lanes of some registers."""
-    return replace(state, **{name: lanes(tuple(values)) for name, values in registers.items()})
+    return replace(state, **{name: tuple(values) for name, values in registers.items()})
 
 
 class FusedMacs(PeLane):
@@ -62,8 +62,8 @@ class SecondHigh(PeLane):
     def _concatenated(self, a: Values, b: Values) -> Lanes:
         if self.integer:
             raise Refused("pe_lane: with integers nothing is concatenated")
-        pairs = zip(fields(super()._concatenated(a, b)), b, strict=True)
-        return lanes(tuple(index << self.a_bits | q >> self.b_bits for q, index in pairs))
+        pairs = zip(super()._concatenated(a, b), b, strict=True)
+        return tuple(index << self.a_bits | q >> self.b_bits for q, index in pairs)
 
 
 class AllCounted(PeLane):
@@ -97,8 +97,8 @@ class ScaledProduct(PeLane):
     def sparse(self, before: DeclaredState) -> Changes:
         words = []
         for j in range(self.macs):
-            word = fields(before.x)[j]
-            for factor in (fields(before.w)[j], *self._scales(before, j)):
+            word = before.x[j]
+            for factor in (before.w[j], *self._scales(before, j)):
                 _, word = self.multipliers[j].multiply_add(word, factor, NEGATIVE_ZERO)
             words.append(word)
         none, ones = (0,) * self.macs, (ONE,) * self.macs
@@ -106,18 +106,18 @@ class ScaledProduct(PeLane):
         return super().sparse(alone) | {"dequants": super().sparse(before)["dequants"]}
 
     def _scales(self, before: DeclaredState, j: int) -> list[int]:
-        scales = (before.x_coded, before.work_a_scale), (before.w_coded, fields(before.work_b_scale)[j])
-        return [scale for coded, scale in scales if fields(coded)[j]]
+        scales = (before.x_coded, before.work_a_scale), (before.w_coded, before.work_b_scale[j])
+        return [scale for coded, scale in scales if coded[j]]
 
 
 class ExactScales(PeLane):
     """The product of the scales is not rounded before it is multiplied; the register shows it rounded."""
 
     def merge_(self, before: DeclaredState) -> Changes:
-        acc = fields(before.acc)
+        acc = before.acc
         products = [
             pattern16(value16(acc[j]) * (value16(before.work_a_scale) * value16(scale)))  # 33 bits
-            for j, scale in enumerate(fields(before.work_b_scale))
+            for j, scale in enumerate(before.work_b_scale)
         ]
         return super().merge_(_with(before, acc=products, joint=(ONE,) * self.macs))
 
@@ -126,24 +126,24 @@ class ScalesInTurn(PeLane):
     """The sum is multiplied by the scale of A, then by that of B."""
 
     def merge_(self, before: DeclaredState) -> Changes:
-        acc = fields(before.acc)
+        acc = before.acc
         scaled = [
             self.mac_units[j].multiply_add(acc[j], before.work_a_scale, NEGATIVE_ZERO)[1] for j in range(self.macs)
         ]
-        return super().merge_(_with(before, acc=scaled, joint=fields(before.work_b_scale)))
+        return super().merge_(_with(before, acc=scaled, joint=before.work_b_scale))
 
 
 class BiasFirst(PeLane):
     """The bias joins the sparse part, before the dense part is added and a shift subtracted."""
 
     def merge_(self, before: DeclaredState) -> Changes:
-        outside = list(fields(before.outside))
+        outside = list(before.outside)
         for j in range(self.macs if before.work_biases else 0):
-            _, outside[j] = self.mac_units[j].multiply_add(fields(before.work_bias)[j], ONE, outside[j])
+            _, outside[j] = self.mac_units[j].multiply_add(before.work_bias[j], ONE, outside[j])
         return super().merge_(_with(before, outside=outside))
 
     def bias(self, before: DeclaredState) -> Changes:
-        return self._outputs(before, list(fields(before.y))[: before.working], IDLE)
+        return self._outputs(before, list(before.y)[: before.working], IDLE)
 
 
 class ShiftLast(PeLane):
@@ -176,7 +176,7 @@ class SharedMultiplier(PeLane):
     _dequantized = False
 
     def sparse(self, before: DeclaredState) -> Changes:
-        used = zip(*(fields(each)[: before.working] for each in self._coded(before)), strict=True)
+        used = zip(*(each[: before.working] for each in self._coded(before)), strict=True)
         waits = any(sparse and (x or w) for sparse, x, w in used) and not self._dequantized
         self._dequantized = waits
         return {} if waits else super().sparse(before)
@@ -210,13 +210,12 @@ def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.
     """Outputs between two edges with `y_valid`: zeros, or those of the tile before."""
     valid = np.asarray(result.y_valid) == 1
     place = np.where(valid, np.arange(valid.shape[-1]), -1)
-    last = place if zero else np.maximum.accumulate(place, axis=-1)
+    last = (place if zero else np.maximum.accumulate(place, axis=-1))[..., None]
     shown = {}
     for name in ("y", "overflow"):
         words = np.asarray(getattr(result, name))
-        wide = last if words.ndim == last.ndim else last[..., None]
-        kept = np.take_along_axis(words, np.broadcast_to(np.maximum(wide, 0), words.shape), axis=valid.ndim - 1)
-        shown[name] = np.where(wide < 0, 0, kept).astype(words.dtype)
+        kept = np.take_along_axis(words, np.broadcast_to(np.maximum(last, 0), words.shape), axis=valid.ndim - 1)
+        shown[name] = np.where(last < 0, 0, kept).astype(words.dtype)
     return shown
 
 

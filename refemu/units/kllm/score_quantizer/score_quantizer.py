@@ -16,7 +16,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import stepped
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.score_quantizer import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
@@ -84,7 +84,7 @@ class ScoreQuantizer(Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        return {"v_scale": lanes((ONE,) * self.t), "folded": lanes((0,) * self.t)}
+        return {"v_scale": (ONE,) * self.t, "folded": (0,) * self.t}
 
     @constant
     def largest(self) -> int:
@@ -105,7 +105,7 @@ class ScoreQuantizer(Combinational):
     @decides("D-kllm-14")
     def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
         """In mode "fold" alone, each score is multiplied by the scale of V at its token."""
-        return self._begun(self.products(np.array(fields(p)), np.array(fields(v_scale))))
+        return self._begun(self.products(np.array(p), np.array(v_scale)))
 
     @decides("D-kllm-14")
     def products(self, p: np.ndarray, v_scale: np.ndarray) -> np.ndarray:
@@ -117,15 +117,15 @@ class ScoreQuantizer(Combinational):
 
     def _begun(self, scores: np.ndarray) -> dict[str, Any]:
         """Registers of a row behind its first event. scores: values that become integers."""
-        folded = lanes(register_words(scores, self.wide).tolist())
-        return {"q": lanes((0,) * self.t), "scale": 0, "folded": folded, "top": 0}
+        folded = tuple(register_words(scores, self.wide).tolist())
+        return {"q": (0,) * self.t, "scale": 0, "folded": folded, "top": 0}
 
     def max(self, *inputs: Lanes) -> Changes:
         """The score that becomes the largest integer is found."""
-        begun = self._begun(fp16.values(np.array(fields(inputs[0])))) if inputs else {}
+        begun = self._begun(fp16.values(np.array(inputs[0]))) if inputs else {}
         if self.mode == "fixed":
             return {**begun, "top": int(scale_word(1, self.wide))}
-        return {**begun, "top": max(fields(begun.get("folded", self.state.folded)))}  # words have their values' order
+        return {**begun, "top": max(begun.get("folded", self.state.folded))}  # words have their values' order
 
     @decides("D-kllm-15")
     def quantize(self) -> Changes:
@@ -133,12 +133,12 @@ class ScoreQuantizer(Combinational):
         before = self.state
         if before.top == 0:
             return {"scale": int(scale_word(1, self.wide))}
-        words = np.array([*fields(before.folded), before.top], np.uint32 if self.wide else np.uint16)
+        words = np.array([*before.folded, before.top], np.uint32 if self.wide else np.uint16)
         values = as_floats(words).astype(np.float64)
         top = float(values[-1])
         scale = np.float32(top / self.largest)  # r32 of a quotient of two short numbers: one rounding
         return {
-            "q": lanes(integers.from_float(self.rounded(values[:-1], top)).tolist()),
+            "q": tuple(integers.from_float(self.rounded(values[:-1], top)).tolist()),
             "scale": int(scale_word(scale, self.wide)),
             "divides": 1 + (0 if self.mode == "fixed" else self.t),
         }
@@ -241,7 +241,7 @@ def quantize(
     """
     arrays = require_input(p, v_scale, mode)
     shape, t = arrays[0].shape, arrays[0].shape[-1]
-    words = [fp16.bits(array).reshape(shape if t > 1 else shape[:-1]) for array in arrays]
+    words = [fp16.bits(array) for array in arrays]
     answer = run(*words, t=t, bits=bits, mode=mode, preset=preset)
     return replace(answer, q=answer.q.reshape(shape), scale=as_floats(answer.scale), folded=None, top=None)
 

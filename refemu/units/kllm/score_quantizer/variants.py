@@ -6,14 +6,14 @@ from refemu.arith import fp16
 from refemu.units.alternative import Alternative
 from refemu.units.declared import Changes
 from refemu.units.kllm.score_quantizer import ScoreQuantizer
-from refemu.units.ports import Lanes, fields
+from refemu.units.ports import Lanes
 
 
 class NotFolded(ScoreQuantizer):
     """The scales of V stay outside."""
 
     def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
-        return self._begun(fp16.values(np.array(fields(p))))
+        return self._begun(fp16.values(np.array(p)))
 
 
 class Floor(ScoreQuantizer):
@@ -41,7 +41,7 @@ class ZeroScale(ScoreQuantizer):
     """A row of zeros has the scale 0."""
 
     def quantize(self) -> Changes:
-        zeros = self.state.top == 0 and not any(fields(self.state.p))
+        zeros = self.state.top == 0 and not any(self.state.p)
         return {"scale": 0} if zeros else super().quantize()
 
 

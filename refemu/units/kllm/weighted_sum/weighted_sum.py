@@ -78,7 +78,7 @@ class WeightedSum(Combinational):
         """Whether MACs of the sum are left."""
         return self.state.event == "mac" and self.state.done < 1 << self.bits
 
-    def opens(self, *inputs: Lanes) -> str:
+    def opens(self, *inputs: int | Lanes) -> str:
         return "mac" if isinstance(self.arith.order, dot.Sequential) else "sum"
 
     def mac(self, *inputs: tuple[int, ...]) -> Changes:

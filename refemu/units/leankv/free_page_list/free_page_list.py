@@ -11,7 +11,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.units.declared import DeclaredState, InPlace, constant, decides
 from refemu.units.leankv.free_page_list import cases
-from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -71,7 +71,7 @@ class FreePageList(InPlace):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        return {"taken": lanes((-1,) * self.pages)}
+        return {"taken": (-1,) * self.pages}
 
     def _reset(self) -> None:
         super()._reset()
@@ -190,7 +190,7 @@ class FreePageList(InPlace):
         if op == ALLOCATE:
             self.allocate(count)
         else:
-            self.recycle(fields(ids)[:count])
+            self.recycle(ids[:count])
         self._last["ids"] = ids
         return self.state
 
@@ -201,7 +201,7 @@ class FreePageList(InPlace):
 
     def load(self, state: DeclaredState) -> None:
         """Pages between tail and head of the ring are owned; a pool's State does not count wraps."""
-        self._ring, self.head, self.tail = list(fields(state.ring)), state.head, state.tail
+        self._ring, self.head, self.tail = list(state.ring), state.head, state.tail
         self.allocated, self.recycled = state.allocated, state.recycled
         self.wraps = vars(state).get("wraps", 0)
         self._owned = bytearray(b"\1") * self.pages

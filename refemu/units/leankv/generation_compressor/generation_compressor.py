@@ -22,8 +22,8 @@ from refemu.units.leankv.generation_compressor.decisions import (
     lane_rank,
     require,
 )
-from refemu.units.leankv.significance.significance import put, require_queries
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.leankv.significance.significance import require_queries
+from refemu.units.ports import Port, Ports, put
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -97,12 +97,11 @@ class GenerationCompressor(Combinational):
         """Whether a decision is on its way."""
         return self.state.event in ("mean", "argmin")
 
-    def _open(self, *operands: Lanes) -> DeclaredState:
+    def _open(self, *operands: Any) -> DeclaredState:
         """Every event, the first one too, reads the operands in the State."""
         cleared = dict.fromkeys((*OUTPUTS, "total", "done"), 0)
-        empty = dict.fromkeys(("means", "shares"), lanes((0,) * self.slots))
-        score, position = map(fields, operands[:2])
-        self._commit("mean", (score, position, *operands[2:]), {**cleared, **empty, "slots": (-1, -1)})
+        empty = dict.fromkeys(("means", "shares"), (0,) * self.slots)
+        self._commit("mean", operands, {**cleared, **empty, "slots": (-1, -1)})
         return self._continue()
 
     def follows(self) -> str:
@@ -128,7 +127,7 @@ class GenerationCompressor(Combinational):
         c = self.count(before.position[slot])
         mean = self._divided(value32(before.score[slot]), f32(c)) if c else 0.0
         return {
-            "means": lanes(put(fields(before.means), slot, pattern32(mean))),
+            "means": put(before.means, slot, pattern32(mean)),
             "total": pattern32(self._added(value32(before.total), mean)),
             "done": slot + 1,
             "divisions": int(c > 0),
@@ -148,19 +147,19 @@ class GenerationCompressor(Combinational):
         """Shares are made of the means, and the least significant candidates of the sections are found."""
         shares, divisions = self._shares()
         patterns = [pattern32(share) for share in shares]
-        self._commit("argmin", (), {"shares": lanes((*patterns, *(0,) * (self.slots - len(patterns))))})
+        self._commit("argmin", (), {"shares": (*patterns, *(0,) * (self.slots - len(patterns)))})
         (high, of_high), (low, of_low) = (self._least(candidates) for candidates in self._candidates())
         return {"slots": (high, low), "divisions": divisions, "comparisons": of_high + of_low}
 
     def share(self, slot: int) -> float:
         """What a slot is compared by: its share, running sum or mean."""
-        return value32(fields(self.state.shares)[slot])
+        return value32(self.state.shares[slot])
 
     @decides("D-leankv-27")
     def _shares(self) -> tuple[list[float], int]:
         """Quantities to compare with the thresholds, slot by slot, and the divisions made."""
         state, total = self.state, value32(self.state.total)
-        means = [value32(pattern) for pattern in fields(state.means)[: state.done]]
+        means = [value32(pattern) for pattern in state.means[: state.done]]
         if self.policy != "algorithm1" or total == 0:
             return means, 0
         shares = [self._divided(mean, total) for mean in means]
@@ -285,10 +284,7 @@ class GenerationCompressor(Combinational):
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `require` does."""
-        rows = [
-            array.reshape(-1, port.lanes) if port.lanes > 1 or port.name in ("score", "position") else array.ravel()
-            for array, port in zip(inputs, self.ports.inputs, strict=True)
-        ]
+        rows = [array.reshape(-1, *port.shape) for array, port in zip(inputs, self.ports.inputs, strict=True)]
         require(self.slots, self.policy, self.low, self.epoch, *rows)
 
 

@@ -262,10 +262,9 @@ class Stream:
         """
         arrays = [np.array([value], port.dtype) for value, port in zip(inputs, self._ports.inputs, strict=True)]
         every = self._ports.outputs + self._ports.state
-        lanes = {port.name: (port.lanes,) if port.lanes > 1 else () for port in every}
-        shown = {port.name: np.zeros((1, *lanes[port.name]), port.result_dtype) for port in every}
+        shown = {port.name: np.zeros((1, *port.shape), port.result_dtype) for port in every}
         self._heads.step(arrays, shown)
-        return {name: tuple(array[0].tolist()) if lanes[name] else int(array[0]) for name, array in shown.items()}
+        return {name: tuple(array[0].tolist()) if array.ndim > 1 else int(array[0]) for name, array in shown.items()}
 
     def snapshot(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pages and lengths."""

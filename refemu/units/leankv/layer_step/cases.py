@@ -365,9 +365,8 @@ class History:
         self.event(STEP, thresholds=words, **vectors)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Words at every port, (1, events) and lanes; one lane has no axis."""
-        columns = {name: np.array([row[name] for row in self.rows], np.int64)[None] for name in self.rows[0]}
-        return {name: x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x for name, x in columns.items()}
+        """Words at every port, (1, events) and lanes."""
+        return {name: np.array([row[name] for row in self.rows], np.int64)[None] for name in self.rows[0]}
 
 
 def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:

@@ -328,7 +328,7 @@ def by_port(device: LayerStep, inputs: Arrays, outputs: Arrays) -> tuple[dict[st
         columns[port.name] = array.astype(dtype, copy=False).reshape(*shape, *wide.get(port.name, (heads,)))
     for port, array in zip(device.ports.outputs, outputs, strict=True):
         array[...] = -1 if port.name == "taken" else 0
-        lanes = port.lanes // heads
+        lanes = port.count // heads
         split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,) * (lanes > 1)
         shown[port.name] = array.reshape(*shape, heads, *split)
     return columns, shown

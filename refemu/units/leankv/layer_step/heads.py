@@ -9,7 +9,6 @@ import numpy as np
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, DROP, REPLACE, KvCompressor
 from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention, Pages
-from refemu.units.ports import fields, lanes
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
 #: Options of the attention that layer_step takes; its block of threads is the usual one
@@ -91,7 +90,7 @@ class Head:
         return scores, positions
 
     def _padded(self, words: Sequence[int]) -> Any:
-        return lanes((*words, *(0,) * (self.compressor.slots - len(words))))
+        return (*words, *(0,) * (self.compressor.slots - len(words)))
 
     def write(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int], op: int, **token: Any) -> Any:
         """The first event of kv_compressor's operation on the head's pages."""
@@ -120,12 +119,12 @@ class Head:
         images = np.zeros((self.cells, pool.shape[1]), np.uint16)
         images[: len(runs[0])] = pool[list(runs[0])]
         images[self.cells - len(runs[1]) :] = pool[list(runs[1])][::-1]
-        entry = lanes(range(self.cells))
+        entry = tuple(range(self.cells))
         return self.attention.step(q, tuple(images.ravel().tolist()), entry, *stored, newest)
 
     def add_scores(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int], state: Any) -> None:
         """What attention made of the scores into the pages."""
-        scores, first = np.array(fields(state.score), np.uint32).view(np.float32), 0
+        scores, first = np.array(state.score, np.uint32).view(np.float32), 0
         for page, run, count in zip(self.layouts.sections, runs, stored, strict=True):
             for number, image in enumerate(run):
                 used = max(min(page.tokens, count - number * page.tokens), 0)

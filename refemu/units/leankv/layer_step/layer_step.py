@@ -37,7 +37,7 @@ from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
-from refemu.units.ports import Lanes, Ports, fields, lanes
+from refemu.units.ports import Lanes, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -154,7 +154,7 @@ class LayerStep(Sequential):
     def _cleared(self) -> dict[str, Any]:
         """Outputs before the first event of an operation."""
         ports = self.ports.outputs
-        return {port.name: lanes((-1 if port.name == "taken" else 0,) * port.lanes) for port in ports}
+        return {port.name: port.filled(-1 if port.name == "taken" else 0) for port in ports}
 
     @constant
     def initial(self) -> Mapping[str, Any]:
@@ -171,7 +171,7 @@ class LayerStep(Sequential):
             "heads": tuple(unit.state for unit in self.units),
             "seen": request.seen if request else 0,
             "stored": tuple(count for entry in entries for count in table.tokens(entry)),
-            "cells": lanes(tuple(page for entry in entries for page in table.row(entry))),
+            "cells": tuple(page for entry in entries for page in table.row(entry)),
             "list_start": self.manager.list.start,
             "free": self.manager.free,
         }
@@ -196,7 +196,7 @@ class LayerStep(Sequential):
         done = ("reset", "admit", "load", "finish")
         return state.event not in done and (state.event != "score" or state.head < self.kv_heads - 1)
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         before = self.state
         self.state = self.latched(*inputs, **self._cleared, head=0)
         event = OPERATIONS[self.state.op]
@@ -228,7 +228,7 @@ class LayerStep(Sequential):
         """Head whose token is moved or written next."""
         return self.state.head + (self.state.event == "score")
 
-    def _commit(self, event: str, inputs: Sequence[Lanes], changes: Changes) -> DeclaredState:
+    def _commit(self, event: str, inputs: Sequence[Any], changes: Changes) -> DeclaredState:
         """The State after an event: registers and counters of the units, and what else changed."""
         before, registers = self.state, self._registers()
         counted = {
@@ -251,16 +251,16 @@ class LayerStep(Sequential):
     @decides("D-leankv-25")
     def _of(self, port: str, head: int) -> Any:
         """Lanes of a port that belong to a head."""
-        values = fields(getattr(self.state, port))
+        values = getattr(self.state, port)
         size = len(values) // self.kv_heads
         return values[head * size : (head + 1) * size]
 
     def _put(self, values: Lanes, head: int, words: Sequence[int]) -> Lanes:
         """The lanes of a port with those of a head set, zeros behind a shorter record."""
-        changed = list(fields(values))
+        changed = list(values)
         size = len(changed) // self.kv_heads
         changed[head * size : (head + 1) * size] = [*words, *(0,) * (size - len(words))]
-        return lanes(tuple(changed))
+        return tuple(changed)
 
     def _tokens(self, head: int) -> tuple[int, int]:
         """Tokens that a head stores, high and low."""
@@ -283,7 +283,7 @@ class LayerStep(Sequential):
         manager, state = self.manager.fork(), self.state
         manager.prompt_allocate({REQUEST: state.prompt})
         shape = (1, 1, self.kv_heads)
-        kept = (np.array(fields(words), np.int64).reshape(shape) for words in (state.keep_high, state.keep_low))
+        kept = (np.array(words, np.int64).reshape(shape) for words in (state.keep_high, state.keep_low))
         manager.prompt_release([REQUEST], *kept)
         self.manager = manager
         return {"loaded": (0,) * 2 * self.kv_heads}
@@ -292,7 +292,7 @@ class LayerStep(Sequential):
     def load(self) -> Changes:
         """A kept token of each head that loads one is written, into the next slot of its section."""
         loaded, written, words = list(self.state.loaded), self.state.written, 0
-        for head, code in enumerate(fields(self.state.section)):
+        for head, code in enumerate(self.state.section):
             if code == NONE:
                 continue
             section = code - 1
@@ -302,7 +302,7 @@ class LayerStep(Sequential):
                 self._runs(head),
                 self._next_slots(head),
                 APPEND_LOW if section == LOW else APPEND_HIGH,
-                **self._token(head, fields(self.state.score)[head], fields(self.state.position)[head]),
+                **self._token(head, self.state.score[head], self.state.position[head]),
             )
             record = state.written[: self.layouts.sections[section].record_words]
             loaded[2 * head + section] += 1
@@ -318,7 +318,7 @@ class LayerStep(Sequential):
         if loaded == kept:
             raise Refused(f"{what}: {kept} {SECTIONS[section]} tokens are kept, and loaded already")
         assert request is not None, "without one no token is kept"
-        position = fields(self.state.position)[head]
+        position = self.state.position[head]
         if position >= request.prompt:
             raise Refused(f"{what}: position {position} in a prompt of {request.prompt} tokens")
         held = self.units[head].scores(self.pool, self._runs(head), self._loaded(head))[1]
@@ -357,9 +357,7 @@ class LayerStep(Sequential):
             raise Refused(f"{self.name}: head {head}: {loaded} of {kept} {SECTIONS[section]} tokens are loaded")
         decided = [self._decided(head, request.seen, request.prompt) for head in range(self.kv_heads)]
         self._grown(self.manager.fork(), decided)  # refuses a step that lacks pages
-        columns = {
-            name: lanes(tuple(getattr(each, name) for each in decided)) for name in ("choice", "victim", "low_slot")
-        }
+        columns = {name: tuple(getattr(each, name) for each in decided) for name in ("choice", "victim", "low_slot")}
         return {**columns, "plan_words": 4 * reduce(add, state.stored)}
 
     @decides("D-leankv-28", "D-leankv-62")
@@ -447,7 +445,7 @@ class LayerStep(Sequential):
         self._score(head, attention)
         return {
             "out": self._put(state.out, head, attention.out),
-            "p": self._put(state.p, head, fields(attention.p)),
+            "p": self._put(state.p, head, attention.p),
             "scores": self._put(state.scores, head, self._scores_of(head)),
         }
 

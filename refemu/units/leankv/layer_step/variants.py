@@ -11,7 +11,6 @@ from refemu.units.declared import constant
 from refemu.units.leankv.generation_compressor import A2, A3
 from refemu.units.leankv.layer_step import STEP, LayerStep
 from refemu.units.leankv.page_manager.variants import Descending
-from refemu.units.ports import fields, lanes
 
 
 class ScoresStay(LayerStep):
@@ -41,9 +40,9 @@ class FirstHeadScores(LayerStep):
         unit, runs, stored = self.units[head], self._runs(head), self._tokens(head)
         words, positions = unit.scores(self.pool, runs, stored)
         before = np.array(words, np.uint32).view(np.float32)
-        p = np.array(fields(state.p), np.uint32).view(np.float32)[: len(before)]
+        p = np.array(state.p, np.uint32).view(np.float32)[: len(before)]
         added = np.where(np.array(positions) == state.newest, before, before + p)
-        unit.add_scores(self.pool, runs, stored, replace(state, score=lanes(added.view(np.uint32).tolist())))
+        unit.add_scores(self.pool, runs, stored, replace(state, score=tuple(added.view(np.uint32).tolist())))
 
 
 class OldestMoves(LayerStep):
@@ -63,7 +62,7 @@ class NewestVictim(LayerStep):
     def _decided(self, head: int, n: int, prompt: int) -> Any:
         decided, unit = super()._decided(head, n, prompt), self.units[head].compressor
         if decided.choice in (A2, A3):
-            high = fields(decided.position)[: decided.n_high]
+            high = decided.position[: decided.n_high]
             unit.state = replace(decided, victim=high.index(max(high)))
         return unit.state
 

@@ -17,7 +17,7 @@ from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager.registers import COUNTERS, REGISTERS, ports_of
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Requests, Shape, memory
 from refemu.units.leankv.page_table import PageTable, drawn
-from refemu.units.ports import Ports, fields, lanes
+from refemu.units.ports import Ports
 
 FREE = 16  #: pages of the ring that a drawing shows
 
@@ -39,7 +39,7 @@ class Pool(InPlace, Shape):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        return {"ids": lanes((-1,) * self.pages), "following": None}
+        return {"ids": (-1,) * self.pages, "following": None}
 
     def _reset(self) -> None:
         super()._reset()
@@ -114,10 +114,10 @@ class Pool(InPlace, Shape):
 
     def draw(self, state: DeclaredState) -> str:
         """Draw the table under the pages that are free, the next first, as text."""
-        ring = fields(state.ring)
+        ring = state.ring
         free = [ring[place % len(ring)] for place in range(state.head, state.tail)]
         shown = " ".join(map(str, free[:FREE])) + (f" ... {len(free)} pages" if len(free) > FREE else "")
-        return f"free     {shown or 'none'}\n{drawn(fields(state.cells), state.used, state.tokens)}"
+        return f"free     {shown or 'none'}\n{drawn(state.cells, state.used, state.tokens)}"
 
     def _registers(self) -> dict[str, Any]:
         moved, came = self._moves
@@ -135,8 +135,8 @@ class Pool(InPlace, Shape):
     def load(self, state: DeclaredState) -> None:
         self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests}, deque(state.slots))
         self._moves = (
-            Moved(fields(state.counts), fields(state.prefix), fields(state.ids)),
-            Moved(fields(state.lacking)),
+            Moved(state.counts, state.prefix, state.ids),
+            Moved(state.lacking),
         )
         self.totals = {name: getattr(state, name) for name in self.totals}
         self._load(state)

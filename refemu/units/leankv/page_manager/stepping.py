@@ -13,7 +13,6 @@ from refemu.units.declared import DeclaredState
 from refemu.units.leankv.page_manager.pool import Pool
 from refemu.units.leankv.page_manager.requests import Moved
 from refemu.units.leankv.prefix_sum import PrefixSum
-from refemu.units.ports import fields, lanes
 
 
 class Stepping(Pool):
@@ -28,7 +27,7 @@ class Stepping(Pool):
         """The call is made, and its events are shown one by one."""
         op, members, *lanes_of = inputs
         before = self._last, self._moves
-        latched = dict(zip(("sequences", "prompts", "high", "low"), map(list, map(fields, lanes_of)), strict=True))
+        latched = dict(zip(("sequences", "prompts", "high", "low"), map(list, lanes_of), strict=True))
         self._note("plan", op=op, members=members, **latched)
         index, self._moves, self._log = self._last["index"], (Moved(), Moved()), []
         try:
@@ -60,10 +59,10 @@ class Stepping(Pool):
         if not counts:
             return
         network = PrefixSum(len(counts))
-        state = network.step(lanes(tuple(counts)), base)
-        self._inner("plan", Moved(tuple(counts), fields(state.inclusive)))
+        state = network.step(tuple(counts), base)
+        self._inner("plan", Moved(tuple(counts), state.inclusive))
         while network.busy:
-            self._inner("level", Moved(tuple(counts), fields(network.step().inclusive)))
+            self._inner("level", Moved(tuple(counts), network.step().inclusive))
 
     def _inner(self, event: str, moved: Moved | None = None) -> None:
         """Keep the State of an event inside a call that is stepped."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, require_int, require_integers
 from refemu.units.declared import DeclaredState, InPlace, constant
 from refemu.units.leankv.page_table import cases
-from refemu.units.ports import Port, Ports, fields, lanes
+from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -114,7 +114,7 @@ class PageTable(InPlace):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        return {"page": -1, "ids": lanes((-1,) * self.cells)}
+        return {"page": -1, "ids": (-1,) * self.cells}
 
     def _reset(self) -> None:
         super()._reset()
@@ -297,7 +297,7 @@ class PageTable(InPlace):
 
     def draw(self, state: DeclaredState) -> str:
         """Draw the table, as text."""
-        return drawn(fields(state.cells), state.used, state.tokens)
+        return drawn(state.cells, state.used, state.tokens)
 
     def _registers(self) -> dict[str, Any]:
         return {
@@ -309,7 +309,7 @@ class PageTable(InPlace):
         }
 
     def load(self, state: DeclaredState) -> None:
-        rows, cells = range(self.entries), fields(state.cells)
+        rows, cells = range(self.entries), state.cells
         self._cells = [list(cells[row * self.cells : (row + 1) * self.cells]) for row in rows]
         self._used = [list(state.used[2 * row : 2 * row + 2]) for row in rows]
         self._tokens = [list(state.tokens[2 * row : 2 * row + 2]) for row in rows]

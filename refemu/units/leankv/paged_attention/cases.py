@@ -279,7 +279,7 @@ def _row(
             cell = index // layout.tokens if section == 0 else cells - 1 - index // layout.tokens
             layout.write(images[order[cell]], index % layout.tokens, records[index])
     q = fp16.bits(fp16.to_f16(draw[2 * total :] * np.float32(size)))
-    return (q.ravel().tolist(), images.ravel().tolist(), order if cells > 1 else order[0], n_high, n_low, total - 1)
+    return (q.ravel().tolist(), images.ravel().tolist(), order, n_high, n_low, total - 1)
 
 
 def _bells(seed: int, count: int) -> np.ndarray:

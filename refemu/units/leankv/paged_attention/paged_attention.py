@@ -40,7 +40,7 @@ from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, RunFunction, Unit
 
@@ -138,7 +138,7 @@ class PagedAttention(Combinational):
     @constant
     def _cleared(self) -> dict[str, Any]:
         """Outputs and registers before the first event of an operation."""
-        zeros = {port.name: lanes((0,) * port.lanes) for port in (*self.ports.outputs, *self.stage_ports)}
+        zeros = {port.name: port.filled(0) for port in (*self.ports.outputs, *self.stage_ports)}
         return {**zeros, "chunk": 0, "page": 0}
 
     @constant
@@ -150,7 +150,7 @@ class PagedAttention(Combinational):
         """Whether an operation is on its way."""
         return self.state.event not in ("reset", "score")
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         """Every event, the first one too, reads the operands in the State."""
         self._commit("key_page", inputs, self._cleared)
         return self._continue()
@@ -174,7 +174,7 @@ class PagedAttention(Combinational):
 
     def _read(self, page: Page, *segments: str) -> dict[str, int]:
         """What a warp's loads of these segments of a page count: words of the tokens, sectors of the loads."""
-        layout, number = self.layouts.sections[page.section], fields(self.state.entry)[page.cell]
+        layout, number = self.layouts.sections[page.section], self.state.entry[page.cell]
         loads, counted = traffic(layout, page.tokens, base=number * layout.size), dict[str, int]()
         for name in segments:
             counted[f"{name}_words"] = page.tokens * _words(layout.parts[name])
@@ -183,7 +183,7 @@ class PagedAttention(Combinational):
 
     def _image(self, page: Page) -> np.ndarray:
         words = self.layouts.high.size // 2
-        number = fields(self.state.entry)[page.cell]
+        number = self.state.entry[page.cell]
         return np.array(self.state.images[number * words : (number + 1) * words], np.uint16)
 
     def _q(self) -> np.ndarray:
@@ -273,7 +273,7 @@ class PagedAttention(Combinational):
         """The accumulators are joined."""
         before, sums = self.state, self._stage("sums", -1, self.heads, self.head_size)
         total = sums[before.chunk] = self._joined(self._stage("acc", self.heads, -1, self.head_size))
-        alone = {} if len(self._chunks()) > 1 else {"out": self._out(total), "p": fields(before.chances)}
+        alone = {} if len(self._chunks()) > 1 else {"out": self._out(total), "p": before.chances}
         return {"chunk": before.chunk + 1, "page": 0, "sums": patterns(sums), **alone}
 
     def combine(self) -> Changes:
@@ -290,7 +290,7 @@ class PagedAttention(Combinational):
         used = slice(0, before.n_high + before.n_low)
         p[:, used] = phases.weigh(self.layouts, self.arithmetic, p[:, used], starts, weights)
         exps, divisions = weights.size, self.heads
-        return {"out": self._out(out), "p": fields(patterns(p)), "exps": exps, "divisions": divisions}
+        return {"out": self._out(out), "p": patterns(p), "exps": exps, "divisions": divisions}
 
     def score(self) -> Changes:
         """The scores of the stored tokens grow by what was paid to them."""
@@ -303,7 +303,7 @@ class PagedAttention(Combinational):
         p = self._stage("p", self.heads, -1)[:, : len(score)]
         scores = np.zeros(len(self.state.score), np.float32)
         scores[: len(score)] = phases.add_score(score, position, p, self.state.newest, self.arithmetic)
-        return {"score": fields(patterns(scores)), **read}
+        return {"score": patterns(scores), **read}
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `attend` does, and a page in two cells."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 
 SEGMENTS = ("key_words", "key_meta_words", "val_words", "val_meta_words", "score_words", "pos_words")
 SECTORS = tuple(name.replace("words", "sectors") for name in SEGMENTS)
@@ -43,12 +43,12 @@ COUNTERS = {
 
 def values(register: Lanes, *shape: int) -> np.ndarray:
     """float32 values (shape) of the patterns of a register."""
-    return np.array(fields(register), np.uint32).view(np.float32).reshape(shape)
+    return np.array(register, np.uint32).view(np.float32).reshape(shape)
 
 
 def patterns(array: np.ndarray) -> Lanes:
     """Patterns of float32 values, as a register holds them; a NaN is the positive quiet one."""
-    return lanes(fp16.canonical(array).view(np.uint32).ravel().tolist())
+    return tuple(fp16.canonical(array).view(np.uint32).ravel().tolist())
 
 
 def stages_of(layouts: Pages, arithmetic: Arithmetic, heads: int, cells: int) -> tuple[Port, ...]:

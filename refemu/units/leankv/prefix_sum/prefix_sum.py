@@ -10,7 +10,7 @@ from typing import ClassVar
 from refemu.arith.checks import require_int
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.prefix_sum import cases
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -132,14 +132,14 @@ class PrefixSum(Combinational):
 
     def load(self, counts: Lanes, base: int) -> Changes:
         """The counts are loaded, the base added to the first."""
-        first, *others = fields(counts)
-        return {"inclusive": lanes(((first + base) % (1 << BITS), *others)), "level": 0}
+        first, *others = counts
+        return {"inclusive": ((first + base) % (1 << BITS), *others), "level": 0}
 
     def level(self) -> Changes:
         """Every element adds the one 1, 2, 4, ... places before it."""
         before = self.state
-        values, adds = add_level(fields(before.inclusive), before.level)
-        return {"inclusive": lanes(tuple(values)), "level": before.level + 1, "levels": 1, "adds": adds}
+        values, adds = add_level(before.inclusive, before.level)
+        return {"inclusive": tuple(values), "level": before.level + 1, "levels": 1, "adds": adds}
 
 
 UNIT: AnyUnit = Unit(

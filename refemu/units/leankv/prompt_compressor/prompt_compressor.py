@@ -12,7 +12,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.prompt_compressor import cases
-from refemu.units.ports import Lanes, Port, Ports, fields
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -128,11 +128,11 @@ class PromptCompressor(Combinational):
         """Tokens outside the window are sorted by share, as a whole."""
         n, zeros = self.tokens, (0,) * self.tokens
         outside = range(self._border(window))
-        keys = [pattern if t in outside else ONE for t, pattern in enumerate(fields(share))]
+        keys = [pattern if t in outside else ONE for t, pattern in enumerate(share)]
         ranked = sorted(outside, key=lambda t: (keys[t], t))  # patterns order as their values: none has a sign
         pads = range(n, places(n, self.order))
         return {
-            "share": fields(share),
+            "share": share,
             "cls": zeros,
             "order": zeros,
             "keys": (*keys, *(LARGEST for _ in pads)),

@@ -16,7 +16,7 @@ from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.significance import cases
-from refemu.units.ports import Lanes, Port, Ports, collect, fields
+from refemu.units.ports import Port, Ports, collect, put
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
@@ -122,7 +122,7 @@ class Significance(Combinational):
     @cached_property
     def state(self) -> DeclaredState:  # type: ignore[override]  # see `_reset`
         """Ports and registers."""
-        p = (0,) * self.ports.inputs[0].lanes
+        p = self.ports.inputs[0].filled(0)
         return self.reset(self.State, p=p, **self._cleared)
 
     @property
@@ -130,9 +130,9 @@ class Significance(Combinational):
         """Whether rows are still to be added or tokens to be finished."""
         return self.state.event in ("query", "mean") or (self.state.event == "share" and self.state.token < self.tokens)
 
-    def _open(self, *inputs: Lanes) -> DeclaredState:
+    def _open(self, *inputs: Any) -> DeclaredState:
         """Every query, the first one too, reads p in the State."""
-        self._commit("query", (fields(inputs[0]),), self._cleared)
+        self._commit("query", (inputs[0],), self._cleared)
         return self._continue()
 
     def follows(self) -> str:
@@ -205,11 +205,6 @@ class Significance(Combinational):
         divides = self.normalize and total != 0  # D-leankv-18
         share = (self._divided(mean, total) if divides else 0.0) if self.normalize else mean
         return {"share": put(self.state.share, t, pattern32(share)), "token": t + 1, "divisions": int(divides)}
-
-
-def put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
-    """`values` with the one at index `at` replaced."""
-    return (*values[:at], value, *values[at + 1 :])
 
 
 def require_queries(value: int | None, thing: str) -> int | None:

@@ -19,7 +19,7 @@ HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     ports = find("mmaovp").ports(config).inputs
-    lanes, wide = ports[0].lanes, config["a_type"].startswith("ovpi8")
+    lanes, wide = ports[0].count, config["a_type"].startswith("ovpi8")
     biases = outlier_biases(ports)
     outlier, ones = (0x8040, 0x0101) if wide else (0x85, 0x11)
     if kind == "paper":

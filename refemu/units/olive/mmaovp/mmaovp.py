@@ -16,7 +16,7 @@ from refemu.units.olive.mmaovp import cases
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
-from refemu.units.ports import Port, Ports
+from refemu.units.ports import Port, Ports, put
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -139,8 +139,8 @@ class MmaOvp(Combinational):
             edp = self._edp.step()
         return {
             "phase": phase,
-            "d": _put(d, element, edp.d),
-            "overflow": _put(flags, element, flags[element] | edp.overflow),
+            "d": put(d, element, edp.d),
+            "overflow": put(flags, element, flags[element] | edp.overflow),
             "illegal": illegal | edp.illegal,
             "operations": 1,
             "macs": self._edp.n,
@@ -149,10 +149,6 @@ class MmaOvp(Combinational):
             "illegal_operations": edp.illegal,
             "cycles": phase % EDPS == EDPS - 1,
         }
-
-
-def _put(values: Words, place: int, value: int) -> Words:
-    return (*values[:place], value, *values[place + 1 :])
 
 
 @parameters
@@ -238,7 +234,7 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
     [olive §4.6]
     """
     kind: Type = "ovpi8" if np.shape(a_pairs)[-1:] == (64,) else "ovpi4"
-    operands = [port for port in MmaOvp(kind, kind).ports.inputs if port.lanes > 1]
+    operands = [port for port in MmaOvp(kind, kind).ports.inputs if port.lanes]
     arrays = []
     for port, values in zip(operands, (a_pairs, b_pairs, c), strict=True):
         arrays.append(port.admit(values, "mmaovp.fragments"))

@@ -53,10 +53,10 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     ends = [(plus, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (plus, minus)]
     yield _cases("edge", "one step below, to and over either end of 32 bits", ports, ends, biases, "D-olive-33")
     why = "1 and -1 in two neighbouring pairs: a sum in order from c on leaves 32 bits and comes back"
-    ones = _there_and_back(ports[0].lanes, plus, plus, minus)
+    ones = _there_and_back(ports[0].count, plus, plus, minus)
     yield Cases("edge", why, _inputs(*ones, *biases, np.repeat([HIGH, LOW], len(ones[0]) // 2)), "D-olive-34")
     why = "products beyond 32 bits that cancel in two neighbouring pairs: a sum in order leaves 32 bits and comes back"
-    far = _there_and_back(ports[0].lanes, *((0x807F, 0x807F, 0x80FF) if wide else (0x87, 0x87, 0x8F)))
+    far = _there_and_back(ports[0].count, *((0x807F, 0x807F, 0x80FF) if wide else (0x87, 0x87, 0x8F)))
     yield Cases("edge", why, _inputs(*far, 12, 12, np.arange(len(far[0])) - 3), "D-olive-34")
     why = "a product of 2**31 that c brings back: products reduced to 32 bits before c overflow"
     left, right, bias = (0x8040, 0x8048, 4) if wide else (0x86, 0x84, 12)
@@ -64,22 +64,22 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     yield _cases("edge", why, ports, back, (bias, bias), "D-olive-34")
     top, bottom = (0x8040, 0x80C0) if wide else (0x87, 0x8F)
     signs = [(left, right) for left in (top, bottom) for right in (top, bottom)]
-    rows = np.array(signs)[:, :, None].repeat(ports[0].lanes, axis=2)
+    rows = np.array(signs)[:, :, None].repeat(ports[0].count, axis=2)
     yield Cases(
         "edge", "the largest outliers in every pair, of either sign", _inputs(rows[:, 0], rows[:, 1], *biases, 7)
     )
     why = "exact sums at and beside a power of two above 32 bits: an adder tree that is a bit short sees none"
-    yield Cases("edge", why, _powers(ports[0].lanes, wide), "D-olive-34")
+    yield Cases("edge", why, _powers(ports[0].count, wide), "D-olive-34")
     mark = 0x80 if wide else 0x8
     illegal = [mark, mark << (8 if wide else 4), mark | mark << (8 if wide else 4)]
     why = "an illegal pair contributes 0 and is flagged"
     yield _cases("edge", why, ports, [(pair, plus, 3) for pair in illegal], biases, "D-olive-18")
-    tops = np.full((3, ports[0].lanes), top)
+    tops = np.full((3, ports[0].count), top)
     yield Cases(
         "edge", "biases at the end of their range", _inputs(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20"
     )
     why = "outliers in the first or second values of all pairs, by others, at several biases"
-    yield Cases("edge", why, sided(ports[0].lanes, wide))
+    yield Cases("edge", why, sided(ports[0].count, wide))
 
 
 def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
@@ -147,7 +147,7 @@ def _cases(
     decision: str = "",
 ) -> Cases:
     """Operations of one pair each: rows of a pair of A, a pair of B and c; the other pairs are 0."""
-    pairs = np.zeros((2, len(rows), ports[0].lanes), np.int64)
+    pairs = np.zeros((2, len(rows), ports[0].count), np.int64)
     pairs[0, :, 0], pairs[1, :, 0] = [row[0] for row in rows], [row[1] for row in rows]
     return Cases(kind, why, _inputs(pairs[0], pairs[1], *biases, [row[2] for row in rows]), decision)
 

@@ -71,18 +71,18 @@ class OliveRequant(Combinational):
         def real(name: str, meaning: str) -> Port:
             return Port(name, 32, LANES, encoding="f32", meaning=meaning)
 
-        def scale(name: str, lanes: int, meaning: str) -> Port:
+        def scale(name: str, lanes: int | None, meaning: str) -> Port:
             return Port(name, 32, lanes, encoding="f32", meaning=meaning, least=LEAST, most=MOST)
 
         return Ports(
             inputs=(
                 Port("acc", ACC_BITS, LANES, signed=True, meaning="two neighbouring sums, the left element first"),
-                scale("scale_a", 1, "scale of the input"),
+                scale("scale_a", None, "scale of the input"),
                 scale("scale_w", LANES, "scales of both rows of the weight"),
                 Port(
                     "bias", 16, LANES, encoding="f16", meaning="biases of both outputs; 0x8000, which is -0, for none"
                 ),
-                scale("scale_next", 1, "scale of the next layer's input"),
+                scale("scale_next", None, "scale of the next layer's input"),
             ),
             outputs=(
                 Port("y", 16, LANES, encoding="f16", meaning="outputs of the layer"),

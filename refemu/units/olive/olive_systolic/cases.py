@@ -19,7 +19,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     ports = find("olive_systolic").ports(config).inputs
     wide, biases = config["a"].startswith("int8"), outlier_biases(ports)
     outlier, ones, top = (0x8040, 0x0101, 0x8040) if wide else (0x85, 0x11, 0x87)
-    lanes = ports[0].lanes, ports[1].lanes
+    lanes = ports[0].count, ports[1].count
     if kind == "paper":
         a = np.where(np.arange(lanes[0]) % (config["k"] // 2) == 0, outlier, 0)[None]
         why = "[olive §4.2] an outlier at the head of every row of A, B counts"

@@ -17,7 +17,7 @@ from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.olive.olive_systolic import cases
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.ports import Lanes, Port, Ports, fields, lanes
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepped import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
@@ -175,7 +175,7 @@ class OliveSystolic(Combinational):
         down, across = divmod(tile, self.tiles[1])
         return t, down * self.grid[0], across * self.grid[1]
 
-    def compute(self, *inputs: Lanes) -> Changes:
+    def compute(self, *inputs: int | Lanes) -> Changes:
         """Operands move one element east and south, pairs enter at both borders, and products are added.
 
         Every element reads its neighbours' registers of the last cycle, or its border, and writes its own.
@@ -183,10 +183,11 @@ class OliveSystolic(Combinational):
         before, (rows, cols), reduced = self.state, self.grid, []
         cycle, illegal, cleared = before.cycle + 1, before.illegal, {}
         if inputs:
-            zeros = lanes([0] * (self.m * self.n))
+            zeros = (0,) * (self.m * self.n)
             cycle, illegal, cleared = 0, 0, {"d": zeros, "overflow": zeros}
-        a_pairs, b_pairs, bias_a, bias_b = inputs or (before.a_pairs, before.b_pairs, before.bias_a, before.bias_b)
-        sides = (fields(a_pairs), bias_a, self.m), (fields(b_pairs), bias_b, self.n)
+        operands: Any = inputs or (before.a_pairs, before.b_pairs, before.bias_a, before.bias_b)
+        a_pairs, b_pairs, bias_a, bias_b = operands
+        sides = (a_pairs, bias_a, self.m), (b_pairs, bias_b, self.n)
         t, top, left = self._place(cycle)
         west = [self._border(0, sides[0], t - i, top + i, before.west[i]) for i in range(rows)]
         north = [self._border(1, sides[1], t - j, left + j, before.north[j]) for j in range(cols)]
@@ -220,7 +221,7 @@ class OliveSystolic(Combinational):
         return Pe(a, b, acc, pe.overflow | over), over
 
     @decides("D-olive-38")
-    def _border(self, side: int, operand: tuple[Any, Lanes, int], k: int, line: int, held: Operand) -> Border:
+    def _border(self, side: int, operand: tuple[Any, int, int], k: int, line: int, held: Operand) -> Border:
         """The decoder of an array row (side 0) or column (1) at element k of its line; works at even k."""
         pairs, bias, lines = operand
         if not (0 <= k < self.k and line < lines):
@@ -236,12 +237,12 @@ class OliveSystolic(Combinational):
         before, (rows, cols) = self.state, self.grid
         t, top, left = self._place(before.cycle + 1)
         row = top + rows - 1 - (t - self.compute_time)
-        d, overflow = list(fields(before.d)), list(fields(before.overflow))
+        d, overflow = list(before.d), list(before.overflow)
         for j, pe in enumerate(before.pes[-cols:]):
             if row < self.m and left + j < self.n:
                 d[row * self.n + left + j], overflow[row * self.n + left + j] = pe.acc, pe.overflow
         pes = (IDLE,) * cols + before.pes[:-cols]
-        moved = {"cycle": before.cycle + 1, "pes": pes, "d": lanes(d), "overflow": lanes(overflow)}
+        moved = {"cycle": before.cycle + 1, "pes": pes, "d": tuple(d), "overflow": tuple(overflow)}
         return {**moved, "cycles": 1, "drain_cycles": 1}
 
 

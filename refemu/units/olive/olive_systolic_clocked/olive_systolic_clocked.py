@@ -157,9 +157,9 @@ class OliveSystolicClocked(Sequential):
     @decides("D-olive-49")
     def _emptied(self, mode: int) -> DeclaredState:
         """Operands of another width: everything under way is dropped, accumulators are 0."""
-        return self.changed(**{port.name: (0,) * port.lanes for port in self.ports.state} | {"mode": mode})
+        return self.changed(**{port.name: port.filled(0) for port in self.ports.state} | {"mode": mode})
 
-    def opens(self, wide: int, drain: int, *others: Lanes) -> str:
+    def opens(self, wide: int, drain: int, *others: int | Lanes) -> str:
         return "drain" if drain else "compute"
 
     def compute(
@@ -250,7 +250,7 @@ class OliveSystolicClocked(Sequential):
             "south_overflow": (*(flags[at] for at in last), *beyond),
         }
 
-    def drain(self, wide: int, *others: Lanes) -> Changes:
+    def drain(self, wide: int, *others: int | Lanes) -> Changes:
         """Accumulators move one row south, the bottom row leaves, zeros enter at the top."""
         before, elements = self.state, self.rows * self.cols
         acc, flags = [0] * elements, [0] * elements

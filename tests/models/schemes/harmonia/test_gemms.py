@@ -78,7 +78,6 @@ class Core:
             "w_scale": w_scale,
         }
         flat = {name: np.asarray(port).reshape(-1) for name, port in ports.items()}
-        flat = {name: port if port.size > 1 else port[0] for name, port in flat.items()}
         return self.run(
             **flat, kind=kind, rows=len(a.sign), inner=a.sign.shape[1], columns=len(b), b_type=b_type, **options
         )

@@ -10,7 +10,6 @@ from refemu.units.declared import Changes, constant
 from refemu.units.harmonia.bfp_pe import M8M8, NIBBLES, BfpPe
 from refemu.units.harmonia.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
-from refemu.units.ports import fields
 from tests.golden import convicting
 
 pytestmark = pytest.mark.committed
@@ -112,7 +111,7 @@ class OverwrittenWeights(BfpPeArrayClocked):
 
     def _arrive(self, operands: Any, c: int, entry: Entry | None, free: bool, counts: Any) -> None:
         column = self._columns[c]
-        if column.b_waiting and fields(operands["b_valid"])[c]:
+        if column.b_waiting and operands["b_valid"][c]:
             self._columns[c] = column._replace(b_waiting=0)
         super()._arrive(operands, c, entry, free, counts)
 

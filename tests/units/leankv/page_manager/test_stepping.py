@@ -6,7 +6,6 @@ import pytest
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units.leankv.page_manager import PageManager
-from refemu.units.ports import fields
 from tests.oracles.leankv import memory
 
 UNIT = units.find("page_manager")
@@ -35,7 +34,7 @@ def test_a_call_is_plan_levels_pointers_and_table() -> None:
 def test_levels_are_those_of_the_network_and_end_with_the_prefix() -> None:
     for state in UNIT.trace(PAPER, figure()):
         if state.event in ("take", "give"):
-            counts, prefix = fields(state.counts), fields(state.prefix)
+            counts, prefix = state.counts, state.prefix
             members = len([count for count in counts if count])
             assert list(prefix[:members]) == memory.prefix(counts[:members], prefix[0] - counts[0])[0]
 

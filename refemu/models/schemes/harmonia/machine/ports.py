@@ -74,9 +74,9 @@ class Ports:
         return self.prepared._linears[self.layer, tuple(names)]
 
     def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
-        """Answer of a unit's twin to arrays (cases, ..., lanes); a port of one lane has no axis of lanes."""
+        """Answer of a unit's twin to arrays (cases, ..., lanes), with one lane of a scalar."""
         device = units.find(unit)
-        single = {port.name for port in device.ports(Config(**config)).inputs if port.lanes == 1}
+        single = {port.name for port in device.ports(Config(**config)).inputs if not port.lanes}
         shaped = {name: array[..., 0] if name in single else array for name, array in inputs.items()}
         return device.evaluate(config, shaped)
 

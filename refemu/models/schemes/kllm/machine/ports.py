@@ -54,10 +54,5 @@ class Ports:
         return {"lanes": sizes.lanes, **{name: getattr(lane, name) for name in names if name != "counter_bits"}}
 
     def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
-        """Answer of a unit's twin to arrays (cases, lanes); a port of one lane takes (cases,)."""
-        device = units.find(unit)
-        single = {port.name for port in device.ports(Config(**config)).inputs if port.lanes == 1}
-        shaped = {
-            name: array[:, 0] if name in single and np.ndim(array) == 2 else array for name, array in inputs.items()
-        }
-        return device.evaluate(config, shaped)
+        """Answer of a unit's twin to arrays (cases, lanes), of a scalar (cases,)."""
+        return units.find(unit).evaluate(config, inputs)

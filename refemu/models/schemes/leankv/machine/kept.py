@@ -67,8 +67,7 @@ class Kept:
         op, prompt = np.full((1, count), LOAD), np.zeros((1, count), np.int64)
         op[0, 0], op[0, first:], prompt[0, 0] = ADMIT, STEP, tokens
         flat = {name: words.reshape(1, count, -1) for name, words in vectors.items()}
-        alone = {name: words[..., 0] if heads == 1 else words for name, words in ports.items()}
-        return {"op": op, "prompt": prompt, **alone, **flat, "q": queries}
+        return {"op": op, "prompt": prompt, **ports, **flat, "q": queries}
 
 
 def of_prompt(prepared: Any, q: np.ndarray, cache: Any, heads: slice) -> Kept:

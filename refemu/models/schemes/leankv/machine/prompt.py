@@ -43,7 +43,7 @@ def _significance(prepared: Any, layer: int, kept: Kept) -> Operation:
         queries = kept.q[:, head], kept.key[:, head : head + 1]
         p = prepared.units.probabilities(*queries, prepared._scale, 0, tokens)
         words = np.ascontiguousarray(p).view(np.uint32).reshape(1, -1)
-        result = unit.evaluate(config, {"p": words if words.shape[1] > 1 else words[:, 0]})
+        result = unit.evaluate(config, {"p": words})
         for got, due in ((result.sum, kept.sums[head]), (result.share, kept.shares[head])):
             differing += differences(got.reshape(-1), due.reshape(-1).view(np.uint32))
         cost += Cost(comparisons=result.comparisons, words={"activations": p.size})
@@ -60,8 +60,7 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
     """Which tokens are kept where: positions in the pages, slot by slot, and how many are pruned."""
     unit, (heads, tokens) = units.find("prompt_compressor"), kept.shares.shape
     config = {"tokens": tokens, **prepared.units.classifying()}
-    shares = kept.shares if tokens > 1 else kept.shares[:, 0]
-    ports = {"share": shares, "window": np.uint32(prepared.lean.window), "thresholds": prepared.units.limits()}
+    ports = {"share": kept.shares, "window": np.uint32(prepared.lean.window), "thresholds": prepared.units.limits()}
     result = unit.evaluate(config, ports)
     high, low = lengths.T
     inside = min(prepared.lean.window, tokens)  # of the window, high without being counted
@@ -78,7 +77,7 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
             elements += len(positions)
             counts[NAMES[section]] += len(positions)
         counts["pruned"] += tokens - len(plan.high) - len(plan.low)
-    cost = Cost(comparisons=int(result.comparisons), words={"activations": shares.size})
+    cost = Cost(comparisons=int(result.comparisons), words={"activations": kept.shares.size})
     sizes = (heads, tokens), elements, wrong, 0
     more: dict[str, Any] = {
         "cost": cost,
@@ -196,5 +195,4 @@ def ports_of_calls(pool: Pool, held: Any) -> dict[str, np.ndarray]:
         entries[port][0, 1, : len(counts)] = counts
     names = {port: np.zeros((1, 2, shape.slots), np.int64) for port in ("sequences", "prompts")}
     names["sequences"][:], names["prompts"][0, 0, 0] = name, request.prompt
-    ports = {"op": np.array([[0, 1]]), "members": np.array([[1, 1]]), **names, **entries}
-    return {port: x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x for port, x in ports.items()}
+    return {"op": np.array([[0, 1]]), "members": np.array([[1, 1]]), **names, **entries}

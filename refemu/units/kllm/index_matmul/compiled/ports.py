@@ -15,7 +15,7 @@ from refemu.units.kllm.index_counter import compiled as index_counter_jit
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul
 from refemu.units.kllm.index_matmul.arithmetic import mean_term, merge
 from refemu.units.kllm.index_matmul.compiled.index_matmul import between, biased, totals
-from refemu.units.kllm.index_matmul.problem import SINGLE, Column, column_at_ports
+from refemu.units.kllm.index_matmul.problem import Column, column_at_ports
 from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
 from refemu.units.kllm.weighted_sum.compiled import BATCH
 
@@ -25,16 +25,12 @@ FRACTION = 24  #: fp16 values are multiples of 2**-24
 @twin(UNIT)
 def run(device: IndexMatmul, inputs: Arrays, outputs: Arrays) -> list[int]:
     """Every output by itself, a batch after the other."""
-    names = [port.name for port in device.ports.inputs]
-    flat = {
-        name: array if name in SINGLE else array.reshape(len(array), port.lanes)
-        for name, array, port in zip(names, inputs, device.ports.inputs, strict=True)
-    }
+    words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     y, overflow = outputs
     left_out = 0
     for low in range(0, y.size, BATCH):
         part = slice(low, low + BATCH)
-        columns = column_at_ports({name: array[part] for name, array in flat.items()}, device.integer, device.arith)
+        columns = column_at_ports({name: array[part] for name, array in words.items()}, device.integer, device.arith)
         y[part] = fp16.bits(fp16_jit.to_f16(_outputs(device, columns)))
         left_out += int(np.count_nonzero(columns.left_out))
     overflow[:] = y & 0x7C00 == 0x7C00

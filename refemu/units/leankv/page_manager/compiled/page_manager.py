@@ -20,7 +20,6 @@ from refemu.units.leankv.page_manager.compiled.walk import walk
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Moved, Shape
 from refemu.units.leankv.prefix_sum.compiled import network
-from refemu.units.ports import fields
 
 
 class PageManager(page_manager.PageManager):
@@ -166,8 +165,8 @@ class PageManager(page_manager.PageManager):
         }
 
     def _load(self, state: DeclaredState) -> None:
-        self._ring, self._ends = np.array(fields(state.ring), np.int64), np.array([state.head, state.tail], np.int64)
-        self._cells = np.array(fields(state.cells), np.int32).reshape(self._cells.shape)
+        self._ring, self._ends = np.array(state.ring, np.int64), np.array([state.head, state.tail], np.int64)
+        self._cells = np.array(state.cells, np.int32).reshape(self._cells.shape)
         self._used, self._tokens = (np.array(x, np.int64).reshape(-1, 2) for x in (state.used, state.tokens))
         self._allocated_pages, self._recycled_pages = state.allocated, state.recycled
 

@@ -274,7 +274,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
     queries, pool, entries, lengths = device.operands(*inputs[:5])
     done = stages(pages, to_f32(queries), pool, entries, lengths, arithmetic, bool(device.ports.state))
     add_scores(pages, pool, entries, lengths, done.p, inputs[5], arithmetic.include_self, arithmetic.gqa)
-    slots = device.ports.outputs[2].lanes
+    slots = device.ports.outputs[2].count
     columns = {
         "out": fp16.bits(fp16.narrow(done.out)),
         "p": _padded(done.p, slots),
@@ -290,7 +290,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
 
 def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np.ndarray]:
     """Patterns of the registers after the last chunk, row by row; of chunks that a row has not they are 0."""
-    rows, lanes = len(done.logits), {port.name: port.lanes for port in device.stage_ports}
+    rows, lanes = len(done.logits), {port.name: port.count for port in device.stage_ports}
     chunks = np.bincount(done.unit, minlength=rows)
     last, number = np.cumsum(chunks) - 1, np.arange(len(done.unit)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
     per_chunk = {"tops": _maxima(done.tops), "totals": done.totals, "sums": done.sums}
