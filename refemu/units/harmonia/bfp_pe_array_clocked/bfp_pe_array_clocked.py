@@ -227,7 +227,7 @@ class BfpPeArrayClocked(Sequential):
             working |= 1 << seat(column.current.mode, each)
         return working
 
-    def _begin(self, pe: BfpPe, entry: Entry, weights: Weights) -> None:
+    def _begin(self, pe: BfpPe | PassPe, entry: Entry, weights: Weights) -> None:
         """Open an entry in a PE."""
         if isinstance(pe, PassPe):
             pe.begin_pass(Pass(entry.mode, entry.clear, entry.groups, *weights))
