@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.units.compiled.placed import shared
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
@@ -25,10 +26,18 @@ class Range(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """A list or an array of some length; each of its values is within `item`."""
+    """A list or an array; each of its values is within `item`."""
 
     item: Any
-    length: int
+    length: int  #: the most that it has
+    fewer: int = 0  #: how many of these it may lack
+
+
+class Span(NamedTuple):
+    """A range."""
+
+    start: Range
+    stop: Range
 
 
 HIDDEN = ("_c", "_s", "_p")  #: arguments that only compiled code has
@@ -56,20 +65,32 @@ def joined(values: Iterable[Value]) -> Value:
 def _join(a: Value, b: Value) -> Value:
     if isinstance(a, Range) and isinstance(b, Range):
         return Range(min(a.low, b.low), max(a.high, b.high))
-    if isinstance(a, Vector) or isinstance(b, Vector):
-        return Vector(_join(joined(items(a)), joined(items(b))), max(length(a), length(b)))
+    if isinstance(a, Vector | Span) != isinstance(b, Vector | Span) or isinstance(a, Vector) or isinstance(b, Vector):
+        most = max(length(a), length(b))
+        return Vector(_join(joined(items(a)), joined(items(b))), most, most - min(least(a), least(b)))
     parts = [_join(x, y) for x, y in zip(a, b, strict=True)]
     return a._make(parts) if hasattr(a, "_fields") else tuple(parts)
 
 
 def items(value: Value) -> list[Value]:
     """Values that a loop over this one takes, in turn."""
+    if isinstance(value, Span):
+        return [Range(value.start.low, max(value.stop.high - 1, value.start.low))] * length(value)
     return [value.item] * value.length if isinstance(value, Vector) else list(value)
 
 
 def length(value: Value) -> int:
-    """Of a vector or a tuple."""
+    """The most that a vector or a tuple has."""
+    if isinstance(value, Span):
+        return max(value.stop.high - value.start.low, 0)
     return value.length if isinstance(value, Vector) else len(value)
+
+
+def least(value: Value) -> int:
+    """The least that a vector or a tuple has."""
+    if isinstance(value, Span):
+        return max(value.stop.low - value.start.high, 0)
+    return length(value) - (value.fewer if isinstance(value, Vector) else 0)
 
 
 def _bits(*ranges: Range) -> int:
@@ -125,6 +146,12 @@ COMPARED: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 }
 
 
+def _merge(local: dict[str, Value], ways: Sequence[Mapping[str, Value]]) -> None:
+    """Names after one of several ways."""
+    for name in set().union(*ways):
+        local[name] = joined(way[name] for way in ways if name in way)
+
+
 class Bounds:
     """Evaluates lifted functions over ranges. Refused: a value may leave 64 bits."""
 
@@ -139,6 +166,8 @@ class Bounds:
         self.names = names  #: of constants and registers
         self.written = written or {}  #: lanes of the vector that a statement writes, by its name
         self.known: dict[tuple[str, tuple[Value, ...]], Value] = {}
+        self.function, self.taken = "", []  #: that is evaluated, and its arguments
+        self.lengths: dict[str, int] = {}  #: of lists of events, by the name of their array; -1: not always the same
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
         """What a function returns."""
@@ -150,7 +179,9 @@ class Bounds:
             if tree.args.vararg:
                 local[tree.args.vararg.arg] = tuple(arguments[len(taken) :])
             returned: list[Value] = []
+            outer, self.function, self.taken = (self.function, self.taken), name, taken
             self._block(tree.body, local, returned)
+            self.function, self.taken = outer
             self.known[key] = joined(returned)
         return self.known[key]
 
@@ -167,23 +198,24 @@ class Bounds:
                 return False
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value):
                 item, vector = self.value(value, local), local[name]
-                local[name] = Vector(item if vector.item is None else _join(vector.item, item), vector.length)
+                local[name] = vector._replace(item=item if vector.item is None else _join(vector.item, item))
             case ast.Assign(targets=[target], value=value):
                 self._assign(target, self.value(value, local), local)
+                if "_p" in self.taken and ast.unparse(value).startswith("empty("):
+                    self._share(target, local[ast.unparse(target)])
             case ast.AugAssign(target=ast.Name() as target, op=op, value=value):
                 binary = ast.BinOp(ast.Name(target.id, ast.Load()), op, value)
                 local[target.id] = self.value(ast.copy_location(binary, node), local)
             case ast.If():
                 return self._branches(node, local, returned)
             case ast.For():
-                for item in items(self.value(node.iter, local)):
-                    self._assign(node.target, item, local)
-                    if not self._block(node.body, local, returned):
-                        break
+                return self._loop(node, local, returned)
+            case ast.Raise():
+                return False
             case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[vector])):  # it is written
-                count, lanes = length(self.value(vector, local)), self.written[name]
-                if count != lanes:
-                    raise Refused(f"{self.unit}: {ast.unparse(vector)} must have {lanes} lanes, got {count}")
+                written, lanes = self.value(vector, local), self.written[name]
+                if (length(written), least(written)) != (lanes, lanes):
+                    raise Refused(f"{self.unit}: {ast.unparse(vector)} must have {lanes} lanes, got {length(written)}")
             case ast.Expr(value=ast.Call(args=[])):  # it is kept
                 pass
             case ast.Expr(value=ast.Constant()) | ast.Pass():
@@ -192,15 +224,33 @@ class Bounds:
                 raise Refused(f"{self.unit}: {ast.unparse(node)} has no bounds")
         return True
 
+    def _share(self, target: ast.expr, vector: Value) -> None:
+        """A list of an event has the same length every time, or not."""
+        name = shared(self.function, ast.unparse(target))
+        same = least(vector) == length(vector) == self.lengths.get(name, length(vector))
+        self.lengths[name] = length(vector) if same else -1
+
+    def _loop(self, node: ast.For, local: dict[str, Value], returned: list[Value]) -> bool:
+        """Every run of the body; those that may be left out are joined with what was before."""
+        values = self.value(node.iter, local)
+        for place, item in enumerate(items(values)):
+            before = dict(local)
+            self._assign(node.target, item, local)
+            goes_on = self._block(node.body, local, returned)
+            if place >= least(values):
+                _merge(local, [before, local] if goes_on else [before])
+            if not goes_on:
+                return place >= least(values)
+        return True
+
     def _branches(self, node: ast.If, local: dict[str, Value], returned: list[Value]) -> bool:
-        test = self.value(node.test, local)
+        test = _truth(self.value(node.test, local))
         after = []
-        for taken, body in ((test.high != 0 or test.low != 0, node.body), (test.low <= 0 <= test.high, node.orelse)):
+        for taken, body in ((test.high != 0, node.body), (test.low == 0, node.orelse)):
             branch = dict(local)
             if taken and self._block(body, branch, returned):
                 after.append(branch)
-        for name in set().union(*after):
-            local[name] = joined(branch[name] for branch in after if name in branch)
+        _merge(local, after)
         return bool(after)
 
     def _assign(self, target: ast.expr, value: Value, local: dict[str, Value]) -> None:
@@ -243,15 +293,15 @@ class Bounds:
             case ast.Compare():
                 return self._compared(node, local)
             case ast.IfExp(test=test, body=body, orelse=other):
-                condition = self.value(test, local)
-                chosen = [body] * (condition != (0, 0)) + [other] * (condition.low <= 0 <= condition.high)
+                condition = _truth(self.value(test, local))
+                chosen = [body] * (condition.high != 0) + [other] * (condition.low == 0)
                 return joined(self.value(each, local) for each in chosen)
             case ast.Subscript(value=vector, slice=index):
                 return self._item(self.value(vector, local), index, local)
             case ast.ListComp(elt=element, generators=[loop]):
-                iterated, inner = items(self.value(loop.iter, local)), dict(local)
-                self._assign(loop.target, joined(iterated), inner)
-                return Vector(self.value(element, inner), len(iterated))
+                iterated, inner = self.value(loop.iter, local), dict(local)
+                self._assign(loop.target, joined(items(iterated)), inner)
+                return Vector(self.value(element, inner), length(iterated), length(iterated) - least(iterated))
             case ast.Attribute(value=record, attr=name):
                 return getattr(self.value(record, local), name)
             case ast.Call():
@@ -273,8 +323,8 @@ class Bounds:
 
     def _item(self, vector: Value, index: ast.expr, local: Mapping[str, Value]) -> Value:
         place = self.value(index, local)
-        if not -length(vector) <= place.low <= place.high < length(vector):
-            raise OverflowError(f"an index of {place.low} to {place.high} of {length(vector)}")
+        if not -least(vector) <= place.low <= place.high < least(vector):
+            raise OverflowError(f"an index of {place.low} to {place.high} of {least(vector)}")
         if isinstance(vector, tuple) and not isinstance(vector, Vector) and place.low == place.high:
             return vector[place.low]
         return joined(items(vector))
@@ -302,13 +352,16 @@ class Bounds:
         return BIT
 
 
-def _truth(value: Range) -> Range:
+def _truth(value: Value) -> Range:
+    if not isinstance(value, Range):
+        return Range(int(least(value) > 0), int(length(value) > 0))
     return Range(int(not value.low <= 0 <= value.high), int(value != (0, 0)))
 
 
 def _range(*bounds: Range) -> Value:
-    first, last = (Range(0, 0), *bounds) if len(bounds) == 1 else bounds
-    return Vector(Range(first.low, max(last.high - 1, first.low)), max(last.high - first.low, 0))
+    if len(bounds) > 2:
+        raise OverflowError("a range of other steps than 1")
+    return Span(*bounds) if len(bounds) == 2 else Span(Range(0, 0), *bounds)
 
 
 def _absolute(value: Range) -> Range:
@@ -316,7 +369,14 @@ def _absolute(value: Range) -> Range:
 
 
 def _sum(values: Value) -> Range:
-    return reduce(OPERATIONS[ast.Add], items(values), Range(0, 0))
+    parts = [each if place < least(values) else _join(each, Range(0, 0)) for place, each in enumerate(items(values))]
+    return reduce(OPERATIONS[ast.Add], parts, Range(0, 0))
+
+
+def _zip(*vectors: Value) -> Value:
+    if any(least(each) < length(each) for each in vectors):
+        raise OverflowError("of an unknown length")
+    return list(zip(*map(items, vectors), strict=False))
 
 
 def _extreme(choose: Callable[..., int]) -> Callable[..., Range]:
@@ -333,14 +393,15 @@ BUILTINS: dict[str, Callable[..., Value]] = {
     "any": lambda values: BIT,
     "bit_length": lambda value: Range(0, _bits(value)),
     "bool": _truth,
-    "empty": lambda length: Vector(None, length.high),
-    "enumerate": lambda values: [(Range(i, i), item) for i, item in enumerate(items(values))],
+    "empty": lambda length: Vector(None, length.high, length.high - length.low),
+    "count": lambda values, value: Range(0, length(values)),
+    "enumerate": lambda values: _zip([Range(i, i) for i in range(length(values))], values),
     "int": lambda value: value,
-    "len": lambda values: Range(length(values), length(values)),
+    "len": lambda values: Range(least(values), length(values)),
     "max": _extreme(max),
     "min": _extreme(min),
     "range": _range,
     "sum": _sum,
     "tuple": lambda values: values,
-    "zip": lambda *vectors: list(zip(*map(items, vectors), strict=False)),
+    "zip": _zip,
 }

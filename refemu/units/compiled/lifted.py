@@ -8,6 +8,7 @@ import ast
 import copy
 import inspect
 import textwrap
+import typing
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ EXPRESSIONS = (
 FOLDS = {"sum": "0", "any": "False", "all": "True"}  #: builtins over a generator, and what they begin with
 CONSTANTS, STATE = "_c", "_s"  #: arguments of every method
 PLACE = "_p"  #: argument of every event: arrays of vectors, and the row
+GIVEN_UP = "GivenUp"  #: raised where the text raises
 WRITE, KEEP = "write_", "keep_"  #: begin statements that write a vector into its row, and the row into the register
 
 
@@ -122,8 +124,10 @@ class _Text(ast.NodeTransformer):
         self.lifted, self.function, self.path, self.tree, self.place = lifted, function, path, tree, place
         stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
-        self.locals = {*stored, *(each.arg for each in arguments)}
+        self.stored, self.locals = stored, {*stored, *(each.arg for each in arguments)}
         self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
+        self.states = {"self.state"}  # texts that are the State
+        self.records: dict[str, tuple[Any, list[str]]] = {}  # lists of tuples: their type, and a list for each part
         self.before: list[ast.stmt] = []  # what a statement needs first
         self.count = 0
 
@@ -170,6 +174,8 @@ class _Text(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.If | ast.For):
+            if isinstance(node, ast.For) and node.orelse:
+                self.refuse(node, "for and else")
             head = "test" if isinstance(node, ast.If) else "iter"
             setattr(node, head, self.visit(getattr(node, head)))
             needs, self.before = self.before, []
@@ -181,8 +187,14 @@ class _Text(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def visit_For(self, node: ast.For) -> Any:
-        """zip and enumerate by places, which is faster."""
+        """zip, enumerate and lists of tuples by places, which is faster."""
         match node.iter, node.target:
+            case ast.Name(id=name), _ if name in self.records:
+                place = self.fresh("place")
+                self.locals.add(place)
+                taken = ast.Assign([node.target], ast.parse(f"{name}[{place}]", mode="eval").body)
+                places = ast.parse(f"range(len({name}))", mode="eval").body
+                return self.generic_visit(ast.For(ast.Name(place, ast.Store()), places, [taken, *node.body], []))
             case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[_]), ast.Tuple() as target:
                 pass  # strict: all have one length
             case ast.Call(func=ast.Name(id="enumerate" as name), args=[_] as vectors_of), ast.Tuple() as target:
@@ -192,14 +204,19 @@ class _Text(ast.NodeTransformer):
         if node.orelse:
             self.refuse(node, "for and else")
         place = self.fresh("place") if name == "zip" else ast.unparse(target.elts[0])
-        vectors = [self.fresh("vector") for _ in vectors_of]
+        lists = [each.id if isinstance(each, ast.Name) and each.id in self.records else "" for each in vectors_of]
+        vectors = [name or self.fresh("vector") for name in lists]
         pairs = zip(vectors, vectors_of, strict=True)
-        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs]
+        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs if vector not in lists]
         parts = zip(target.elts[name == "enumerate" :], vectors, strict=True)
         taken = [ast.parse(f"{ast.unparse(part)} = {vector}[{place}]").body[0] for part, vector in parts]
         self.locals |= {place, *vectors}
         places = ast.parse(f"range(len({vectors[0]}))", mode="eval").body
         return self.block([*first, ast.For(ast.Name(place, ast.Store()), places, [*taken, *node.body], [])])
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        """The readable form runs again, for what it says."""
+        return ast.Raise(ast.Name(GIVEN_UP, ast.Load()))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if node.value is None:
@@ -208,11 +225,49 @@ class _Text(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         target = node.targets[0]
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+            and "self.state" in map(ast.unparse, node.value.elts)
+        ):
+            pairs = zip(target.elts, node.value.elts, strict=True)
+            return self.block([ast.copy_location(ast.Assign([part], value), node) for part, value in pairs])
+        if ast.unparse(node.value) == "self.state" and isinstance(target, ast.Name):
+            if self.stored.count(target.id) > 1:
+                self.refuse(node, "a State that is another later")
+            self.states.add(target.id)
+            return ast.Pass()
         if self.event and isinstance(node.value, ast.Dict) and isinstance(target, ast.Name):
             return self._keep(target.id, node.value)
+        if isinstance(target, ast.Name) and self.stored.count(target.id) == 1 and (kind := self._tuples(node.value)):
+            return self._listed_tuples(target.id, node.value, kind)
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Subscript):
             return self._unpacked(target, node.value)
         return self.generic_visit(node)
+
+    def _tuples(self, node: ast.expr) -> Any:
+        """The type of the tuples of integers that a list is made of by one call for each; None: another list."""
+        if not isinstance(node, ast.ListComp) or not isinstance(node.elt, ast.Call):
+            return None
+        kind = _returned(self._function(node.elt))
+        return kind if _parts(kind) and all(each in (int, bool) for each in _parts(kind).values()) else None
+
+    def _listed_tuples(self, name: str, node: ast.ListComp, kind: Any) -> list[ast.stmt]:
+        """A list of tuples as a list for each of their parts."""
+        record = self.fresh("record")
+        self.records[name] = kind, [f"{name}__{part}" for part in _parts(kind)]
+        needs, element = self._inside(node.elt)
+        needs.append(ast.Assign([ast.Name(record, ast.Store())], element))
+        values = [ast.parse(f"{record}[{part}]", mode="eval").body for part in range(len(_parts(kind)))]
+        return self._lists(node, self.records[name][1], needs, values)
+
+    def _of_tuples(self, name: str, place: ast.expr) -> ast.expr:
+        """One of a list of tuples."""
+        kind, lists = self.records[name]
+        parts: list[ast.expr] = [ast.Subscript(ast.Name(each, ast.Load()), place, ast.Load()) for each in lists]
+        if not hasattr(kind, "_fields"):
+            return ast.Tuple(parts, ast.Load())
+        return ast.Call(ast.Name(self._class(kind), ast.Load()), parts, [])
 
     def _unpacked(self, target: ast.Tuple, row: ast.Subscript) -> list[ast.stmt]:
         """Values of a row of a table, which numba does not unpack."""
@@ -297,6 +352,8 @@ class _Text(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.records:
+            self.refuse(node, "this use of a list of tuples")
         known = node.id in self.locals or node.id in BUILTINS or node.id in self.lifted.names
         if known or not isinstance(node.ctx, ast.Load):
             return node
@@ -336,6 +393,10 @@ class _Text(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
             self.refuse(node, "an assignment to an attribute")
+        if ast.unparse(node.value) in self.states:
+            if self.path:
+                self.refuse(node, "the State of a sub-unit")
+            return ast.Name(self.register(node.attr), ast.Load())
         value = node.value
         while isinstance(value, ast.Attribute):
             value = value.value
@@ -351,9 +412,7 @@ class _Text(ast.NodeTransformer):
 
     def _of_self(self, node: ast.Attribute, names: list[str]) -> ast.expr:
         if names[0] == "state":
-            if self.path or len(names) != 2:
-                self.refuse(node, "the State of a sub-unit")
-            return ast.Name(self.register(names[1]), ast.Load())
+            self.refuse(node, "the whole State")
         path = (*(self.path or ()), *names)
         owner = self._reached(node, self.lifted.device, path[:-1])
         if isinstance(inspect.getattr_static(type(owner), path[-1], None), property):
@@ -379,6 +438,8 @@ class _Text(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
             self.refuse(node, "an assignment to an element")
+        if isinstance(node.value, ast.Name) and node.value.id in self.records:
+            return self._of_tuples(node.value.id, self.visit(node.slice))
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -386,6 +447,8 @@ class _Text(ast.NodeTransformer):
             return self._builtin(node, node.func.id)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "bit_length":
             return _call("bit_length", self.visit(node.func.value))
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "count":
+            return _call("count", self.visit(node.func.value), self.visit(node.args[0]))
         if ast.unparse(node.func) == "divmod":
             parts: list[ast.expr] = [ast.BinOp(node.args[0], op, node.args[1]) for op in (ast.FloorDiv(), ast.Mod())]
             return ast.Tuple([self.visit(copy.deepcopy(each)) for each in parts], ast.Load())
@@ -423,9 +486,13 @@ class _Text(ast.NodeTransformer):
         values = kind._field_defaults | dict(zip(kind._fields, node.args, strict=False))
         values |= {each.arg: each.value for each in node.keywords if each.arg}
         parts = [each if isinstance(each, ast.expr) else ast.Constant(each) for each in map(values.get, kind._fields)]
+        return ast.Call(ast.Name(self._class(kind), ast.Load()), [self.visit(each) for each in parts], [])
+
+    def _class(self, kind: Any) -> str:
+        """The name of a class of named tuples."""
         name = f"r_{kind.__module__}_{kind.__name__}".replace(".", "_")
         self.lifted.names[name] = kind
-        return ast.Call(ast.Name(name, ast.Load()), [self.visit(each) for each in parts], [])
+        return name
 
     def _called(self, name: str, node: ast.Call, method: bool = True) -> ast.Call:
         arguments = [self.visit(each) for each in node.args]
@@ -440,6 +507,8 @@ class _Text(ast.NodeTransformer):
             vector = self._listed(node.args[0])
             return vector if name == "tuple" else _call(name, vector)
         node.keywords = [each for each in node.keywords if each.arg != "strict"]
+        if name == "len" and (known := self.records.get(ast.unparse(node.args[0]))):
+            return _call("len", ast.Name(known[1][0], ast.Load()))
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
@@ -490,31 +559,40 @@ class _Text(ast.NodeTransformer):
             if len(self.before) > count:
                 self.refuse(node, "a comprehension within one of tuples")
             return whole  # type: ignore[return-value]
-        vector, place = self.fresh("list"), self.fresh("place")
+        vector = self.fresh("list")
         needs, element = self._inside(node.elt)
-        body = ast.parse(f"{vector}[{place}] = _\n{place} += 1").body
-        body = [_Put(element).visit(each) for each in body]
-        looped = self._looped(loop, [*needs, *body])
-        length = looped[-1].iter if isinstance(looped[-1], ast.For) else loop.iter
-        self.before += [
-            *looped[:-1],
-            *ast.parse(f"{vector} = empty(len({ast.unparse(length)}))\n{place} = 0").body,
-            looped[-1],
-        ]
+        self.before += self._lists(node, [vector], needs, [element])
         return ast.Name(vector, ast.Load())
+
+    def _lists(
+        self, node: ast.GeneratorExp | ast.ListComp, lists: Sequence[str], needs: list[ast.stmt], values: list[ast.expr]
+    ) -> list[ast.stmt]:
+        """A loop that fills lists, and what it needs first. needs, values: in its body."""
+        (loop,) = node.generators
+        place = self.fresh("place")
+        body = [
+            _Put(value).visit(ast.parse(f"{name}[{place}] = _").body[0])
+            for name, value in zip(lists, values, strict=True)
+        ]
+        looped = self._looped(loop, [*needs, *body, *ast.parse(f"{place} += 1").body])
+        length = looped[-1].iter if isinstance(looped[-1], ast.For) else loop.iter
+        begin = [f"{name} = empty(len({ast.unparse(length)}))" for name in lists]
+        return [*looped[:-1], *ast.parse("\n".join([*begin, f"{place} = 0"])).body, looped[-1]]
 
     def _is_integer(self, node: ast.expr) -> bool:
         """Whether an element of a list is an integer, as its function says."""
         if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "bit_length":
+            if isinstance(node.func, ast.Attribute) and node.func.attr in ("bit_length", "count"):
                 return True
-            root, *names = self._path(node.func)
-            if root == "self" and self.path is not None:
-                owner = type(attribute(self.lifted.device, (*self.path, *names[:-1])))
-                return _returns(getattr(owner, names[-1])) in ("int", "bool")
-            called = attribute(self.function.__globals__[root], names) if root in self.function.__globals__ else None
-            return root in BUILTINS or _returns(called) in ("int", "bool")
+            return ast.unparse(node.func) in BUILTINS or _returned(self._function(node)) in (int, bool)
         return not isinstance(node, ast.Tuple)
+
+    def _function(self, node: ast.Call) -> Any:
+        """The function or method that is called; None: not known."""
+        root, *names = self._path(node.func)
+        if root == "self" and self.path is not None:
+            return getattr(type(attribute(self.lifted.device, (*self.path, *names[:-1]))), names[-1])
+        return attribute(self.function.__globals__[root], names) if root in self.function.__globals__ else None
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         return self._listed(node)
@@ -541,10 +619,16 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
-def _returns(function: Any) -> str:
+def _returned(function: Any) -> Any:
     """What a function says that it returns."""
-    kind = getattr(function, "__annotations__", {}).get("return", "")
-    return str(getattr(kind, "__name__", kind))
+    return getattr(function, "__annotations__", {}).get("return")
+
+
+def _parts(kind: Any) -> dict[str, Any]:
+    """Types of the parts of a tuple, by name or place; none of another type."""
+    if typing.get_origin(kind) is tuple:
+        return {f"{place}": part for place, part in enumerate(typing.get_args(kind))}
+    return dict(kind.__annotations__) if isinstance(kind, type) and hasattr(kind, "_fields") else {}
 
 
 class _Put(ast.NodeTransformer):

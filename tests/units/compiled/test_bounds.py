@@ -88,6 +88,48 @@ def test_what_may_leave_64_bits_is_refused(text: str, message: str) -> None:
         bounds_of(text, a=Range(0, 255), b=Range(0, 3), v=Vector(Range(0, 1), 4))
 
 
+def after(text: str, name: str, **names: Any) -> Any:
+    """Bounds of a name after some statements."""
+    local: dict[str, Any] = {}
+    assert Bounds("unit", {}, names)._block(ast.parse(text).body, local, [])
+    return local[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("x = 5\nfor i in range(a):\n    x = 0", (0, 5)),
+        ("x = 5\nfor i in range(3):\n    x = 0", (0, 0)),
+        ("x = 0\nfor i in range(a):\n    x += b", (-9, 12)),
+        ("x = 0\nfor i in range(a, 4):\n    x += 1", (1, 4)),
+        ("x = 0\nfor i in range(2, a):\n    x = i", (0, 2)),
+        ("x = len(range(a))", (0, 3)),
+        ("x = sum([b for i in range(a)])", (-9, 12)),
+        ("x = (range(a) if b else range(2, 5)).stop", (0, 5)),
+        ("x = 1 if range(a) else 0", (0, 1)),
+        ("x = 1 if range(2) else 0", (1, 1)),
+        ("x = 1\nif b:\n    raise Wrong\nelse:\n    x = 2", (2, 2)),
+    ],
+)
+def test_loops_and_ranges_that_may_be_shorter(text: str, bounds: tuple[int, int]) -> None:
+    assert after(text, "x", a=Range(0, 3), b=Range(-3, 4)) == bounds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [1 for i in range(a)][1]", "an index of 1 to 1 of 0"),
+        ("write_y([1 for i in range(a)])", "must have 3 lanes, got 3"),
+        ("x = sum([i for i, j in zip(range(a), v)])", "of an unknown length"),
+        ("for i in range(0, 6, 2):\n    pass", "a range of other steps than 1"),
+    ],
+)
+def test_lists_of_an_unknown_length_are_refused(text: str, message: str) -> None:
+    names = {"a": Range(0, 3), "v": Vector(Range(0, 1), 3)}
+    with pytest.raises(Refused, match=message):
+        Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])
+
+
 def test_constants_are_themselves() -> None:
     assert of_constant(np.array([[1, -2], [3, 4]])) == Vector(Vector(Range(-2, 4), 2), 2)
     assert of_constant((1, 5)) == (Range(1, 1), Range(5, 5))

@@ -17,7 +17,16 @@ from refemu.units.unit import Unit
 from tests.units.compiled import toy
 
 #: units whose compiled form is made of their text; oracles of their own are in tests/units
-MADE = {"concat", "flint_decoder", "olive_mac", "outlier_decoder", "ovp_decoder", "sub_pe"}
+MADE = {
+    "bfp_aligner",
+    "bit_allocator",
+    "concat",
+    "flint_decoder",
+    "olive_mac",
+    "outlier_decoder",
+    "ovp_decoder",
+    "sub_pe",
+}
 
 
 def made() -> set[str]:
@@ -45,7 +54,19 @@ def test_it_gives_every_output_register_and_counter_of_the_readable_form(devices
     op = np.array([[each[0] for each in device[:events]] for device in devices])
     x = np.array([[each[1] for each in device[:events]] for device in devices])
 
-    assert toy.UNIT.run_jit(op, x, rule=rule).equals(toy.UNIT.run(op, x, rule=rule))
+    try:
+        expected = toy.UNIT.run(op, x, rule=rule)
+    except Refused as refused:
+        with pytest.raises(Refused, match=str(refused)):
+            toy.UNIT.run_jit(op, x, rule=rule)
+    else:
+        assert toy.UNIT.run_jit(op, x, rule=rule).equals(expected)
+
+
+def test_an_event_that_refuses_says_what_the_readable_form_says() -> None:
+    x = [[1, 0, 0, 0], [1, -2, -4, 0], [0, 0, 0, 0]]
+    with pytest.raises(Refused, match="toy: the total is 0"):
+        toy.UNIT.run_jit([0, 1, 0], x, weights=(0, 0, 0, 0))
 
 
 def test_constants_of_other_lengths_and_words_compile_again() -> None:

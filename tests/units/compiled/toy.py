@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal, NamedTuple
 
+from refemu.arith.checks import Refused
 from refemu.units.config import Config
 from refemu.units.declared import Changes, Sequential, constant
 from refemu.units.ports import Port, Ports
@@ -61,7 +62,10 @@ class Toy(Sequential):
         return "clear" if op == 0 else "load"
 
     def clear(self, op: int, x: tuple[int, ...]) -> Changes:
-        """The total becomes 0."""
+        """The total becomes 0. Refused: it is."""
+        before = self.state
+        if before.total == 0 and before.any_odd:
+            raise Refused(f"{self.name}: the total is 0")
         return {"total": 0, "halves": (0,) * LANES, "any_odd": 0, "left": 0}
 
     def load(self, op: int, x: tuple[int, ...]) -> Changes:
