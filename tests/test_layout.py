@@ -45,6 +45,7 @@ UNCITED = {
     "units/compiled/form.py",
     "units/compiled/lifted.py",
     "units/compiled/placed.py",
+    "units/compiled/scalars.py",
     "units/declared.py",
     "units/alternative.py",
     "units/clocked.py",

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from refemu.arith.checks import Refused
-from refemu.units.compiled.form import Form, GivenUp
+from refemu.units.compiled.form import Form
+from refemu.units.compiled.scalars import GivenUp
 from refemu.units.derived import Arrays, twin
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 from refemu.units.compiled.lifted import KEEP, WRITE
 
+REALS = "x_"  #: begins the name of an array of real numbers
 
-def shared(event: str, name: str) -> str:
-    """The name of the array that a list of an event is in, at every event."""
-    return f"w_{event}_{name}"
+
+def shared(event: str, list_of: ast.stmt) -> str:
+    """The name of the array that a list of an event is in, at every event. list_of: the statement that makes it."""
+    begin = REALS if "= f_empty_reals(" in ast.unparse(list_of) else "w_"
+    return f"{begin}{event}_{_assigned(list_of)}"
 
 
 class Placed(ast.NodeTransformer):
@@ -50,7 +53,7 @@ class Placed(ast.NodeTransformer):
                 node.body = self.block(node.body)
                 self.within -= 1
                 return [self.visit(node)]
-        if not self.within and _is_empty(node) and (name := shared(self.event, _assigned(node))) in self.shared:
+        if not self.within and _is_empty(node) and (name := shared(self.event, node)) in self.shared:
             return ast.parse(f"{_assigned(node)} = {name}").body
         return [self.visit(node)]
 
@@ -72,7 +75,7 @@ def _assigned(node: ast.stmt) -> str:
 
 def _is_empty(node: ast.stmt) -> Any:
     """Whether a statement makes an empty list."""
-    return bool(_assigned(node)) and ast.unparse(node).startswith(f"{_assigned(node)} = empty(")
+    return bool(_assigned(node)) and ast.unparse(node).startswith(f"{_assigned(node)} = f_empty")
 
 
 def _is_write(node: ast.stmt) -> bool:

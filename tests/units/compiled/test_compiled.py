@@ -97,12 +97,12 @@ class Unlike(Sequential):
         return Ports(inputs=(Port("x", 8),), outputs=(Port("y", 8),))
 
 
-class Floating(Unlike):
-    """A number that is no integer."""
+class Bytes(Unlike):
+    """A constant that is no number."""
 
     def add(self, x: int) -> Changes:
-        """Half."""
-        return {"y": int(x * 0.5)}
+        """One of two."""
+        return {"y": b"ab"[x]}
 
 
 class Dividing(Unlike):
@@ -142,7 +142,7 @@ class Waiting(Unlike):
 @pytest.mark.parametrize(
     ("unit_class", "message"),
     [
-        (Floating, "float has no compiled form: 0.5"),
+        (Bytes, "bytes has no compiled form"),
         (Dividing, "this operation has no compiled form: x / 2"),
         (Sorting, r"this call has no compiled form: sorted\(\[x\]\)"),
         (Counting, "events read self.state.adds, which is no port or register"),

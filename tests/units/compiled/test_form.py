@@ -10,9 +10,11 @@ def test_a_form_has_one_length_for_each_list_of_an_event() -> None:
     assert lengths["w_load_load_parts__high"] == 4 and lengths == dict(sorted(lengths.items()))
 
 
-def test_constants_and_registers_are_arguments_of_their_own() -> None:
+def test_functions_take_the_constants_and_registers_that_they_need() -> None:
     form = Form(Toy())
     module = form.module(*form.lengths_of(Toy()))
 
-    assert form.initial_of(Toy())[0] == 0 and "c_rule" in form.lifted.constants
-    assert {"c_rule", "s_total", "y_halves", "_d", "_e"} <= set(module.load_load.py_func.__code__.co_varnames)
+    lane, load = (getattr(module, name).py_func.__code__ for name in ("lane_lane", "load_load"))
+    assert form.initial_of(Toy())[0] == 0
+    assert {"c_rule", "c_weights", "s_total", "_d"} <= set(lane.co_varnames[: lane.co_argcount])
+    assert not {"c_rule", "c_weights"} & set(load.co_varnames) and "y_halves" in load.co_varnames
