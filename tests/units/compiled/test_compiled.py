@@ -22,6 +22,7 @@ MADE = {
     "bit_allocator",
     "concat",
     "flint_decoder",
+    "fp2half",
     "olive_mac",
     "outlier_decoder",
     "ovp_decoder",
