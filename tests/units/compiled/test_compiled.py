@@ -23,6 +23,7 @@ MADE = {
     "concat",
     "flint_decoder",
     "fp2half",
+    "index_product",
     "olive_mac",
     "outlier_decoder",
     "ovp_decoder",
