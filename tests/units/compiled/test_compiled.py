@@ -27,6 +27,7 @@ MADE = {
     "olive_mac",
     "outlier_decoder",
     "ovp_decoder",
+    "ovp_encoder",
     "sub_pe",
 }
 
