@@ -17,11 +17,12 @@ from refemu.units.compiled import bounds
 from refemu.units.compiled.lifted import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
 from refemu.units.compiled.placed import REALS, Placed
 from refemu.units.compiled.scalars import COMPILED, LISTS, NAMES, GivenUp
-from refemu.units.declared import Declared
+from refemu.units.declared import Declared, InPlace
 from refemu.units.ports import Port
 from refemu.units.stepped import Stepped
 
 MOST = 28  #: arguments of a function that numba puts into another one: it takes calls with more of them by another way
+EVENTS = bounds.Range(-1, 1 << 48)  #: number of the last event
 LENGTHS, INITIAL = "_l", "_i"  #: arguments of a loop: lengths of lists, registers at reset
 
 
@@ -87,6 +88,8 @@ class Form:
 
     def __init__(self, device: Any) -> None:
         self.kind, self.ports = type(device), device.ports
+        if issubclass(self.kind, InPlace):
+            raise Refused(f"{device.name}: its events write memories in place, so no compiled form follows from them")
         self.registers: tuple[Port, ...] = self.ports.outputs + self.ports.state
         self.lifted = Lifted(device, self.registers)
         self.events = {name: self.lifted.method(name, event=name) for name in self.kind.events}
@@ -97,11 +100,11 @@ class Form:
         self.choices = {name: self.lifted.method(name) for name in names}
         if not self.goes_on:
             self._name_inputs()
-        known = {"event", *(port.name for port in self.ports.all)}
-        if unknown := self.lifted.read - known:
+        self.states = ["event", self.kind.number, *(port.name for port in self.ports.all)]
+        if unknown := self.lifted.read.difference(self.states):
             raise Refused(f"{device.name}: events read self.state.{min(unknown)}, which is no port or register")
         self.kept = [port for port in self.ports.all if port.lanes == 1 or port.name in self.lifted.read]
-        self.held = [name for name in ("event", *(port.name for port in self.ports.all)) if name in self.lifted.read]
+        self.held = [name for name in self.states if name in self.lifted.read]
 
     def _name_inputs(self) -> None:
         """Name the inputs that events take as a tuple."""
@@ -164,7 +167,7 @@ class Form:
 
     def lengths_of(self, device: Any) -> dict[str, int]:
         """Lists of events that have one length. Refused: a value may leave 64 bits."""
-        limits = {port.name: _limits(port) for port in device.ports.all}
+        limits = {port.name: _limits(port) for port in device.ports.all} | {self.kind.number: EVENTS}
         words = bounds.Range(0, (1 << 32) - 1)
         names = {f"s_{name}": limits.get(name, words) for name in self.held}
         names |= dict(zip(self.lifted.constants, map(bounds.of_constant, self.constants_of(device)), strict=True))
@@ -198,7 +201,7 @@ class Form:
             *(f"    s_{port.name} = np.zeros({_array(port, inputs)}.shape[2], np.int64)" for port in vectors),
             *(f"    i_{port.name} = np.zeros(x_{port.name}.shape[2], np.int64)" for port in inputs if port.lanes > 1),
             f"    for _d in range({arrays[0]}.shape[0]):",
-            f"        s_event = np.int64({number('reset')})",
+            f"        s_event, s_{self.kind.number} = np.int64({number('reset')}), np.int64(-1)",
             *(
                 f"        s_{port.name}{'[:]' * (port.lanes > 1)} = {INITIAL}[{place}]"
                 for place, port in enumerate(self.kept)
@@ -211,6 +214,7 @@ class Form:
                 for port in inputs
                 if port.name in self.held
             ),
+            f"            s_{self.kind.number} += 1",
             *self._following(spread),
             *(f"            y_{port.name}[_d, _e] = s_{port.name}{' != 0' * (port.bits == 1)}" for port in scalars),
             f"    return {''.join(f'n_{name}, ' for name in counters)}",

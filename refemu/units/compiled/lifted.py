@@ -22,7 +22,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.units.compiled.scalars import NAMES, RETURNED
-from refemu.units.ports import Port
+from refemu.units.ports import Port, lanes
 from refemu.units.stepped import Stepped
 
 BUILTINS = (
@@ -394,7 +394,8 @@ class _Text(ast.NodeTransformer):
     def _changed(self, pairs: Mapping[str, ast.expr]) -> list[ast.stmt]:
         """Write vectors into their registers; return the event, the scalars and the counters."""
         out: list[ast.stmt] = []
-        for name, expression in pairs.items():
+        for name, value in pairs.items():
+            expression = self._in_lanes(name, value)
             new = expression if ast.unparse(expression) in self.kept else self.visit(expression)
             out.append(ast.Assign([ast.Name(f"_{name}", ast.Store())], new))
         out = [*self.before, *out]
@@ -412,6 +413,14 @@ class _Text(ast.NodeTransformer):
         ]
         scalars += [f"f_shown(_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
         return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
+
+    def _in_lanes(self, name: str, node: ast.expr) -> ast.expr:
+        """The value of a port without `ports.lanes`, which makes an integer of a tuple for a port of one lane."""
+        match node:
+            case ast.Call(func=ast.Name(id=known), args=[values]) if self.function.__globals__.get(known) is lanes:
+                one = any(port.lanes == 1 for port in self.lifted.registers if port.name == name)
+                return ast.Subscript(values, ast.Constant(0), ast.Load()) if one else values
+        return node
 
     def register(self, name: str) -> str:
         """Name of a register, or of an input that was latched, in the text."""
