@@ -20,6 +20,7 @@ from tests.units.compiled import toy
 MADE = {
     "bfp_aligner",
     "bit_allocator",
+    "clustering",
     "concat",
     "flint_decoder",
     "fp2half",

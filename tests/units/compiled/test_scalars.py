@@ -42,7 +42,7 @@ def test_a_function_and_its_bounds(function: Any, data: st.DataObject) -> None:
     parts = bounds.COMPILED[function](*map(bounds.of_constant, arguments))
     for part, limits in zip(value, parts, strict=True) if isinstance(value, tuple) else [(value, parts)]:
         assert (
-            limits.low <= part <= limits.high or part != part and limits == bounds.ANY or arguments[0] != arguments[0]
+            limits.low <= part <= limits.high or (part != part and limits == bounds.ANY) or arguments[0] != arguments[0]
         )
 
 
