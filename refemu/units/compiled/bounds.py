@@ -329,7 +329,7 @@ class Bounds:
             case ast.Name(id=name):
                 return local[name] if name in local else self.names[name]
             case ast.Tuple(elts=parts):
-                return tuple(self.value(each, local) for each in parts)
+                return tuple(self._values(parts, local))
             case ast.List(elts=parts):
                 return Vector(joined(self.value(each, local) for each in parts), len(parts))
             case ast.BinOp(left=left, op=op, right=right):
@@ -360,14 +360,19 @@ class Bounds:
                 return self._called(node, local)
         raise Refused(f"{self.unit}: {ast.unparse(node)} has no bounds")
 
-    def _called(self, node: ast.Call, local: Mapping[str, Value]) -> Value:
+    def _values(self, parts: Sequence[ast.expr], local: Mapping[str, Value]) -> list[Value]:
+        """Of arguments, or of what a tuple is made of."""
         values: list[Value] = []
-        for each in node.args:
+        for each in parts:
             if isinstance(each, ast.Starred):
                 values += items(self.value(each.value, local))
             else:
                 hidden = isinstance(each, ast.Name) and each.id in HIDDEN
                 values.append(() if hidden else self.value(each, local))
+        return values
+
+    def _called(self, node: ast.Call, local: Mapping[str, Value]) -> Value:
+        values = self._values(node.args, local)
         name = ast.unparse(node.func)
         if name in self.functions:
             return self.call(name, values)

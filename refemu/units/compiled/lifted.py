@@ -397,21 +397,21 @@ class _Text(ast.NodeTransformer):
         for name, value in pairs.items():
             expression = self._in_lanes(name, value)
             new = expression if ast.unparse(expression) in self.kept else self.visit(expression)
-            out.append(ast.Assign([ast.Name(f"_{name}", ast.Store())], new))
+            out.append(ast.Assign([ast.Name(f"_new_{name}", ast.Store())], new))
         out = [*self.before, *out]
         self.before = []
-        scalars = ["f_shown(_event)" if "event" in pairs else str(number(self.event))]
+        scalars = ["f_shown(_new_event)" if "event" in pairs else str(number(self.event))]
         for port in self.lifted.registers:
             if port.lanes == 1:
-                scalars.append(f"f_shown(_{port.name})" if port.name in pairs else self.register(port.name))
+                scalars.append(f"f_shown(_new_{port.name})" if port.name in pairs else self.register(port.name))
             else:
-                value = f"_{port.name}" if port.name in pairs else self.register(port.name)
+                value = f"_new_{port.name}" if port.name in pairs else self.register(port.name)
                 out += ast.parse(f"{WRITE}{port.name}({value})").body
         # behind all of them: a value may be another register itself
         out += [
             each for port in self.lifted.registers if port.lanes > 1 for each in ast.parse(f"{KEEP}{port.name}()").body
         ]
-        scalars += [f"f_shown(_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
+        scalars += [f"f_shown(_new_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
         return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
 
     def _in_lanes(self, name: str, node: ast.expr) -> ast.expr:

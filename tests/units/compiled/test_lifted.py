@@ -30,8 +30,9 @@ def test_constants_are_numbers_short_tuples_and_arrays() -> None:
 def test_an_event_returns_its_number_the_scalars_and_the_counters() -> None:
     text = text_of("clear")
 
-    assert f"return ({number('clear')}, f_shown(_total), f_shown(_any_odd), s_parts, f_shown(_left), 0, 0)" in text
-    assert "write_halves(_halves)" in text and "write_kept(s_kept)" in text
+    changed = "f_shown(_new_total), f_shown(_new_any_odd), s_parts, f_shown(_new_left)"
+    assert f"return ({number('clear')}, {changed}, 0, 0)" in text
+    assert "write_halves(_new_halves)" in text and "write_kept(s_kept)" in text
 
 
 def test_words_and_parameters_are_numbers_and_names() -> None:
