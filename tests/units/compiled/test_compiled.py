@@ -18,6 +18,7 @@ from tests.units.compiled import toy
 
 #: units whose compiled form is made of their text; oracles of their own are in tests/units
 MADE = {
+    "bfp_accumulator",
     "bfp_aligner",
     "bit_allocator",
     "clustering",
