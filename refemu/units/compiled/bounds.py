@@ -207,7 +207,8 @@ class Bounds:
         self.names = names  #: of constants and registers
         self.written = written or {}  #: lanes of the vector that a statement writes, by its name
         self.known: dict[tuple[str, tuple[Value, ...]], Value] = {}
-        self.function, self.taken = "", []  #: that is evaluated, and its arguments
+        self.function = ""  #: that is evaluated
+        self.taken: list[str] = []  #: its arguments
         self.lengths: dict[str, int] = {}  #: of lists of events, by the name of their array; -1: not always the same
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
@@ -386,7 +387,7 @@ class Bounds:
             return vector[place.low]
         return joined(items(vector))
 
-    def _unary(self, op: ast.unaryop, value: Range) -> Value:
+    def _unary(self, op: ast.unaryop, value: Value) -> Value:
         if isinstance(op, ast.Not):
             return Range(1 - _truth(value).high, 1 - _truth(value).low)
         if isinstance(value, Real):
@@ -466,13 +467,13 @@ def _integer(value: Value) -> Range:
         value = Range(int(value.low), int(value.high))
     if not -(1 << 62) < value.low <= value.high < 1 << 62:
         raise OverflowError("a number beyond 62 bits")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _shown(value: Value) -> Range:
     if isinstance(value, Real):
         raise OverflowError("a real number in a port")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _rounded(value: Value) -> Real:

@@ -3,6 +3,7 @@
 import ast
 import copy
 import functools
+import inspect
 import linecache
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +53,7 @@ class _Spread(ast.NodeTransformer):
             whole.body = [*self._unpacking(tree.name), *whole.body]
             args = [name for each in whole.args.args for name in self._of(tree.name, each.arg)]
         whole.args.args = list(map(ast.arg, args))
-        return ast.fix_missing_locations(self.visit(whole))  # type: ignore[no-any-return]
+        return ast.fix_missing_locations(self.visit(whole))
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """The text of a call."""
@@ -89,7 +90,8 @@ class Form:
     def __init__(self, device: Any) -> None:
         self.kind, self.ports = type(device), device.ports
         if issubclass(self.kind, InPlace):
-            raise Refused(f"{device.name}: its events write memories in place, so no compiled form follows from them")
+            place = f"{inspect.getsourcefile(self.kind)}:{inspect.getsourcelines(self.kind)[1]}"
+            raise Refused(f"{device.name}: {place}: events that write memories in place have no compiled form")
         self.registers: tuple[Port, ...] = self.ports.outputs + self.ports.state
         self.lifted = Lifted(device, self.registers)
         self.events = {name: self.lifted.method(name, event=name) for name in self.kind.events}

@@ -240,11 +240,12 @@ class _Text(ast.NodeTransformer):
             case ast.Name(id=name), _ if name in self.records:
                 place = self.fresh("place")
                 self.locals.add(place)
-                taken = ast.Assign([node.target], ast.parse(f"{name}[{place}]", mode="eval").body)
-                places = ast.parse(f"range(len({name}))", mode="eval").body
-                return self.generic_visit(ast.For(ast.Name(place, ast.Store()), places, [taken, *node.body], []))
-            case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[_]), ast.Tuple() as target:
-                pass  # strict: all have one length
+                part = ast.Assign([node.target], ast.parse(f"{name}[{place}]", mode="eval").body)
+                every = ast.parse(f"range(len({name}))", mode="eval").body
+                return self.generic_visit(ast.For(ast.Name(place, ast.Store()), every, [part, *node.body], node.orelse))
+            case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[equal]), ast.Tuple() as target:
+                if ast.unparse(equal) != "strict=True":
+                    self.refuse(node, "a zip of several lengths")
             case ast.Call(func=ast.Name(id="enumerate" as name), args=[_] as vectors_of), ast.Tuple() as target:
                 pass
             case _:
@@ -287,15 +288,16 @@ class _Text(ast.NodeTransformer):
             return ast.Pass()
         if self.event and isinstance(node.value, ast.Dict) and isinstance(target, ast.Name):
             return self._keep(target.id, node.value)
-        if isinstance(target, ast.Name) and self.stored.count(target.id) == 1 and (kind := self._tuples(node.value)):
-            return self._listed_tuples(target.id, node.value, kind)
+        once = isinstance(target, ast.Name) and self.stored.count(target.id) == 1
+        if once and isinstance(node.value, ast.ListComp) and (kind := self._tuples(node.value)):
+            return self._listed_tuples(ast.unparse(target), node.value, kind)
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Subscript):
             return self._unpacked(target, node.value)
         return self.generic_visit(node)
 
-    def _tuples(self, node: ast.expr) -> Any:
+    def _tuples(self, node: ast.ListComp) -> Any:
         """The type of the tuples of integers that a list is made of by one call for each; None: another list."""
-        if not isinstance(node, ast.ListComp) or not isinstance(node.elt, ast.Call):
+        if not isinstance(node.elt, ast.Call):
             return None
         kind = _returned(self._function(node.elt))
         return kind if _parts(kind) and all(each in NUMBERS for each in _parts(kind).values()) else None
@@ -405,8 +407,8 @@ class _Text(ast.NodeTransformer):
             if port.lanes == 1:
                 scalars.append(f"f_shown(_new_{port.name})" if port.name in pairs else self.register(port.name))
             else:
-                value = f"_new_{port.name}" if port.name in pairs else self.register(port.name)
-                out += ast.parse(f"{WRITE}{port.name}({value})").body
+                vector = f"_new_{port.name}" if port.name in pairs else self.register(port.name)
+                out += ast.parse(f"{WRITE}{port.name}({vector})").body
         # behind all of them: a value may be another register itself
         out += [
             each for port in self.lifted.registers if port.lanes > 1 for each in ast.parse(f"{KEEP}{port.name}()").body
@@ -418,8 +420,8 @@ class _Text(ast.NodeTransformer):
         """The value of a port without `ports.lanes`, which makes an integer of a tuple for a port of one lane."""
         match node:
             case ast.Call(func=ast.Name(id=known), args=[values]) if self.function.__globals__.get(known) is lanes:
-                one = any(port.lanes == 1 for port in self.lifted.registers if port.name == name)
-                return ast.Subscript(values, ast.Constant(0), ast.Load()) if one else values
+                scalar = any(port.lanes == 1 for port in self.lifted.registers if port.name == name)
+                return ast.Subscript(values, ast.Constant(0), ast.Load()) if scalar else values
         return node
 
     def register(self, name: str) -> str:
@@ -541,7 +543,7 @@ class _Text(ast.NodeTransformer):
         for known, value in reversed(others):
             assert known is not None
             last = ast.IfExp(ast.Compare(copy.deepcopy(key), [ast.Eq()], [known]), value, last)
-        return self.visit(last)  # type: ignore[no-any-return]
+        return self.visit(last)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
@@ -630,7 +632,7 @@ class _Text(ast.NodeTransformer):
             vector = self._listed(node.args[0])
             return vector if name == "tuple" else _call(name, vector)
         if name == "tuple":  # no text sets an element of a list
-            return self.visit(node.args[0])  # type: ignore[no-any-return]
+            return self.visit(node.args[0])
         node.keywords = [each for each in node.keywords if each.arg != "strict"]
         if name in ("all", "any"):
             return _call(f"f_{name}_of", self.visit(node.args[0]))

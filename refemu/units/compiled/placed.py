@@ -27,7 +27,7 @@ class Placed(ast.NodeTransformer):
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements of a function, or of a branch of it."""
-        empty = {each.targets[0].id for each in body if _is_empty(each)}
+        empty = {_assigned(each) for each in body if _is_empty(each)}
         taken: set[str] = set()  # names of changes whose list is written as it is made
         for each in body:
             match each:
@@ -57,11 +57,11 @@ class Placed(ast.NodeTransformer):
             return ast.parse(f"{_assigned(node)} = {name}").body
         return [self.visit(node)]
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """Element of a list that is written as it is made."""
         if isinstance(node.value, ast.Name) and node.value.id in self.rows:
-            row = ast.parse(f"y_{self.rows[node.value.id]}[_d, _e, {ast.unparse(node.slice)}]", mode="eval").body
-            return ast.Subscript(row.value, row.slice, node.ctx)
+            port, place = self.rows[node.value.id], ast.unparse(node.slice)
+            return ast.parse(f"y_{port}[_d, _e, {place}] = 0").body[0].targets[0]  # type: ignore[attr-defined]
         return super().generic_visit(node)
 
 

@@ -105,13 +105,13 @@ def value32(pattern):  # type: ignore[no-untyped-def]
 @inlined
 def pattern16(x):  # type: ignore[no-untyped-def]
     """`scalar32.pattern16`."""
-    return np.int64(scalars.narrow(scalars.round16_of_f64(x))) if x == x else np.int64(0x7E00)
+    return np.int64(scalars.narrow(scalars.round16_of_f64(x))) if x == x else np.int64(0x7E00)  # type: ignore[no-untyped-call]
 
 
 @inlined
 def value16(pattern):  # type: ignore[no-untyped-def]
     """`scalar32.value16`."""
-    return np.float64(scalars.widen(np.uint16(pattern)))
+    return np.float64(scalars.widen(np.uint16(pattern)))  # type: ignore[no-untyped-call]
 
 
 @inlined
@@ -142,7 +142,7 @@ def frexp(x):  # type: ignore[no-untyped-def]
 @inlined
 def ldexp(x, exponent):  # type: ignore[no-untyped-def]
     """`math.ldexp`, beyond the range infinity."""
-    return math.ldexp(x, np.int32(exponent))
+    return math.ldexp(x, np.int32(exponent))  # type: ignore[arg-type]
 
 
 LISTS = (all_of, any_of, bit_length, count, empty, empty_reals, shown, whole)  #: what lifted texts call, as `f_whole`

@@ -144,6 +144,40 @@ class Waiting(Unlike):
         return {"y": x}
 
 
+class Uneven(Unlike):
+    """A zip that ends with the shorter."""
+
+    def add(self, x: int) -> Changes:
+        """One of two."""
+        total = 0
+        for a, b in zip((x, x), (x, 1, 2), strict=False):
+            total += a * b
+        return {"y": total & 255}
+
+
+class Rising(Unlike):
+    """Another value where a loop is not left early."""
+
+    def add(self, x: int) -> Changes:
+        """0 or 1."""
+        for value in (x, x >> 1):
+            if value == 1:
+                x = 1
+        else:
+            x = 0
+        return {"y": x}
+
+
+class Later(Unlike):
+    """A State that another takes the place of."""
+
+    def add(self, x: int) -> Changes:
+        """The last value."""
+        before = self.state
+        before = x
+        return {"y": before}
+
+
 @pytest.mark.parametrize(
     ("unit_class", "message"),
     [
@@ -152,6 +186,9 @@ class Waiting(Unlike):
         (Sorting, r"this call has no compiled form: sorted\(\[x\]\)"),
         (Counting, "events read self.state.adds, which is no port or register"),
         (Waiting, "While has no compiled form"),
+        (Uneven, "a zip of several lengths has no compiled form"),
+        (Rising, "for and else has no compiled form"),
+        (Later, "a State that is another later has no compiled form"),
     ],
 )
 def test_a_text_without_a_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:

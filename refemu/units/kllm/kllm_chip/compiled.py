@@ -128,5 +128,5 @@ def _indices(
     books = np.broadcast_to(book, (int(np.count_nonzero(~mask)), book.size))
     done = CLUSTERER.run_jit(x[~mask], scale, books, bits=device.a_bits)
     index[~mask] = done.index
-    totals["distances"] += done.distances
+    totals["distances"] += int(done.distances)
     return index
