@@ -1,4 +1,4 @@
-"""Compiled forms made of the text of declared units, for those whose events are integer arithmetic.
+"""Compiled forms made of the text of declared units, for those whose events compute by integers and `arith.scalar32`.
 
 numba compiles the methods of the readable form as they stand (`lifted`), in a loop over devices and events. The widths
 of the ports must bound every value to 64 bits, and every index to its vector (`bounds`). A configuration in which they

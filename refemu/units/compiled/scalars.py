@@ -17,7 +17,7 @@ class GivenUp(Exception):
 
 @inlined
 def shown(value):  # type: ignore[no-untyped-def]
-    """A value of a port."""
+    """A value of an output, a register or a counter."""
     return np.int64(value)
 
 

@@ -1,6 +1,7 @@
 """Bounds hold every value that the text can give."""
 
 import ast
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units.compiled.bounds import Bounds, Range, Vector, of_constant
+from refemu.units.compiled.bounds import Bounds, Range, Real, Vector, of_constant
 
 NAMES = st.sampled_from(["a", "b", "1", "0", "7", "-3"])
 SHIFTS = st.sampled_from(["1", "3", "(a & 7)", "(b & 3)"])
@@ -128,6 +129,44 @@ def test_lists_of_an_unknown_length_are_refused(text: str, message: str) -> None
     names = {"a": Range(0, 3), "v": Vector(Range(0, 1), 3)}
     with pytest.raises(Refused, match=message):
         Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("v = f_empty(3)\nv[0] = r", "r must be an integer, or its function say float"),
+        ("v = f_empty_reals(3)\nv[0] = a", "a must be an integer, or its function say float"),
+        ("x = a if b else r", "an integer or a real number"),
+        ("x = max(a, r)", "an integer or a real number"),
+        ("x = f_whole(r)", "an integer of any real number"),
+        ("x = f_shown(r)", "a real number in a port"),
+        ("x = r % r", "has no bounds"),
+        ("x = ~r", "of a real number"),
+        ("x = r < (1 << 60)", "an integer that no real number is"),
+        ("x = f_value16(1 << 16)", "a word of more than 16 bits"),
+        ("write_y([r, r, r])", "must be integers, got a real number"),
+    ],
+)
+def test_real_numbers_are_no_integers(text: str, message: str) -> None:
+    names = {"a": Range(0, 3), "b": Range(0, 1), "r": Real(-math.inf, math.inf)}
+    with pytest.raises(Refused, match=message):
+        Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("x = 2 * r - 1", (-7.0, 9.0)),
+        ("x = abs(r)", (0.0, 5.0)),
+        ("x = min(r, 2.5)", (-3.0, 2.5)),
+        ("x = f_whole(0.5 * r)", (-1, 2)),
+        ("x = f_ldexp(r, 3)", (-24.0, 40.0)),
+        ("x = f_copysign(r, -1.0)", (-5.0, 5.0)),
+        ("x = 1 if r else 2", (1, 2)),
+    ],
+)
+def test_bounds_of_real_numbers(text: str, bounds: tuple[float, float]) -> None:
+    assert after(text, "x", r=Real(-3.0, 5.0)) == bounds
 
 
 def test_constants_are_themselves() -> None:

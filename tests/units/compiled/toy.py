@@ -119,7 +119,7 @@ class Toy(Sequential):
         return {
             **kept,
             **self.grader.rated(x[0]),
-            "first": lanes([(self.state.index + low + int(abs(reals[3]))) & 255]),
+            "first": lanes([(self.state.index + low + int(2 * abs(reals[3]))) & 255]),
             "halves": tuple(value >> 1 for value in x),
             "any_odd": any(sum(value & each for each in x) % 2 == 1 for value in x),
             "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),

@@ -12,7 +12,7 @@ from refemu.units.harmonia.kernels.accumulator import accumulate
 
 @pytest.mark.parametrize("config", UNIT.configs.values(), ids=UNIT.configs)
 def test_groups_of_devices_equal_the_unit(config: Any) -> None:
-    rng, shape = np.random.default_rng(5), (3, 40)
+    rng, shape = np.random.default_rng(5), (2, 12)
     mode, clear, psum = rng.integers(0, 3, shape), rng.integers(0, 2, shape), rng.integers(-MOST, MOST, shape)
     a_exp, b_exp = rng.integers(0, 31, shape), rng.integers(0, 31, shape) * (mode != M8W4)
     low, factor = rng.integers(-MOST, MOST, shape) * (mode == M8M8), rng.integers(0, 0x7C00, shape) * (mode == M8W4)
