@@ -15,6 +15,7 @@ SHARED = (
     ),
     *(f"units/{name}" for name in ("described", "events", "faults", "parameters", "ports", "shown", "spelled")),
     *(f"units/{name}" for name in ("stepped", "unit", "compiled/bounds", "compiled/lifted", "kernels/clocked")),
+    *(f"units/compiled/{name}" for name in ("form", "placed", "scalars")),
     "units/kernels/packing",
 )
 #: modules that tests elsewhere cover

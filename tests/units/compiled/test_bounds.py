@@ -1,6 +1,7 @@
 """Bounds hold every value that the text can give."""
 
 import ast
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units.compiled.bounds import Bounds, Range, Vector, of_constant
+from refemu.units.compiled.bounds import Bounds, Range, Real, Vector, of_constant
 
 NAMES = st.sampled_from(["a", "b", "1", "0", "7", "-3"])
 SHIFTS = st.sampled_from(["1", "3", "(a & 7)", "(b & 3)"])
@@ -86,6 +87,86 @@ def test_bounds_are_no_wider_than_they_must_be(text: str, bounds: tuple[int, int
 def test_what_may_leave_64_bits_is_refused(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         bounds_of(text, a=Range(0, 255), b=Range(0, 3), v=Vector(Range(0, 1), 4))
+
+
+def after(text: str, name: str, **names: Any) -> Any:
+    """Bounds of a name after some statements."""
+    local: dict[str, Any] = {}
+    assert Bounds("unit", {}, names)._block(ast.parse(text).body, local, [])
+    return local[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("x = 5\nfor i in range(a):\n    x = 0", (0, 5)),
+        ("x = 5\nfor i in range(3):\n    x = 0", (0, 0)),
+        ("x = 0\nfor i in range(a):\n    x += b", (-9, 12)),
+        ("x = 0\nfor i in range(a, 4):\n    x += 1", (1, 4)),
+        ("x = 0\nfor i in range(2, a):\n    x = i", (0, 2)),
+        ("x = len(range(a))", (0, 3)),
+        ("x = sum([b for i in range(a)])", (-9, 12)),
+        ("x = (range(a) if b else range(2, 5)).stop", (0, 5)),
+        ("x = 1 if range(a) else 0", (0, 1)),
+        ("x = 1 if range(2) else 0", (1, 1)),
+        ("x = 1\nif b:\n    raise Wrong\nelse:\n    x = 2", (2, 2)),
+    ],
+)
+def test_loops_and_ranges_that_may_be_shorter(text: str, bounds: tuple[int, int]) -> None:
+    assert after(text, "x", a=Range(0, 3), b=Range(-3, 4)) == bounds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [1 for i in range(a)][1]", "an index of 1 to 1 of 0"),
+        ("write_y([1 for i in range(a)])", "must have 3 lanes, got 3"),
+        ("x = sum([i for i, j in zip(range(a), v)])", "of an unknown length"),
+        ("for i in range(0, 6, 2):\n    pass", "a range of other steps than 1"),
+    ],
+)
+def test_lists_of_an_unknown_length_are_refused(text: str, message: str) -> None:
+    names = {"a": Range(0, 3), "v": Vector(Range(0, 1), 3)}
+    with pytest.raises(Refused, match=message):
+        Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("v = f_empty(3)\nv[0] = r", "r must be an integer, or its function say float"),
+        ("v = f_empty_reals(3)\nv[0] = a", "a must be an integer, or its function say float"),
+        ("x = a if b else r", "an integer or a real number"),
+        ("x = max(a, r)", "an integer or a real number"),
+        ("x = f_whole(r)", "an integer of any real number"),
+        ("x = f_shown(r)", "a real number in a port"),
+        ("x = r % r", "has no bounds"),
+        ("x = ~r", "of a real number"),
+        ("x = r < (1 << 60)", "an integer that no real number is"),
+        ("x = f_value16(1 << 16)", "a word of more than 16 bits"),
+        ("write_y([r, r, r])", "must be integers, got a real number"),
+    ],
+)
+def test_real_numbers_are_no_integers(text: str, message: str) -> None:
+    names = {"a": Range(0, 3), "b": Range(0, 1), "r": Real(-math.inf, math.inf)}
+    with pytest.raises(Refused, match=message):
+        Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("x = 2 * r - 1", (-7.0, 9.0)),
+        ("x = abs(r)", (0.0, 5.0)),
+        ("x = min(r, 2.5)", (-3.0, 2.5)),
+        ("x = f_whole(0.5 * r)", (-1, 2)),
+        ("x = f_ldexp(r, 3)", (-24.0, 40.0)),
+        ("x = f_copysign(r, -1.0)", (-5.0, 5.0)),
+        ("x = 1 if r else 2", (1, 2)),
+    ],
+)
+def test_bounds_of_real_numbers(text: str, bounds: tuple[float, float]) -> None:
+    assert after(text, "x", r=Real(-3.0, 5.0)) == bounds
 
 
 def test_constants_are_themselves() -> None:

@@ -17,7 +17,21 @@ from refemu.units.unit import Unit
 from tests.units.compiled import toy
 
 #: units whose compiled form is made of their text; oracles of their own are in tests/units
-MADE = {"concat", "flint_decoder", "olive_mac", "outlier_decoder", "ovp_decoder", "sub_pe"}
+MADE = {
+    "bfp_accumulator",
+    "bfp_aligner",
+    "bit_allocator",
+    "clustering",
+    "concat",
+    "flint_decoder",
+    "fp2half",
+    "index_product",
+    "olive_mac",
+    "outlier_decoder",
+    "ovp_decoder",
+    "ovp_encoder",
+    "sub_pe",
+}
 
 
 def made() -> set[str]:
@@ -45,7 +59,19 @@ def test_it_gives_every_output_register_and_counter_of_the_readable_form(devices
     op = np.array([[each[0] for each in device[:events]] for device in devices])
     x = np.array([[each[1] for each in device[:events]] for device in devices])
 
-    assert toy.UNIT.run_jit(op, x, rule=rule).equals(toy.UNIT.run(op, x, rule=rule))
+    try:
+        expected = toy.UNIT.run(op, x, rule=rule)
+    except Refused as refused:
+        with pytest.raises(Refused, match=str(refused)):
+            toy.UNIT.run_jit(op, x, rule=rule)
+    else:
+        assert toy.UNIT.run_jit(op, x, rule=rule).equals(expected)
+
+
+def test_an_event_that_refuses_says_what_the_readable_form_says() -> None:
+    x = [[1, 0, 0, 0], [1, -2, -4, 0], [0, 0, 0, 0]]
+    with pytest.raises(Refused, match="toy: the total is 0"):
+        toy.UNIT.run_jit([0, 1, 0], x, weights=(0, 0, 0, 0))
 
 
 def test_constants_of_other_lengths_and_words_compile_again() -> None:
@@ -76,12 +102,12 @@ class Unlike(Sequential):
         return Ports(inputs=(Port("x", 8),), outputs=(Port("y", 8),))
 
 
-class Floating(Unlike):
-    """A number that is no integer."""
+class Bytes(Unlike):
+    """A constant that is no number."""
 
     def add(self, x: int) -> Changes:
-        """Half."""
-        return {"y": int(x * 0.5)}
+        """One of two."""
+        return {"y": b"ab"[x]}
 
 
 class Dividing(Unlike):
@@ -118,14 +144,51 @@ class Waiting(Unlike):
         return {"y": x}
 
 
+class Uneven(Unlike):
+    """A zip that ends with the shorter."""
+
+    def add(self, x: int) -> Changes:
+        """One of two."""
+        total = 0
+        for a, b in zip((x, x), (x, 1, 2), strict=False):
+            total += a * b
+        return {"y": total & 255}
+
+
+class Rising(Unlike):
+    """Another value where a loop is not left early."""
+
+    def add(self, x: int) -> Changes:
+        """0 or 1."""
+        for value in (x, x >> 1):
+            if value == 1:
+                x = 1
+        else:
+            x = 0
+        return {"y": x}
+
+
+class Later(Unlike):
+    """A State that another takes the place of."""
+
+    def add(self, x: int) -> Changes:
+        """The last value."""
+        before = self.state
+        before = x
+        return {"y": before}
+
+
 @pytest.mark.parametrize(
     ("unit_class", "message"),
     [
-        (Floating, "float has no compiled form: 0.5"),
+        (Bytes, "bytes has no compiled form"),
         (Dividing, "this operation has no compiled form: x / 2"),
         (Sorting, r"this call has no compiled form: sorted\(\[x\]\)"),
         (Counting, "events read self.state.adds, which is no port or register"),
         (Waiting, "While has no compiled form"),
+        (Uneven, "a zip of several lengths has no compiled form"),
+        (Rising, "for and else has no compiled form"),
+        (Later, "a State that is another later has no compiled form"),
     ],
 )
 def test_a_text_without_a_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:

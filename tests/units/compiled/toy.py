@@ -1,11 +1,14 @@
 """A unit with all that a text to be compiled may have: words, vectors, sums, records, registers, several events."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from refemu.arith.checks import Refused
+from refemu.arith.scalar32 import div32, f32, pattern32
 from refemu.units.config import Config
-from refemu.units.declared import Changes, Sequential, constant
-from refemu.units.ports import Port, Ports
+from refemu.units.declared import Changes, Combinational, Sequential, constant
+from refemu.units.ports import Port, Ports, lanes
 from refemu.units.unit import AnyUnit, Cases, Kind, Unit
 
 LANES = 4
@@ -21,6 +24,37 @@ class Split(NamedTuple):
 def split(value: int, bits: int = 4) -> Split:
     """The parts of a value."""
     return Split(value >> bits, value & ((1 << bits) - 1)) if value >= 0 else Split(value)
+
+
+@dataclass(frozen=True)
+class Style:
+    """A group of parameters that is no unit."""
+
+    limit: int | None = None  #: of a grade
+
+
+class Grader(Combinational):
+    """A unit within the toy: a grade by real numbers."""
+
+    name = "grader"
+    events: ClassVar[tuple[str, ...]] = ("rated",)
+    counters: ClassVar[dict[str, str]] = {}
+    kind: Literal["up", "down"] = "up"  #: where a grade is rounded to
+
+    @constant
+    def ports(self) -> Ports:
+        return Ports(inputs=(Port("value", 8, signed=True),), outputs=(Port("grade", 32), Port("rank", 4)))
+
+    @constant
+    def style(self) -> Style:
+        """Of the kind."""
+        return Style(3 if self.kind == "down" else None)
+
+    def rated(self, value: int) -> Changes:
+        """The word of a third, and its place in an order."""
+        third = div32(float(value), 3.0)
+        rank = {"up": 5, "down": 6}[self.kind] if isinstance(self.style, Style) else 7
+        return {"grade": pattern32(third), "rank": rank if self.style.limit is None else min(rank, self.style.limit)}
 
 
 class Toy(Sequential):
@@ -43,6 +77,9 @@ class Toy(Sequential):
                 Port("halves", self.bits, LANES, signed=True),
                 Port("any_odd", 1),
                 Port("parts", 16, signed=True),
+                Port("grade", 32),
+                Port("rank", 4),
+                Port("first", 8),
             ),
             state=(
                 Port("left", 3),
@@ -56,12 +93,20 @@ class Toy(Sequential):
         """Whether lanes are left."""
         return self.state.event in ("load", "lane") and self.state.left > 0
 
+    @constant
+    def grader(self) -> Grader:
+        """Of the first lane."""
+        return Grader("down" if self.rule == "wrap" else "up")
+
     def opens(self, op: int, *x: tuple[int, ...]) -> str:
         """Operation 0 clears."""
         return "clear" if op == 0 else "load"
 
     def clear(self, op: int, x: tuple[int, ...]) -> Changes:
-        """The total becomes 0."""
+        """The total becomes 0. Refused: it is."""
+        before = self.state
+        if before.total == 0 and before.any_odd:
+            raise Refused(f"{self.name}: the total is 0")
         return {"total": 0, "halves": (0,) * LANES, "any_odd": 0, "left": 0}
 
     def load(self, op: int, x: tuple[int, ...]) -> Changes:
@@ -69,8 +114,12 @@ class Toy(Sequential):
         parts = [split(value) for value in x]
         odd = sum(value & 1 for value in x if value not in (1, 3))
         kept = {"kept": x, "left": LANES, "previous": self.state.kept}
+        reals = [f32(value * 0.5) for value in x]
+        low = all(value < 100 for value in x) + (x[0], x[1]).count(7)
         return {
             **kept,
+            **self.grader.rated(x[0]),
+            "first": lanes([(self.state.index + low + int(2 * abs(reals[3]))) & 255]),
             "halves": tuple(value >> 1 for value in x),
             "any_odd": any(sum(value & each for each in x) % 2 == 1 for value in x),
             "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),
@@ -102,3 +151,4 @@ UNIT: AnyUnit = Unit(
     configs={"wrap": Config(rule="wrap", bits=8), "saturate": Config(rule="saturate", bits=8)},
     cases=cases,
 )
+GRADER: AnyUnit = Unit(unit_class=Grader, paper="olive §4.4", meaning="grades", configs={"up": Config()}, cases=cases)

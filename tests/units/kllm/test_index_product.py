@@ -11,11 +11,17 @@ from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans import Codebook, KMeans, TopK
 from refemu.units.kllm import index_matmul, index_product
 from refemu.units.kllm.index_product import IndexProduct
-from refemu.units.kllm.index_product import compiled as index_product_jit
+from refemu.units.kllm.index_product.index_product import product_by
 from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import ARITHS, tensor, vector
 
-IMPLEMENTATIONS = [pytest.param(index_product.product, id="unit"), pytest.param(index_product_jit.product, id="twin")]
+
+def twin(a: Any, b: Any, *, preset: Any = "paper") -> Any:
+    """The product by the compiled form."""
+    return product_by(index_product.UNIT.run_jit, a, b, preset)
+
+
+IMPLEMENTATIONS = [pytest.param(index_product.product, id="unit"), pytest.param(twin, id="twin")]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -38,7 +44,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
 
 def test_twin_equals_unit_and_axis_is_kept() -> None:
     a, b = tensor((20, 3), 4, 3, 2, axis=0), tensor((20, 3), 4, 4, 2, axis=0)
-    products = [run(a, b) for run in (index_product.product, index_product_jit.product)]
+    products = [run(a, b) for run in (index_product.product, twin)]
 
     assert products[0].equals(products[1]) and not products[0].equals(index_product.product(b, a))
     assert products[0].tensor.axis == 0 and products[0].tensor.equals(products[1].tensor)

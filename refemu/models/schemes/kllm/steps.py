@@ -21,6 +21,7 @@ from refemu.models.backend import Backend
 from refemu.units.kllm import index_function, score_quantizer
 from refemu.units.kllm.index_matmul import Norm, Scores
 from refemu.units.kllm.index_norm import Divisors, NormKind
+from refemu.units.kllm.index_product.index_product import product_by
 
 
 class Units:
@@ -107,7 +108,8 @@ class Units:
 
     def elementwise(self, full: str, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
         """The product `full` element by element, read as FP16 values: float32 (tokens, size)."""
-        product = self.unit("index_product").product(a, b, preset=self.arith)
+        unit = units.find("index_product")
+        product = product_by(unit.run_jit if self._compiled else unit.run, a, b, self.arith)
         if product.bits.overflow.any():
             raise Refused(f"{full}: the product of two outliers left FP16{at(first_index(product.bits.overflow))}")
         return self.values(product.tensor)

@@ -3,7 +3,8 @@
 Paper: [harmonia §IV-A (3), §IV-B, Fig. 13].
 """
 
-from typing import Any, ClassVar, overload
+import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
+from refemu.arith.scalar32 import f32, pattern16, pattern32, value16, value32
 from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_accumulator import cases
 from refemu.units.ports import Port, Ports
@@ -102,17 +104,17 @@ class Accumulator(Sequential):
     def convert(self, p: int, mode: int, a_exp: int, b_exp: int) -> tuple[int, int]:
         """The float32 word of a group's exact sum times its power of two, and bits of `flags`."""
         x = exponent(mode, a_exp, b_exp)
-        exact = np.ldexp(float(p), x)
+        exact = math.ldexp(float(p), x)
         if self.partial == "fp32":
-            return word(exact), 0  # p has 22 bits
-        half = self._half(p, int(x))
+            return pattern32(exact), 0  # p has 22 bits
+        half = self._half(p, x)
         small = p != 0 and abs(half) < fp16.MIN_NORMAL and half != exact
-        return word(half), FP16_OVERFLOW * bool(abs(exact) >= fp16.OVERFLOW) | FP16_UNDERFLOW * small
+        return pattern32(half), FP16_OVERFLOW * bool(abs(exact) >= fp16.OVERFLOW) | FP16_UNDERFLOW * small
 
     @decides("D-arith-2")
     def _half(self, p: int, x: int) -> float:
         """p * 2**x rounded to FP16."""
-        return float(fp16.from_scaled(p, x))
+        return value16(pattern16(math.ldexp(float(p), x)))
 
     @decides("D-harmonia-11")
     def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
@@ -128,40 +130,30 @@ class Accumulator(Sequential):
     @decides("D-harmonia-8")
     def scale(self, value: int, w_scale: int) -> int:
         """A float32 word times a factor in fp16, rounded once."""
-        with np.errstate(invalid="ignore"):  # infinity times a factor of 0
-            exact = np.float64(number(value)) * np.float64(fp16.values(w_scale))  # 24 and 11 bits
-        return word(fp16.round16_of_f64(exact) if self.product == "fp16" else exact)
+        exact = value32(value) * value16(w_scale)  # 24 and 11 bits
+        return pattern32(value16(pattern16(exact)) if self.product == "fp16" else exact)
 
 
-@overload
-def exponent(mode: int, a_exp: int, b_exp: int) -> np.int64: ...
-
-
-@overload
-def exponent(mode: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike) -> np.ndarray | np.int64: ...
-
-
-def exponent(mode: ArrayLike, a_exp: ArrayLike, b_exp: ArrayLike) -> np.ndarray | np.int64:
+def exponent(mode: int, a_exp: int, b_exp: int) -> int:
     """Exponent of the power of two that a partial sum is counted in; an exponent field of 0 counts as 1.
 
     Parameters
     ----------
-    mode : int or array_like of int
+    mode : int
         0 M8W4, 1 M8M4, 2 M8M8.
-    a_exp, b_exp : int or array_like of int
-        Shared exponents, broadcast against `mode`.
+    a_exp, b_exp : int
+        Shared exponents.
 
     Returns
     -------
-    int or ndarray of int64
+    int
         Exponent.
 
     References
     ----------
     [harmonia §II-B, §IV-B]
     """
-    of_a = np.maximum(a_exp, 1) + np.asarray(POINT)[np.asarray(mode)]
-    return of_a + np.where(np.equal(mode, M8W4), 0, np.maximum(b_exp, 1))
+    return max(a_exp, 1) + POINT[mode] + (0 if mode == M8W4 else max(b_exp, 1))
 
 
 @decides("D-harmonia-11")
@@ -203,9 +195,8 @@ def add(acc: int, value: int) -> tuple[int, int]:
     ----------
     [harmonia §IV-B]
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = number(acc) + number(value)
-    return word(total), INVALID * bool(np.isnan(total))
+    total = f32(value32(acc) + value32(value))
+    return pattern32(total), INVALID * bool(math.isnan(total))
 
 
 def number(bits: int) -> np.float32:

@@ -88,10 +88,14 @@ class BfpAligner(Combinational, Alignment):
     def align(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> Changes:
         """Eight fp16 words become signs and magnitudes under the exponents given."""
         elements = [self.element(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
-        sign, mantissa, illegal = zip(*elements, strict=True)
-        illegals = illegal.count(1)
-        counts = {"aligned": LANES - illegals, "illegals": illegals}
-        return {"sign": sign, "mantissa": mantissa, "illegal": illegal, **counts}
+        illegal = tuple(each.illegal for each in elements)
+        return {
+            "sign": tuple(each.sign for each in elements),
+            "mantissa": tuple(each.mantissa for each in elements),
+            "illegal": illegal,
+            "aligned": illegal.count(0),
+            "illegals": illegal.count(1),
+        }
 
     def element(self, word: int, emax: int, m: int) -> Element:
         """One lane; zeros and `illegal` where the word's exponent is above `emax`, or special and not admitted."""

@@ -14,8 +14,8 @@ from refemu.arith.integers import total
 from refemu.arith.jit import helper, kernel
 from refemu.formats.harmonia.twins import bfp as bfp_jit
 from refemu.units.derived import Arrays, twin
+from refemu.units.harmonia.bfp_aligner import UNIT as ALIGNER
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
-from refemu.units.harmonia.bfp_aligner import compiled as bfp_aligner_jit
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
 from refemu.units.harmonia.bfp_converter import UNIT, BfpConverter, Conversion, Kind
 from refemu.units.harmonia.bfp_converter.matrix import require_matrix
@@ -33,12 +33,12 @@ def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[in
     sign, mantissa, *registers = outputs
     for array in registers:
         array.fill(0)
-    seen = [np.zeros(sign.shape, np.int64) for _ in range(2)]
+    seen = np.zeros(sign.shape, np.int64), np.zeros(sign.shape, np.int64)
     width, counts = np.ones(sign.shape[:-1], np.int64), np.zeros(len(converter.counters), np.int64)
     special = ("error", "hw", "saturate").index(converter.special)
     if _clocks(*(array.astype(np.int64) for array in inputs), special, *seen, width, *registers, counts):
         refuse_as(UNIT.run, *inputs, **options)
-    aligned = bfp_aligner_jit.run(*seen, width, **options)
+    aligned = ALIGNER.run_jit(*seen, width, **options)
     lanes = registers[1][..., None] >> np.arange(LANES) & 1  # out_valid
     sign[:] = aligned.sign & (lanes == 1)
     mantissa[:] = aligned.mantissa * lanes

@@ -10,8 +10,8 @@ import numpy as np
 from refemu.arith.jit import kernel
 from refemu.formats.harmonia.twins.bfp_dot import bfp_dot, bfp_dot_int
 from refemu.units.derived import Arrays, twin
-from refemu.units.harmonia.bfp_accumulator.compiled import accumulate
 from refemu.units.harmonia.bfp_pe import LANES, M8M8, M8W4, UNIT, BfpPe
+from refemu.units.harmonia.kernels.accumulator import accumulate
 from refemu.units.harmonia.kernels.group_sums import sum_groups
 
 __all__ = ["bfp_dot", "bfp_dot_int", "run"]

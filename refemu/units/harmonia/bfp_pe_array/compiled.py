@@ -12,8 +12,8 @@ from refemu.arith import integers
 from refemu.arith.fp16_jit import plain
 from refemu.units.derived import Arrays, twin
 from refemu.units.harmonia.bfp_accumulator import Accumulator
-from refemu.units.harmonia.bfp_accumulator.compiled import accumulate
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, LANES, ROWS, UNIT, BfpPeArray
+from refemu.units.harmonia.kernels.accumulator import accumulate
 from refemu.units.harmonia.kernels.group_sums import sum_groups
 
 PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-level cache holds them

@@ -86,7 +86,7 @@ class Allocation:
         """
         ordinary = self.low_tokens(tokens)
         first = -(-ordinary.start // self.group)
-        return range(first, max(ordinary.stop // self.group, first)) if ordinary else range(0)
+        return range(first, max(ordinary.stop // self.group, first))
 
     def bits(self, tokens: int) -> tuple[np.ndarray, np.ndarray]:
         """Bits of K per token and of V per group, the residual's last.

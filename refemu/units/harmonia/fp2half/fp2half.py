@@ -5,10 +5,8 @@ Paper: [harmonia §IV-A (4), Fig. 12].
 
 from typing import ClassVar
 
-import numpy as np
-
 from refemu.arith import fp16
-from refemu.arith.fp16 import Fp16Mode
+from refemu.arith.scalar32 import pattern16, value32
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.harmonia.fp2half import cases
 from refemu.units.ports import Port, Ports
@@ -19,6 +17,7 @@ __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
 
 LANES = 8  #: Rows of the array [harmonia §IV-A]
+INFINITE16, INFINITE32 = 0x7C00, 0x7F800000  #: words of infinity; without their sign, larger ones are NaN
 
 
 class Fp2Half(Combinational):
@@ -33,11 +32,6 @@ class Fp2Half(Combinational):
     saturate: bool = False  #: 65504 of the sign instead of infinity (D-harmonia-13)
 
     @constant
-    def mode(self) -> Fp16Mode:
-        """Rounding and overflow."""
-        return Fp16Mode(overflow="saturate" if self.saturate else "inf")
-
-    @constant
     def ports(self) -> Ports:
         return Ports(
             inputs=(Port("x", 32, LANES, encoding="f32", meaning="a column of results"),),
@@ -49,18 +43,15 @@ class Fp2Half(Combinational):
 
     def convert(self, x: tuple[int, ...]) -> Changes:
         """A column of eight FP32 words becomes FP16."""
-        column = np.array(x, np.uint32).view(np.float32)
-        overflow = tuple(
-            int(word & 0x7FFFFFFF < 0x7F800000 and abs(value) >= fp16.OVERFLOW)
-            for word, value in zip(x, column.tolist(), strict=True)
-        )
-        y = tuple(fp16.bits(self._half(column)).tolist())
-        return {"y": y, "overflow": overflow, "columns": 1, "overflows": overflow.count(1)}
+        overflow = [int(word & 0x7FFFFFFF < INFINITE32 and abs(value32(word)) >= fp16.OVERFLOW) for word in x]
+        y = tuple(self._half(word) for word in x)
+        return {"y": y, "overflow": tuple(overflow), "columns": 1, "overflows": overflow.count(1)}
 
-    @decides("D-arith-2")
-    def _half(self, column: np.ndarray) -> np.ndarray:
-        """Float32 values as float16."""
-        return fp16.to_f16(column, self.mode)
+    @decides("D-arith-2", "D-harmonia-13")
+    def _half(self, word: int) -> int:
+        """The nearest fp16 word of an FP32 word, or the largest one."""
+        half = pattern16(value32(word))
+        return half - 1 if self.saturate and half & 0x7FFF == INFINITE16 else half
 
 
 UNIT: AnyUnit = Unit(

@@ -1,5 +1,6 @@
 """Other answers to the decisions of fp2half."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -7,40 +8,25 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
 from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import constant
 from refemu.units.harmonia.fp2half import Fp2Half
 from refemu.units.harmonia.variants import rounding
 
 
-class Truncating(Fp2Half):
-    """Values are cut off toward zero."""
+def _rounds(half: Callable[[np.ndarray, Fp16Mode], np.ndarray]) -> type[Fp2Half]:
+    """A unit with another rounding of float32 values. half: of values and the overflow of the unit."""
 
-    @constant
-    def mode(self) -> Fp16Mode:
-        return replace(super().mode, rounding="truncate")
+    class Other(Fp2Half):
+        def _half(self, word: int) -> int:
+            value, mode = np.uint32(word).view(np.float32), Fp16Mode(overflow="saturate" if self.saturate else "inf")
+            return int(fp16.bits(half(np.asarray(value), mode)))
 
-
-class Flushing(Fp2Half):
-    """Subnormal values become 0."""
-
-    @constant
-    def mode(self) -> Fp16Mode:
-        return replace(super().mode, subnormals="flush")
+    return Other
 
 
-class HalfAway(Fp2Half):
-    """Ties go away from zero."""
-
-    def _half(self, column: np.ndarray) -> np.ndarray:
-        return fp16.to_f16(rounding.to_nearest(column.astype(np.float64), "half_away"), self.mode)
-
-
-class HalfUp(Fp2Half):
-    """Ties go up."""
-
-    def _half(self, column: np.ndarray) -> np.ndarray:
-        return fp16.to_f16(rounding.to_nearest(column.astype(np.float64), "half_up"), self.mode)
-
+Truncating = _rounds(lambda value, mode: fp16.to_f16(value, replace(mode, rounding="truncate")))
+Flushing = _rounds(lambda value, mode: fp16.to_f16(value, replace(mode, subnormals="flush")))
+HalfAway = _rounds(lambda value, mode: fp16.to_f16(rounding.to_nearest(value.astype(np.float64), "half_away"), mode))
+HalfUp = _rounds(lambda value, mode: fp16.to_f16(rounding.to_nearest(value.astype(np.float64), "half_up"), mode))
 
 ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-harmonia-13", "saturate", False, True),

@@ -10,9 +10,9 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_nearest import normalized
 from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import cases
 from refemu.units.ports import Port, Ports
@@ -70,14 +70,10 @@ class Clustering(Combinational):
 
     def cluster(self, x: int, scale: int, codebook: tuple[int, ...]) -> Changes:
         """One value gets the index of its nearest centroid."""
-        centroids = fp16.to_f32(fp16.values(np.array(codebook)))
         x_hat, overflow = self.normalize(x, scale)
-        compared = self.compare(x_hat, scale, centroids)
-        nearest = self.choose(compared)
-        while nearest and centroids[nearest - 1] == centroids[nearest]:
-            nearest -= 1  # of equal centroids the first is the answer
+        compared = self.compare(x_hat, scale, codebook)
         return {
-            "index": nearest,
+            "index": self.first_alike(self.choose(compared), codebook),
             "overflow": overflow,
             "x_hat": x_hat,
             "compared": tuple(compared),
@@ -90,27 +86,29 @@ class Clustering(Combinational):
         """x divided by its scale as the preset says, or x; 1 if an fp16 result became infinite."""
         if self.arith.normalize == "none":
             return x, 0
-        value, divisor = (fp16.to_f32(fp16.values(np.array([word]))) for word in (x, scale))
-        with np.errstate(all="ignore"):
-            x_hat = int(fp16.bits(fp16.to_f16(normalized(value, divisor, self.arith)))[0])
-        lost = self.arith.normalize == "reciprocal" and not np.isfinite(fp16.div16(np.float32(1), divisor)).all()
-        return x_hat, int(lost or x_hat & 0x7FFF > LARGEST)
+        inverse = pattern16(div32(1.0, value16(scale)))
+        if self.arith.normalize == "reciprocal":
+            x_hat = pattern16(value16(x) * value16(inverse))
+            return x_hat, int(inverse & 0x7FFF > LARGEST or x_hat & 0x7FFF > LARGEST)
+        x_hat = pattern16(div32(value16(x), value16(scale)))
+        return x_hat, int(x_hat & 0x7FFF > LARGEST)
 
-    def compare(self, x_hat: int, scale: int, centroids: np.ndarray) -> tuple[int, ...]:
+    def compare(self, x_hat: int, scale: int, codebook: tuple[int, ...]) -> tuple[int, ...]:
         """fp16 patterns of the distances, or 1 for every midpoint that is passed; with tie "high" one met is, too."""
-        value = fp16.to_f32(fp16.values(np.array(x_hat)))
+        value = value16(x_hat)
         if self.arith.distance == "fp16":
-            with np.errstate(invalid="ignore"):
-                distances = fp16.to_f16(np.abs(fp16.round16(value - centroids)))
-            return tuple(fp16.bits(distances).tolist())
-        wide, twice = centroids.astype(np.float64), 2 * value.astype(np.float64)
-        borders = wide[:-1] + wide[1:]
+            return tuple(pattern16(abs(value - value16(word))) for word in codebook)
+        return tuple(self._passed(2 * value, self._border(i, codebook, scale)) for i in range(len(codebook) - 1))
+
+    def _border(self, i: int, codebook: tuple[int, ...], scale: int) -> float:
+        """Twice the midpoint between two centroids, times the scale where x is not normalized: 53 bits, exact."""
+        twice = value16(codebook[i]) + value16(codebook[i + 1])
         if self.arith.distance == "midpoint16":
-            borders = 2 * fp16.round16_of_f64(borders / 2).astype(np.float64)
-        elif self.arith.normalize == "none":
-            borders = fp16.values(np.array(scale)).astype(np.float64) * borders  # 53 bits: exact
-        above = twice > borders if self.arith.tie == "low" else twice >= borders
-        return tuple(above.astype(np.int64).tolist())
+            return 2 * value16(pattern16(0.5 * twice))
+        return value16(scale) * twice if self.arith.normalize == "none" else twice
+
+    def _passed(self, twice: float, border: float) -> int:
+        return int(twice > border or (twice == border and self.arith.tie == "high"))
 
     @decides("D-kllm-7")
     def choose(self, compared: tuple[int, ...]) -> int:
@@ -122,6 +120,13 @@ class Clustering(Combinational):
             if distance < compared[best] or (distance == compared[best] and self.arith.tie == "high"):
                 best = i
         return best
+
+    def first_alike(self, nearest: int, codebook: tuple[int, ...]) -> int:
+        """Index of the first of equal centroids."""
+        for i, word in enumerate(codebook):
+            if value16(word) == value16(codebook[nearest]):
+                return i
+        return nearest
 
     @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:

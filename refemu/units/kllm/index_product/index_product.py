@@ -12,6 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
+from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tables import cartesian
@@ -23,6 +24,8 @@ from refemu.units.ports import Port, Ports
 from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
+
+INFINITE = 0x7C00  #: exponent field of infinity and NaN
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +161,10 @@ class IndexProduct(Combinational):
 
     def multiply(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> Changes:
         """An operand is an outlier, so both values are multiplied in fp16."""
-        x, y = fp16.to_f32(fp16.values([a_value, b_value]))
-        word = int(fp16.bits(fp16.to_f16(fp16.mul16(x, y))))
-        overflow = int(bool(np.isfinite([x, y]).all()) and word & 0x7C00 == 0x7C00)
+        word = pattern16(value16(a_value) * value16(b_value))  # 22 bits: exact before the rounding
+        overflow = int(
+            word & INFINITE == INFINITE and a_value & INFINITE != INFINITE and b_value & INFINITE != INFINITE
+        )
         counts = {"concats": 1, "products_sparse": 1, "overflows": overflow}
         return {"q": 0, "mask": 1, "outlier": word, "overflow": overflow, **counts}
 

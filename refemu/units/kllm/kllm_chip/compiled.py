@@ -11,7 +11,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.formats.kllm.twins.kmeans import dequantized
 from refemu.units.derived import Arrays, twin
-from refemu.units.kllm.clustering import compiled as clustering_jit
+from refemu.units.kllm.clustering import UNIT as CLUSTERER
 from refemu.units.kllm.functional import compiled as functional_jit
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.index_matmul.compiled import Prepared
@@ -125,7 +125,7 @@ def _indices(
     """Indices of a token, 0 at outliers."""
     index = np.zeros(device.k, np.uint8)
     books = np.broadcast_to(book, (int(np.count_nonzero(~mask)), book.size))
-    done = clustering_jit.run(x[~mask], scale, books, bits=device.a_bits)
+    done = CLUSTERER.run_jit(x[~mask], scale, books, bits=device.a_bits)
     index[~mask] = done.index
-    totals["distances"] += done.distances
+    totals["distances"] += int(done.distances)
     return index

@@ -8,8 +8,8 @@ from refemu.arith.float_jit.scalars import narrow, widen
 from refemu.arith.jit import kernel
 from refemu.units.derived import Arrays, twin
 from refemu.units.olive.olive_requant import UNIT, OliveRequant
+from refemu.units.olive.ovp_encoder import UNIT as ENCODER
 from refemu.units.olive.ovp_encoder import OvpEncoder
-from refemu.units.olive.ovp_encoder import compiled as ovp_encoder_jit
 
 
 @twin(UNIT)
@@ -21,7 +21,7 @@ def run(stage: OliveRequant, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     reals = [array.view(np.float32) for array in (acc_f32, rescale, scaled, biased, grid)]
     counts = np.zeros(3, np.int64)
     _requant(acc, scales[0], scales[1], bias, scales[2], y, overflow, *reals, counts)
-    pairs = ovp_encoder_jit.run(grid, fmt=stage.fmt)
+    pairs = ENCODER.run_jit(grid, fmt=stage.fmt)
     for port, array in zip(stage.encoder.ports.outputs, encoded, strict=True):
         array[:] = getattr(pairs, port.name)
     return [*counts.tolist(), *(getattr(pairs, name) for name in OvpEncoder.counters)]

@@ -3,7 +3,6 @@
 Paper: [olive §3.1, Alg. 1, Alg. 2]. Both values arrive together; the one-element buffer of §3.1 is not modelled.
 """
 
-import struct
 from math import frexp, ldexp
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from refemu import formats
 from refemu.arith.checks import Refused, at, first_index
+from refemu.arith.scalar32 import value32
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.ready import OvpName
@@ -96,7 +96,7 @@ class OvpEncoder(Combinational):
 
     def encode(self, value: tuple[int, int]) -> Changes:
         """Two values become a pair of codes."""
-        first, second = (struct.unpack("<f", pattern.to_bytes(4, "little"))[0] for pattern in value)
+        first, second = value32(value[0]), value32(value[1])
         outliers = self.is_outlier(first), self.is_outlier(second)
         kind = self.kind_of(first, second, outliers)
         saturated = raised = 0
@@ -155,8 +155,9 @@ class OvpEncoder(Combinational):
     def outlier_code(self, v: float) -> int:
         """The code by [olive Alg. 2], clamped to the smallest and the largest legal one."""
         size = min(max(abs(v), float(self._outlier.smallest)), float(self._outlier.largest))
-        exponent = frexp(size)[1] - 1 - self._outlier.man_bits  # l. 2: floor(log2) - mb (D-olive-15)
-        base_int = rounded(ldexp(size, -exponent), v < 0, self.format.rounding)  # l. 3
+        fraction, above = frexp(size)
+        exponent = above - 1 - self._outlier.man_bits  # l. 2: floor(log2) - mb (D-olive-15)
+        base_int = rounded(ldexp(fraction, 1 + self._outlier.man_bits), v < 0, self.format.rounding)  # l. 3
         if base_int == 2 << self._outlier.man_bits:  # l. 4: rounded up to the next power of two
             exponent, base_int = exponent + 1, base_int >> 1
         field, mantissa = exponent - self._outlier.bias, base_int - (1 << self._outlier.man_bits)
@@ -198,13 +199,11 @@ def rounded(size: float, negative: bool, rounding: Ties) -> int:
 
 def flint_code(size: float, negative: bool, rounding: Ties) -> int:
     """Magnitude code of the flint4 value nearest to `size`, at most 16; ranks decide ties."""
-    rank = 0
-    while rank < len(FLINT4) - 1:
-        middle = (FLINT4[rank][0] + FLINT4[rank + 1][0]) / 2
+    for rank in range(len(FLINT4) - 1):
+        middle = 0.5 * (FLINT4[rank][0] + FLINT4[rank + 1][0])
         if size < middle or (size == middle and not tie_goes_up(rank % 2 == 1, negative, rounding)):
-            break
-        rank += 1
-    return FLINT4[rank][1]
+            return FLINT4[rank][1]
+    return FLINT4[-1][1]
 
 
 UNIT: AnyUnit = Unit(
