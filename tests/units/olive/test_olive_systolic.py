@@ -96,7 +96,7 @@ def test_worked_example(run: Any) -> None:
     """[olive §4.2, §4.4] (48, 0) x (5, -3) = 240 on one element, in 2 + 1 cycles."""
     result = run([0x85], [0xD5], 2, 2, rows=1, cols=1, m=1, n=1, k=2)
 
-    assert (int(result.d), result.cycles, result.decodes, result.macs, result.idle) == (240, 3, 2, 2, 0)
+    assert (result.d.item(), result.cycles, result.decodes, result.macs, result.idle) == (240, 3, 2, 2, 0)
 
 
 @pytest.mark.parametrize("at", range(6))
