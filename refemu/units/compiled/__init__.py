@@ -26,7 +26,7 @@ def derived(unit: Any) -> Callable[..., Any]:
         if prepared.refusal:
             raise GivenUp
         arrays = (*inputs, *outputs) if unit.timing == "event" else [each[None] for each in (*inputs, *outputs)]
-        counts: Sequence[int] = prepared.loop(*prepared.arguments, *arrays)
+        counts: Sequence[int] = prepared.module.loop(*prepared.arguments, *arrays)
         return counts
 
     @functools.wraps(run)
@@ -48,7 +48,7 @@ class _Prepared(NamedTuple):
     """The compiled form of a device."""
 
     refusal: str
-    loop: Any = None
+    module: Any = None  #: with `loop`
     arguments: tuple[Any, ...] = ()  #: the first ones: constants, lengths of lists, registers at reset
 
 
@@ -66,8 +66,8 @@ def _prepared(unit_class: Any, *values: Any) -> _Prepared:
         lengths = form.lengths_of(device)
     except Refused as error:
         return _Prepared(str(error))
-    loop = form.module(*lengths).loop
-    return _Prepared("", loop, (form.constants_of(device), tuple(lengths.values()), form.initial_of(device)))
+    module = form.module(*lengths)
+    return _Prepared("", module, (form.constants_of(device), tuple(lengths.values()), form.initial_of(device)))
 
 
 _forms: dict[tuple[Any, ...], "Form"] = {}  #: by class, and which ports are vectors

@@ -142,7 +142,7 @@ def frexp(x):  # type: ignore[no-untyped-def]
 @inlined
 def ldexp(x, exponent):  # type: ignore[no-untyped-def]
     """`math.ldexp`, beyond the range infinity."""
-    return math.ldexp(x, np.int32(exponent))  # type: ignore[arg-type]
+    return math.ldexp(x, int(exponent))
 
 
 LISTS = (all_of, any_of, bit_length, count, empty, empty_reals, shown, whole)  #: what lifted texts call, as `f_whole`

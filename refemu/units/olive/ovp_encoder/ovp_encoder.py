@@ -119,7 +119,7 @@ class OvpEncoder(Combinational):
             "victims": kind != NORMAL and not all(outliers),
             "saturated_pairs": saturated,
             "raised_pairs": raised,
-            "clamped_normals": self.is_clamped(first) + self.is_clamped(second) if kind == NORMAL else 0,
+            "clamped_normals": int(self.is_clamped(first)) + int(self.is_clamped(second)) if kind == NORMAL else 0,
         }
 
     @decides("D-olive-2", "D-olive-4", "D-olive-46")
