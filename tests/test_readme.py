@@ -28,8 +28,9 @@ DOCS = [
 
 def commands() -> list[str]:
     """Every `refemu ...` line of a code block, comments dropped."""
-    blocks = [block for page in PAGES for block in re.findall(r"```\n(.*?)```", page.read_text(), re.DOTALL)]
-    lines = [line for block in blocks for line in block.splitlines() if line.startswith("refemu ")]
+    fences = re.compile(r"^( *)```(.*?)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+    blocks = [block for page in PAGES for _, language, block in fences.findall(page.read_text()) if not language]
+    lines = [line.strip() for block in blocks for line in block.splitlines() if line.strip().startswith("refemu ")]
     assert lines
     return [line.split(" #")[0].strip() for line in lines]
 

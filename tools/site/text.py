@@ -7,7 +7,7 @@ from refemu.golden.pages import decisions, topics
 _FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`[^`\n]+`)")
 _ID = re.compile(r"(?<![\w\[#/-])D-[a-z]+-\d+(?![\w\]-])")
-_PAGE = re.compile(r"`?\bdocs/(api|[a-z]+(?:\.md|/[a-z]+\.md))`?")
+_PAGE = re.compile(r"`?\bdocs/(api|[a-z-]+(?:\.md|/[a-z]+\.md))`?")
 _SEE = re.compile(r"^See: (.+)\.$", re.MULTILINE)
 #: pages of docs/ that the site shows in another form
 PLACES = {"decisions.md": "decisions/index.md", "alternatives.md": "decisions/index.md", "api": "api/index.md"}
