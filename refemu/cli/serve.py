@@ -14,7 +14,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if sys.stdin is None or sys.__stdout__ is None or os.isatty(0):
         raise Refused(
-            "serve: a program starts it and speaks in frames through its pipes (docs/dpi-predictor.md), "
+            "serve: a program starts it and speaks in frames through its pipes (docs/serve-protocol.md), "
             "got a terminal or nothing"
         )
     sink = os.dup(1)

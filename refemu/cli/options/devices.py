@@ -102,7 +102,7 @@ def _serve(commands: Commands) -> None:
     command = new_command(commands, "serve", help, json=False)
     command.epilog = (
         "`refemu export dpi UNIT -o DIR` writes the client, for C and for simulators with DPI-C: "
-        'refemu_open("orizuru:n=16,k=2") starts `refemu serve orizuru:n=16,k=2`. docs/dpi-predictor.md has the frames.'
+        'refemu_open("orizuru:n=16,k=2") starts `refemu serve orizuru:n=16,k=2`. docs/serve-protocol.md has the frames.'
     )
     command.add_argument("unit", metavar="UNIT", help=UNIT)
     add_word(command, "--config", "CONFIG", CONFIG)
