@@ -76,6 +76,15 @@ def test_a_set_says_what_to_install(acme: Path, tmp_path: Path, capsys: pytest.C
         assert "distribution acme-clip, which is not installed" in ran.stderr
 
 
+def test_an_error_in_a_plug_in_names_its_line(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = CLIPPER.replace("clipped = min(", "unknown = nothing\n        clipped = min(")
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if "nothing" in text)
+    (acme / "acme_clip.py").write_text(source)
+
+    assert main(["generate", "-o", str(tmp_path / "vec"), "--unit", "clipper"]) == 3
+    assert f"error inside plug-in acme-clip: {acme / 'acme_clip.py'}:{line}" in capsys.readouterr().err
+
+
 def test_a_later_version_with_the_same_bits_checks_equal_and_keeps_the_recorded_one(tmp_path: Path) -> None:
     for version in ("1.2", "1.3"):
         write(tmp_path / version, "acme-clip", {"units clipper": "acme_clip:UNIT"}, {"acme_clip.py": CLIPPER}, version)

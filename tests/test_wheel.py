@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from refemu import units
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refemu"
 #: files of the package that stand elsewhere in the repository, each once
@@ -131,7 +133,8 @@ def test_an_sdist_has_every_file_and_its_wheel_runs_in_a_fresh_environment(tmp_p
 
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", built, unpacked])
     (wheel,) = built.glob("*.whl")
-    assert "refemu/units/__init__.pyi" in zipfile.ZipFile(wheel).namelist()  # made at the build: git has none
+    stubs = {f"refemu/units/{paper}/{name}/__init__.pyi" for name, paper in units.PAPERS.items()}
+    assert {"refemu/units/__init__.pyi", *stubs} <= set(zipfile.ZipFile(wheel).namelist())  # made at the build
     run([sys.executable, "-m", "venv", tmp_path / "fresh"])
     command = tmp_path / "fresh" / "bin"
     run([command / "python", "-m", "pip", "install", "-q", wheel])

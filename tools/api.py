@@ -122,7 +122,8 @@ def paragraph(text: str) -> str:
 def pages() -> dict[str, str]:
     """Format every page, by file name: the six packages, then the units of each paper."""
     texts = {f"{name}.md": page(f"refemu.{name}") for name in PACKAGES}
-    texts["arith.md"] += "".join(f"\n{section(name)}" for name in packages() if name.startswith("refemu.arith."))
+    for name in [each for each in packages() if each.startswith("refemu.arith.")] + list(FOR_AUTHORS):
+        texts[f"{name.split('.')[1]}.md"] += f"\n{section(name)}"
     for paper in sorted(set(units.PAPERS.values())):
         chosen = [units.module(name).__name__ for name, of in units.PAPERS.items() if of == paper]
         texts[f"units.{paper}.md"] = page(f"refemu.units.{paper}", *chosen)

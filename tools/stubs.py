@@ -1,39 +1,53 @@
-"""Write refemu/units/__init__.pyi: the type of `find` for every unit's name, down to the fields of its Result.
+"""Write the stubs of refemu.units: an `__init__.pyi` for each block and one for `find`, down to the fields of a Result.
 
     python -m tools.stubs
 
-A derived Result has no class in any source, and `find` chooses by a string, so type checkers need the stub to know
-either. It is no file of the repository: installing by tools/bootstrap.py, `make lint` and building a wheel write it.
+A State, a Result and the arguments of `step` and `run` are derived, so no source has them, and `find` chooses by a
+string: type checkers need stubs to know any. They are no files of the repository: installing by tools/bootstrap.py,
+`make lint` and building a wheel write them.
 """
 
+import ast
 import dataclasses
+import importlib
 import inspect
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from refemu import units
-from refemu.units.declared import Declared
 from refemu.units.unit import AnyUnit
 
 PLACE = Path(units.__file__).with_suffix(".pyi")
-HEAD = '''"""Hardware blocks by name. Written by tools/stubs.py; do not edit."""
+BLOCK = '''"""{about} Written by tools/stubs.py; do not edit."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol
 
 import numpy
 from numpy.typing import ArrayLike
+
+'''
+BASES = """from refemu.units.declared import DeclaredState
+from refemu.units.stepped import Result as _Base
+from refemu.units.unit import Unit
+"""
+HEAD = '''"""Hardware blocks by name. Written by tools/stubs.py; do not edit."""
+
+from types import ModuleType
+from typing import Literal, overload
 
 '''
 COMMON = """from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
 from refemu.units.stepped import Result as Result, Stepped as Stepped
 from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
-from refemu.units.declared import Changes as Changes, Combinational as Combinational, DeclaredState
+from refemu.units.declared import Changes as Changes, Combinational as Combinational
 from refemu.units.declared import Sequential as Sequential, constant as constant, decides as decides
 from refemu.units.derived import twin as twin
 from refemu.units.faults import FaultLibrary as FaultLibrary
@@ -57,57 +71,92 @@ def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType: ...
 """
 
 
-def text() -> str:
-    """The stub: imports, then a Result, a `run` and a descriptor for each unit, then the overloads of `find`."""
+def texts() -> dict[Path, str]:
+    """Every stub by its place."""
     every = [units.find(name) for name in units.names()]
-    classes = "\n".join(map(classes_of, every))
-    finds = "".join(f'@overload\ndef find(name: Literal["{unit.name}"]) -> {camel(unit)}Unit: ...\n' for unit in every)
-    other = "@overload\ndef find(name: str | AnyUnit) -> AnyUnit: ...\n"
+    return {PLACE: text(every)} | {
+        Path(units.module(unit).__file__ or "").with_suffix(".pyi"): block(unit) for unit in every
+    }
+
+
+def text(every: list[AnyUnit]) -> str:
+    """The stub of the package: its public names, the blocks, the overloads of `find`."""
     blocks = "".join(f"from refemu.units.{paper} import {name} as {name}\n" for name, paper in units.PAPERS.items())
-    body = f"{classes}\n{finds}{other}{OTHERS}"
+    finds = "".join(
+        f'@overload\ndef find(name: Literal["{unit.name}"]) -> {unit.name}.Descriptor: ...\n' for unit in every
+    )
+    other = "@overload\ndef find(name: str | AnyUnit) -> AnyUnit: ...\n"
+    return f"{HEAD}{COMMON}{blocks}\n__all__ = {units.__all__!r}\n\n{finds}{other}{OTHERS}"
+
+
+def block(unit: AnyUnit) -> str:
+    """The stub of a block: what it exports, its State, class and Result, `run` and the descriptor."""
+    home, device = units.module(unit), unit.unit_class
+    made = {"State", "Run", "Descriptor", "run", "UNIT", device.__name__, *["Result"][: is_derived(unit)]}
+    lines = [
+        f"from {place} import {name} as {name}" for name, place in exported(home.__name__).items() if name not in made
+    ]
+    lines += [
+        f"from {device.__module__} import {device.__name__} as _{device.__name__}",
+        "",
+        f"__all__ = {home.__all__!r}",
+    ]
+    body = "\n".join([*lines, "", *classes(unit), "run: Run", "UNIT: Descriptor", ""])
     modules = "".join(f"import {module}\n" for module in modules_in(body))
-    return f"{HEAD}{modules}{COMMON}{blocks}\n{public()}{body}"
+    return BLOCK.format(about=(home.__doc__ or "").splitlines()[0]) + modules + BASES + body
 
 
-def public() -> str:
-    """The `__all__` of the package, if it has one."""
-    listed = getattr(units, "__all__", None)
-    return f"__all__ = {listed!r}\n\n" if listed else ""
+def exported(package: str) -> dict[str, str]:
+    """Names that the `__init__` of a block exports, and the modules that they come from."""
+    module = importlib.import_module(package)
+    found = {}
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [each.name for each in node.names]
+            found |= dict.fromkeys(module.__all__ if "*" in names else names, node.module)
+    return {name: place for name, place in found.items() if name in module.__all__}
 
 
-def classes_of(unit: AnyUnit) -> str:
-    """The Result of a unit where no source has its class, the call of `run`, and the descriptor."""
-    name = camel(unit)
-    derived = getattr(sys.modules[unit.result.__module__], unit.result.__qualname__, None) is not unit.result
-    result = f"{name}Result" if derived else spelled(unit.result)
-    device = unit.unit_class(**next(iter(unit.configs.values())))
-    state, device_class = spelled(type(device.snapshot())), spelled(unit.unit_class)
-    made = []
-    if issubclass(unit.unit_class, Declared):
-        state, device_class, made = "DeclaredState", f"{name}Device", declared_classes(unit, name)
-    lines = [f"class {name}Run(Protocol):", f"    def __call__({arguments(unit)}) -> {result}: ...", ""]
-    lines = [*made, *lines, f"class {name}Unit(Unit[{state}, {result}]):"]
-    lines += [f"    run: {name}Run", f"    unit_class: type[{device_class}]"]
-    lines += ["    @cached_property", f"    def run_jit(self) -> {name}Run: ...", ""]
-    fields = [f"    {field.name}: {spelled(field.type)}" for field in dataclasses.fields(unit.result)]
-    return "\n".join([f"class {result}(Result):", *fields, "", *lines] if derived else lines)
+def is_derived(unit: AnyUnit) -> bool:
+    """Whether no source has the class of a unit's Result."""
+    return getattr(sys.modules[unit.result.__module__], unit.result.__qualname__, None) is not unit.result
 
 
-def declared_classes(unit: AnyUnit, name: str) -> list[str]:
-    """The State of a declared unit, and its class with the arguments of `step`."""
-    state: Any = unit.unit_class.State  # type: ignore[attr-defined]
+def classes(unit: AnyUnit) -> list[str]:
+    """State, class with the arguments of `step`, Result, call of `run` and descriptor of a unit."""
+    name, state = unit.unit_class.__name__, unit.unit_class.State  # type: ignore[attr-defined]
     kinds = {field.name: spelled(field.type) for field in dataclasses.fields(state)}
-    taken = list(inspect.signature(unit.unit_class.step).parameters.values())[1:]  # type: ignore[attr-defined]
-    given = ", ".join(f"{each.name}: {kinds[each.name]}" + " | None = ..." * (each.default is None) for each in taken)
+    result = ["@dataclass(frozen=True, eq=False, kw_only=True)", "class Result(_Base):"]
+    result += [f"    {field.name}: {spelled(field.type)}" for field in dataclasses.fields(unit.result)]
+    other = any("State" in vars(base) for base in unit.unit_class.__mro__[1:])  # of the unit that this one is a form of
+    differs = "  # type: ignore[override]" if other else ""
     return [
-        f"class {name}State(DeclaredState):",
+        "class State(DeclaredState):",
         *(f"    {field}: {kind}" for field, kind in kinds.items()),
         "",
-        f"class {name}Device({spelled(unit.unit_class)}):",
-        f"    def step(self, {given}) -> {name}State: ...",
-        f"    def snapshot(self) -> {name}State: ...",
+        f"class {name}(_{name}):",
+        f"    def step(self, {stepped(unit, kinds)}) -> State: ...{differs}",
+        f"    def snapshot(self) -> State: ...{differs}",
+        "",
+        *(result if is_derived(unit) else [f"from {unit.result.__module__} import Result as Result"]),
+        "",
+        "class Run(Protocol):",
+        f"    def __call__({arguments(unit)}) -> Result: ...",
+        "",
+        "class Descriptor(Unit[DeclaredState, Result]):",
+        "    run: Run",
+        f"    unit_class: type[{name}]",
+        "    @cached_property",
+        "    def run_jit(self) -> Run: ...",
         "",
     ]
+
+
+def stepped(unit: AnyUnit, kinds: Mapping[str, str]) -> str:
+    """The arguments of a unit's `step`. kinds: types of the fields of its State."""
+    taken = list(inspect.signature(unit.unit_class.step).parameters.values())[1:]  # type: ignore[attr-defined]
+    given = {each.name: kinds[each.name].replace("tuple[int, ...]", "Sequence[int] | numpy.ndarray") for each in taken}
+    return ", ".join(f"{each.name}: {given[each.name]}" + " | None = ..." * (each.default is None) for each in taken)
 
 
 def arguments(unit: AnyUnit) -> str:
@@ -120,11 +169,6 @@ def arguments(unit: AnyUnit) -> str:
         kind = spelled(each.annotation) if keyword else "ArrayLike | None" if each.default is None else "ArrayLike"
         shown.append(f"{name}: {kind}" + ("" if each.default is kinds.empty else " = ..."))
     return ", ".join(shown)
-
-
-def camel(unit: AnyUnit) -> str:
-    """`_OliveMac` for olive_mac."""
-    return "_" + "".join(part.capitalize() for part in unit.name.split("_"))
 
 
 def spelled(annotation: Any) -> str:
@@ -140,4 +184,5 @@ def modules_in(body: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    PLACE.write_text(text())
+    for place, content in texts().items():
+        place.write_text(content)

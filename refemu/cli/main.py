@@ -134,9 +134,24 @@ def _failed(error: BaseException) -> int:
     import traceback
 
     traceback.print_exc()
-    message = "refemu: this is an error inside refemu, not a difference; please report it with the lines above"
-    print(message, file=sys.stderr)
+    place = _plugged(error) or "refemu, not a difference; please report it with the lines above"
+    print(f"refemu: this is an error inside {place}", file=sys.stderr)
     return BROKEN
+
+
+def _plugged(error: BaseException) -> str:
+    """The last line of a plug-in that led to an error; "" if none did."""
+    from traceback import walk_tb
+
+    from refemu import plugins
+
+    brought = {plug.module.partition(".")[0]: plug.origin for kind in plugins.KINDS for plug in plugins.plugs(kind)}
+    lines = [
+        f"plug-in {brought[top].distribution}: {frame.f_code.co_filename}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if (top := str(frame.f_globals.get("__name__")).partition(".")[0]) in brought
+    ]
+    return lines[-1] if lines else ""
 
 
 def _silence_stdout() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units import parameters
 from refemu.units.config import Config
 from refemu.units.derived import readable
@@ -106,12 +106,18 @@ def device(unit: Descriptor, config: Config, alternatives: Sequence[Alternative]
     """The unit in a configuration with all of `alternatives`; None where it would be the same unit, or cannot be.
 
     unit: a Unit. Two stepping classes are joined into one; of two functions on answers there is no such device.
+    RefusedType: an alternative sets something that is not a parameter of the unit.
     """
     changed, answers = config, [each.answer for each in alternatives if each.answer is not None]
     variants = tuple(each.variant for each in alternatives if each.variant is not None)
     try:
         for each in alternatives:
             before, changed = changed, each.apply(changed)
+            unknown = sorted(set(changed) - set(inspect.signature(unit.unit_class).parameters))
+            if unknown:
+                raise RefusedType(
+                    f"{unit.name}: {each.decision} ({each.says}) sets {unknown[0]!r}, which is not a parameter of it"
+                )
             if each.variant is None and each.answer is None and _same(unit, before, changed):
                 return None
         if issubclass(unit.unit_class, Stepped):

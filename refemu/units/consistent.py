@@ -3,15 +3,18 @@
 What takes the unit to run is looked at later: cases outside their ports and a twin that differs, when a set is made.
 """
 
+import contextlib
 import dataclasses
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.config import Config
+from refemu.units.declared import Declared
 from refemu.units.ports import Ports
 from refemu.units.stepped import Stepped
 from refemu.units.unit import AnyUnit, Unit
@@ -62,9 +65,33 @@ def _faults_of(unit: AnyUnit, name: str, config: Config) -> Iterator[str]:
     except (Refused, RefusedType, TypeError) as error:
         yield f"the constructor refuses it: {error}"
         return
+    yield from _faults_of_events(device, [port.name for port in ports.inputs])
     if device.ports != ports:
         yield "the device's ports must be those of the descriptor"
     yield from _faults_of_state(unit, ports, device)
+
+
+def _faults_of_events(device: Stepped[Any], inputs: Sequence[str]) -> Iterator[str]:
+    """An event that opens an operation takes every input, a later one none; `busy` says whether one is left."""
+    if not isinstance(inspect.getattr_static(device, "busy"), property | cached_property):
+        yield "`busy` must be a property: write @property above it"
+    kind = type(device)
+    if not isinstance(device, Declared) or (kind._open, kind._continue) != (Declared._open, Declared._continue):
+        return  # the unit calls its events itself
+    takes = {name: inspect.signature(getattr(device, name)) for name in device.events if name not in device.does}
+    if takes and not any(_takes(each, len(inputs)) for each in takes.values()):
+        got = "; ".join(f"{name}{each}" for name, each in takes.items())
+        yield (
+            f"the event that opens an operation must take all inputs by position, {', '.join(inputs)}, and later events"
+            f" none: they read self.state; got {got}"
+        )
+
+
+def _takes(method: inspect.Signature, count: int) -> bool:
+    """Whether a method can be called with `count` values by position."""
+    with contextlib.suppress(TypeError):
+        return bool(method.bind(*range(count)))
+    return False
 
 
 def _faults_of_ports(ports: Ports) -> Iterator[str]:

@@ -6,7 +6,7 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -120,8 +120,20 @@ class Unit(Generic[S, R]):
         for name, value in derived.items():
             if not getattr(self, name):
                 object.__setattr__(self, name, value())
+        for name in ("cases", "mark", "care", "legal", "closes"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._completing(getattr(self, name)))
         described.methods(self)
         shown.install(self)
+
+    def _completing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the configuration that gets the parameters left to their defaults too."""
+
+        @wraps(function)
+        def completing(config: Config, *rest: Any) -> Any:
+            return function(parameters.full(self, config), *rest)
+
+        return completing
 
     def _require_callables(self) -> None:
         """Refuse what the derived fields could not be made of."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from refemu import units
+from refemu.arith.checks import RefusedType
 from refemu.golden.grade import anew
 from refemu.units import alternative as other
 from refemu.units.alternative import Alternative, choices
@@ -73,6 +74,12 @@ def test_changes_of_parameters_and_classes_compose_and_a_function_on_answers_com
     right, wrong = unit.evaluate(unit.configs["flint4"], PAIRS), device.evaluate(PAIRS)
     assert right.illegal.any() and not wrong.illegal.any()
     assert (right.base_int == -wrong.base_int).all() and right.base_int.any()
+
+
+def test_an_alternative_that_sets_no_parameter_of_the_unit_is_refused() -> None:
+    unit = units.find("ovp_decoder")
+    with pytest.raises(RefusedType, match=r"D-test-1 \(ties is 'up'\) sets 'ties', which is not a parameter"):
+        other.device(unit, unit.configs["int4"], choices("D-test-1", "ties", "up"))
 
 
 def test_there_is_no_device_that_is_the_unit_itself_or_cannot_be() -> None:

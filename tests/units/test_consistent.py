@@ -1,12 +1,13 @@
 """A descriptor that contradicts itself is refused with the rule, before it is registered."""
 
-from typing import Any
+import re
+from typing import Any, ClassVar
 
 import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import consistent
+from refemu.units import AnyUnit, Changes, Combinational, Config, Port, Ports, Unit, consistent, constant
 from tests.plugin_distribution import CLIPPER
 
 
@@ -78,6 +79,52 @@ def test_a_constructor_that_refuses_a_ready_configuration() -> None:
     exec(source, space)
     with pytest.raises(Refused, match="clipper: configuration b6: the constructor refuses it: six"):
         consistent.require(space["UNIT"])
+
+
+class Serial(Combinational):
+    """Adds the bits of a word, one a cycle."""
+
+    name = "serial"
+    events = ("load", "cycle")
+    counters: ClassVar[dict[str, str]] = {"cycles": "bits added"}
+
+    @constant
+    def ports(self) -> Ports:
+        left = Port("left", 4, meaning="bits left")
+        return Ports((Port("word", 8), Port("base", 4)), (Port("ones", 4),), (left,))
+
+    @property
+    def busy(self) -> bool:
+        return self.state.left > 0
+
+    def load(self, word: int, base: int) -> Changes:
+        return {"ones": base, "left": 8}
+
+    def cycle(self) -> Changes:
+        left = self.state.left - 1
+        return {"left": left, "ones": self.state.ones + (self.state.word >> left & 1) & 15, "cycles": 1}
+
+
+def described(**members: Any) -> AnyUnit:
+    """The unit of `Serial` with other members."""
+    changed = type("Changed", (Serial,), members)
+    return Unit(unit_class=changed, paper="x", meaning="x", configs={"one": Config()}, cases=lambda *_: ())
+
+
+def test_an_operation_of_several_events_is_taken() -> None:
+    assert consistent.require(described()).run([7], [1]).ones.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("members", "rule"),
+    [
+        ({"load": lambda self, word: {}}, "take all inputs by position, word, base, and later events none"),
+        ({"busy": lambda self: True}, "`busy` must be a property: write @property above it"),
+    ],
+)
+def test_events_that_the_frame_cannot_call_are_refused(members: dict[str, Any], rule: str) -> None:
+    with pytest.raises(Refused, match=re.escape(rule)):
+        consistent.require(described(**members))
 
 
 def test_only_a_unit_is_registered_and_no_name_of_refemus_own() -> None:

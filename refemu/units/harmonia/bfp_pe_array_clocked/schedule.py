@@ -36,20 +36,7 @@ class Tile(NamedTuple):
 
 @decides("D-harmonia-40")
 def entries(mode: np.ndarray, activity: str) -> list[Slot]:
-    """Groups, or passes of one mode, of a reduction, and the edges in which they enter.
-
-    Parameters
-    ----------
-    mode : ndarray of int (groups,)
-        Mode of each group.
-    activity : {"by_slot", "parallel"}
-        As of the array.
-
-    Returns
-    -------
-    list of Slot
-        In order.
-    """
+    """Groups, or passes of one mode, of a reduction, and the edges in which they enter."""
     plan: list[Slot] = []
     edge, modes = 0, mode.tolist()
     for group, each in enumerate(modes):
@@ -63,41 +50,13 @@ def entries(mode: np.ndarray, activity: str) -> list[Slot]:
 
 
 def slots_of(mode: np.ndarray) -> int:
-    """Cycles of a reduction in one column: T_0.
-
-    Parameters
-    ----------
-    mode : ndarray of int (groups,)
-        Mode of each group.
-
-    Returns
-    -------
-    int
-        One for each group, two in M8M8.
-    """
+    """Cycles of a reduction in one column: T_0."""
     return int(integers.total(np.take(NIBBLES, mode)))
 
 
 @decides("D-harmonia-22", "D-harmonia-43")
 def tiles(size: tuple[int, int], slots: int, rows: int, columns: int, overlap: bool) -> Iterator[Tile]:
-    """Tiles of an output, row blocks outside, and when each begins.
-
-    Parameters
-    ----------
-    size : (int, int)
-        Rows and columns of the output.
-    slots : int
-        Cycles of a reduction.
-    rows, columns : int
-        Of the array.
-    overlap : bool
-        Begin as soon as no two columns end in one edge, not after the last column.
-
-    Yields
-    ------
-    Tile
-        In order.
-    """
+    """Tiles of an output, row blocks outside, and when each begins."""
     period, edge = (max(slots, columns) if overlap else slots + columns), 0
     for top in range(0, size[0], rows):
         for left in range(0, size[1], columns):

@@ -105,27 +105,7 @@ class Fp16Mac(Combinational):
         return {"product": product, "y": y, **shown, "macs": 1, "overflows": lost}
 
     def multiply_add(self, a: int, b: int, acc: int) -> tuple[int, int]:
-        """Compute one step on fp16 words without checking them; the State stays.
-
-        Parameters
-        ----------
-        a, b : int
-            Words of the factors.
-        acc : int
-            Word of the addend.
-
-        Returns
-        -------
-        product : int
-            Word of the rounded product.
-        y : int
-            Word of the sum.
-
-        Raises
-        ------
-        Refused
-            The direction is dynamic.
-        """
+        """Compute one step on fp16 words without checking them; the State stays."""
         if not self.plain:
             product, y, _ = self.ieee(a, b, acc, self._fixed())
             return product, y
@@ -136,26 +116,7 @@ class Fp16Mac(Combinational):
         return product, pattern16(odd_sum(exact, value16(acc)))
 
     def ieee(self, a: int, b: int, acc: int, direction: Direction) -> tuple[int, int, int]:
-        """Compute one step in one direction, with flags, without checking the words; the State stays.
-
-        Parameters
-        ----------
-        a, b : int
-            Words of the factors.
-        acc : int
-            Word of the addend.
-        direction : str
-            One of `Direction`, of both roundings.
-
-        Returns
-        -------
-        product : int
-            Word of the rounded product.
-        y : int
-            Word of the sum.
-        flags : int
-            NV, DZ, OF, UF, NX from bit 4 down; where the product is rounded by itself, those of either rounding.
-        """
+        """Compute one step in one direction, with flags, without checking the words; the State stays."""
         product, raised = ieee16.multiply(a, b, direction, self.tininess)
         if self.rounding == "fp16":
             y, more = ieee16.add(product, acc, direction, self.tininess)
@@ -168,18 +129,7 @@ class Fp16Mac(Combinational):
         return self.direction
 
     def accumulate(self, factors: Iterable[tuple[int, int]]) -> int:
-        """Add up products of fp16 words from +0 on, one step each, without checking them; the State stays.
-
-        Parameters
-        ----------
-        factors : iterable of tuple of 2 int
-            Words `a` and `b` of every step, in order.
-
-        Returns
-        -------
-        int
-            Word of the sum.
-        """
+        """Add up products of fp16 words from +0 on, one step each, without checking them; the State stays."""
         y = 0
         for a, b in factors:
             _, y = self.multiply_add(a, b, y)

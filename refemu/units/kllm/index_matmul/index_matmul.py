@@ -142,18 +142,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         return super()._open(*inputs)
 
     def outputs(self, column: Column) -> DeclaredState:
-        """Execute all events of one column whose operands did not come through the ports.
-
-        Parameters
-        ----------
-        column : Column
-            Operands of the output.
-
-        Returns
-        -------
-        State
-            Registers after the last event.
-        """
+        """Execute all events of one column whose operands did not come through the ports."""
         self.column, event = column, self.opens()
         self._commit(event, (), {**getattr(self, event)(), "index": self.state.index + 1})
         while self.busy:

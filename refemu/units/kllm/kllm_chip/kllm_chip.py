@@ -314,22 +314,7 @@ class KllmChip(Combinational):
         self.array.begin(words, passes(words, self.chip))
 
     def operands(self, token: Mapping[str, Lanes], index: np.ndarray, mask: np.ndarray, scale: int) -> Operands:
-        """Lay out a token and the columns as the lanes are fed.
-
-        Parameters
-        ----------
-        token : mapping of str to tuple of int
-            Values of the input ports.
-        index, mask : ndarray (k,)
-            Indices, and which values are outliers.
-        scale : int
-            Word of the scale.
-
-        Returns
-        -------
-        Operands
-            A product of one row.
-        """
+        """Lay out a token and the columns as the lanes are fed."""
         row = {name: np.array(fields(value), np.int64) for name, value in token.items()}
         none = np.zeros((0, 0), np.uint8)
         factors = np.where(mask, row["x"], row["a_codebook"][index])

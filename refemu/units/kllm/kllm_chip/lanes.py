@@ -16,22 +16,7 @@ IDLE, REDUCE, _, _, MERGE, SHIFT, BIAS = range(len(PHASES))
 
 
 def columns_of(lane: int, task: Pass, macs: int) -> range:
-    """Columns that a lane has in a pass.
-
-    Parameters
-    ----------
-    lane : int
-        Number of the lane.
-    task : Pass
-        Pass.
-    macs : int
-        MACs of a lane.
-
-    Returns
-    -------
-    range
-        Columns; empty where the tile is narrower.
-    """
+    """Columns that a lane has in a pass."""
     first = task.first + lane * macs
     return range(first, max(first, min(first + macs, task.first + task.width)))
 

@@ -115,34 +115,8 @@ def matmul(
 
 
 def applied(product: Product, words: Operands, function: Function, softmax: Softmax, apply: Apply) -> Product:
-    """Apply the function to every row of outputs, over the columns that it sees; z is 0 elsewhere.
-
-    Parameters
-    ----------
-    product : Product
-        Outputs and counters of the lanes.
-    words : Operands
-        Its operands.
-    function : {"none", "exp", "sqrt", "recip", "softmax"}
-        Function.
-    softmax : {"fp16", "softmax32"}
-        Which steps of softmax round to fp16.
-    apply : callable
-        `functional.apply`, or its twin.
-
-    Returns
-    -------
-    Product
-        With `z` and the counters of the Functional Unit.
-
-    Raises
-    ------
-    Refused
-        An output is NaN or +Inf, or a row of softmax has no finite one.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6]
+    """Apply the function to every row of outputs, over the columns that it sees; z is 0 elsewhere [kllm §IV-A, Fig.
+    6].
     """
     if function == "none":
         return product
@@ -199,48 +173,13 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
 
 
 def parts(words: Operands, sizes: ChipSizes) -> tuple[int, int]:
-    """Parts of the batch that the buffers hold at once, and the width of a count.
-
-    Parameters
-    ----------
-    words : Operands
-        Product.
-    sizes : ChipSizes
-        Sizes of the chip.
-
-    Returns
-    -------
-    batches, bits : int
-        Numbers.
-
-    Raises
-    ------
-    Refused
-        A buffer is too small for one row.
-    """
+    """Parts of the batch that the buffers hold at once, and the width of a count."""
     (rows, k), n = words.a.shape, len(words.b)
     at_once = sizes.rows_at_once(k, n, words.a_bits, words.table.size)
     return -(-rows // at_once), sizes.counter_bits(k, words.a_bits, words.integer)
 
 
 def result(y: np.ndarray, shape: tuple[int, ...], counts: dict[str, int], batches: int) -> Product:
-    """Words and counters as a Product.
-
-    Parameters
-    ----------
-    y : ndarray of uint16
-        Words.
-    shape : tuple of int
-        Of the result.
-    counts : dict of str to int
-        Counters by name.
-    batches : int
-        Parts of the batch.
-
-    Returns
-    -------
-    Product
-        Outputs and counters.
-    """
+    """Words and counters as a Product."""
     words, counters = y.reshape(shape), dict[str, Any](counts)
     return Product(words.view(np.float16), words & 0x7C00 == 0x7C00, batches=batches, **counters)

@@ -147,18 +147,7 @@ class OrizuruArray(Orizuru):
         return value.word, value.available
 
     def leaf(self, tree: int) -> int:
-        """Element at the root of a tree.
-
-        Parameters
-        ----------
-        tree : int
-            0 for the max tree, 1 for the min tree.
-
-        Returns
-        -------
-        int
-            Index of the element that a pop would take.
-        """
+        """Element at the root of a tree."""
         number = 0
         for stage in self.stages:
             number = number * stage[number].width + stage[number].winner(tree)
@@ -174,27 +163,7 @@ class CandidateArray(OrizuruArray):
     """
 
     def load_apart(self, top: Lanes, low: Lanes) -> DeclaredState:
-        """Load the leaves of both trees.
-
-        Parameters
-        ----------
-        top : int or tuple of int
-            Words of the max tree; the State shows them as `x`.
-        low : int or tuple of int
-            Words of the min tree.
-
-        Returns
-        -------
-        State
-            Registers after the load.
-
-        Raises
-        ------
-        Refused
-            A NaN without a total order.
-        RefusedType
-            Another number of words.
-        """
+        """Load the leaves of both trees."""
         words = fields(self.accept(low)[0])
         state = self.load(top)
         keys = fp16.order_key(np.array(words, np.uint16), self.total_order).tolist()

@@ -344,18 +344,7 @@ class Orizuru(Combinational):
         require_ordered(x if self.n > 1 else x[..., None], self.total_order)
 
     def draw(self, state: DeclaredState) -> str:
-        """Draw both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)].
-
-        Parameters
-        ----------
-        state : State
-            Registers to draw.
-
-        Returns
-        -------
-        str
-            Several lines.
-        """
+        """Draw both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)]."""
         return trees.draw(self.size, self.n, state)
 
 

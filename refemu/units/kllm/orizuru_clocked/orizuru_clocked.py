@@ -43,18 +43,7 @@ class ClockedOrizuru(CycleAccurate, Orizuru):
         orizuru.require_ordered(x.reshape(*start.shape, self.n) * (start[..., None] != 0), self.total_order)
 
     def draw(self, state: DeclaredState) -> str:
-        """Draw both trees as text, as `orizuru` does.
-
-        Parameters
-        ----------
-        state : State
-            Registers to draw.
-
-        Returns
-        -------
-        str
-            Several lines.
-        """
+        """Draw both trees as text, as `orizuru` does."""
         return self.inner.draw(self.whole(state))
 
 

@@ -182,22 +182,7 @@ class Feeder:
 
 
 def picks(lane: Macs, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
-    """What every edge of a product is given, which depends on sizes alone.
-
-    Parameters
-    ----------
-    lane : PeLane
-        A fresh lane; it is stepped.
-    stream, tiles : sequence
-        The product.
-    waits : sequence of int
-        Edges without `go`.
-
-    Returns
-    -------
-    list of Pick
-        Until the last tile is finished.
-    """
+    """What every edge of a product is given, which depends on sizes alone."""
     feeder = Feeder(lane, stream, tiles, np.zeros(lane.entries, np.int64))
     chosen = []
     while not feeder.done(lane.state):
@@ -214,26 +199,7 @@ def edges(
     table: np.ndarray,
     waits: Sequence[int] = (),
 ) -> Edges:
-    """Inputs of all edges.
-
-    Parameters
-    ----------
-    lane : PeLane
-        Its ports.
-    chosen : sequence of Pick
-        What every edge is given.
-    stream, tiles : sequence
-        The product.
-    table : ndarray of integers (entries,)
-        Words of the codebook.
-    waits : sequence of int
-        Edges without `go`.
-
-    Returns
-    -------
-    dict of ndarray
-        Arrays (edges, lanes), or (edges,), by port.
-    """
+    """Inputs of all edges."""
     feeder = Feeder(lane, stream, tiles, table)
     rows = [feeder.inputs(pick, int(edge not in waits)) for edge, pick in enumerate(chosen)]
     return {

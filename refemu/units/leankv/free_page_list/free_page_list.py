@@ -105,13 +105,7 @@ class FreePageList(InPlace):
         return list(self._ring)
 
     def free_ids(self) -> list[int]:
-        """Free pages in the order in which they will leave.
-
-        Returns
-        -------
-        list of int
-            Ids.
-        """
+        """Free pages in the order in which they will leave."""
         return [self._ring[place % self.pages] for place in range(self.head, self.tail)]
 
     def allocate(self, count: int | np.integer) -> list[int]:
@@ -177,34 +171,12 @@ class FreePageList(InPlace):
         self.tail += len(pages)
 
     def require_free(self, count: int) -> None:
-        """Check that pages are free.
-
-        Parameters
-        ----------
-        count : int
-            Pages.
-
-        Raises
-        ------
-        OutOfPages
-            Fewer pages are free.
-        """
+        """Check that pages are free."""
         if count > self.free:
             raise OutOfPages(f"FreePageList: {count} pages needed, {self.free} free")
 
     def require_owned(self, pages: Sequence[int]) -> None:
-        """Check that pages can come back.
-
-        Parameters
-        ----------
-        pages : sequence of int
-            Ids.
-
-        Raises
-        ------
-        Refused
-            An id is free already, stands twice, or is none of the list.
-        """
+        """Check that pages can come back."""
         seen = set[int]()
         for page in pages:
             if not 0 <= page < self.pages:

@@ -32,7 +32,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             ([], [], (3, 16)),
         ]
         why = "one head for each of A1 A2 A3 B1 B2 C W"
-        if config.get("score_rule") != "share":
+        if not _by_share(config):
             why = "the heads that have A1 A2 A3 B1 B2 C W by their shares, under another rule"
         yield _case(config, kind, f"[leankv Algorithm 1] {why}", heads)
     if kind == "edge":
@@ -40,7 +40,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         slots = config["slots"]
         count = 24 if slots <= 64 else 4 if config["policy"] == "algorithm1" else 2
-        mean = 16 / slots if config.get("score_rule") == "share" else 1  # shares of many tokens are small
+        mean = 16 / slots if _by_share(config) else 1  # shares of many tokens are small
         drawn = random_inputs(
             "generation_compressor", find("generation_compressor").ports(config).inputs, (count,), seed
         )
@@ -52,6 +52,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         wide = wide * wide * wide
         why = "scores of very different size"
         yield Cases(kind, why, legal(config, drawn | {"score": wide.view(np.uint32).astype(np.int64)}))
+
+
+def _by_share(config: Config) -> bool:
+    """Whether heads are compared by their shares of the scores [leankv Algorithm 1]."""
+    return bool(config["policy"] == "algorithm1" and config["score_rule"] == "share")
 
 
 def _edge(config: Config) -> Iterator[Cases]:

@@ -57,13 +57,7 @@ class Pool(InPlace, Shape):
     # What a scheme asks.
 
     def fork(self) -> Self:
-        """Copy the manager, to go back to it.
-
-        Returns
-        -------
-        Pool
-            A manager of its own with the same state.
-        """
+        """Copy the manager, to go back to it."""
         return copy.deepcopy(self)
 
     @property
@@ -77,117 +71,34 @@ class Pool(InPlace, Shape):
         return self.pages - self.free
 
     def free_ids(self) -> list[int]:
-        """Free pages in the order in which they will leave.
-
-        Returns
-        -------
-        list of int
-            Page ids.
-        """
+        """Free pages in the order in which they will leave."""
         return self.list.free_ids()
 
     def slot(self, sequence: int) -> int:
-        """Slot of a sequence.
-
-        Parameters
-        ----------
-        sequence : int
-            Name.
-
-        Returns
-        -------
-        int
-            Slot.
-
-        Raises
-        ------
-        Refused
-            The sequence is unknown.
-        """
+        """Slot of a sequence."""
         (known,) = self.requests.require_known([sequence])
         return self.requests.table[known].slot
 
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
-        """Table entries of sequences; only the runs hold their pages.
-
-        Parameters
-        ----------
-        sequences : sequence of int
-            Names, S of them.
-
-        Returns
-        -------
-        ndarray of int32 (S, layers, heads, L)
-            Cells.
-
-        Raises
-        ------
-        Refused
-            A sequence is unknown or named twice.
-        """
+        """Table entries of sequences; only the runs hold their pages."""
         return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
             len(sequences), self.shape.layers, self.shape.heads, self.shape.length
         )
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
-        """Stored tokens of sequences.
-
-        Parameters
-        ----------
-        sequences : sequence of int
-            Names, S of them.
-
-        Returns
-        -------
-        ndarray of int64 (S, layers, heads, 2)
-            Tokens, high and low.
-
-        Raises
-        ------
-        Refused
-            A sequence is unknown or named twice.
-        """
+        """Stored tokens of sequences."""
         return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
             len(sequences), self.shape.layers, self.shape.heads, 2
         )
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
-        """Pages of sequences.
-
-        Parameters
-        ----------
-        sequences : sequence of int
-            Names, S of them.
-
-        Returns
-        -------
-        ndarray of int64 (S, layers, heads, 2)
-            Pages, high and low.
-
-        Raises
-        ------
-        Refused
-            A sequence is unknown or named twice.
-        """
+        """Pages of sequences."""
         return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
             len(sequences), self.shape.layers, self.shape.heads, 2
         )
 
     def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
-        """Memory of all sequences on pages of these layouts.
-
-        Parameters
-        ----------
-        high : UnifiedPage
-            Layout of high pages.
-        low : UnifiedPage, optional
-            Layout of low pages.
-
-        Returns
-        -------
-        Memory
-            Bits, bytes and ratios.
-        """
+        """Memory of all sequences on pages of these layouts."""
         known = list(self.requests.table)
         tokens = self.lengths(known).reshape(-1, 2).tolist()
         seen = self.shape.layers * self.shape.heads * total([self.requests.table[s].seen for s in known])
@@ -202,22 +113,7 @@ class Pool(InPlace, Shape):
     # States.
 
     def draw(self, state: DeclaredState) -> str:
-        """Draw the table under the pages that are free, the next first, as text.
-
-        Parameters
-        ----------
-        state : State
-            Registers to draw.
-
-        Returns
-        -------
-        str
-            Several lines.
-
-        References
-        ----------
-        [leankv Fig. 5]
-        """
+        """Draw the table under the pages that are free, the next first, as text."""
         ring = fields(state.ring)
         free = [ring[place % len(ring)] for place in range(state.head, state.tail)]
         shown = " ".join(map(str, free[:FREE])) + (f" ... {len(free)} pages" if len(free) > FREE else "")

@@ -125,41 +125,14 @@ class PageTable(InPlace):
         self.given_back: int = 0
 
     def entry(self, slot: int, layer: int, head: int) -> int:
-        """Number of an entry, in the order slot, layer, head.
-
-        Parameters
-        ----------
-        slot, layer, head : int
-            Place of the entry.
-
-        Returns
-        -------
-        int
-            Number.
-
-        Raises
-        ------
-        Refused
-            The table has no such entry.
-        """
+        """Number of an entry, in the order slot, layer, head."""
         sizes = (("slot", slot, self.slots), ("layer", layer, self.layers), ("head", head, self.heads))
         for name, value, count in sizes:
             require_int(value, 0, count - 1, self.name, name)
         return (slot * self.layers + layer) * self.heads + head
 
     def used(self, entry: int) -> tuple[int, int]:
-        """Pages of the high and of the low run.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-
-        Returns
-        -------
-        high, low : int
-            Pages.
-        """
+        """Pages of the high and of the low run."""
         high, low = self._used[entry]
         return high, low
 
@@ -180,18 +153,7 @@ class PageTable(InPlace):
         return high, low
 
     def row(self, entry: int) -> list[int]:
-        """Copy all cells of an entry, stale ones included.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-
-        Returns
-        -------
-        list of int
-            Page ids, -1 where none was ever.
-        """
+        """Copy all cells of an entry, stale ones included."""
         return list(self._cells[entry])
 
     def run(self, entry: int, section: int) -> list[int]:
@@ -213,47 +175,14 @@ class PageTable(InPlace):
         return cells[:count] if section == HIGH else [cells[-1 - j] for j in range(count)]
 
     def page(self, entry: int, section: int, j: int) -> int:
-        """Page of a run; a cell outside the run may hold a stale id.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        section : int
-            HIGH or LOW.
-        j : int
-            Number of the page within the run.
-
-        Returns
-        -------
-        int
-            Page id.
-
-        Raises
-        ------
-        Refused
-            The run has no such page.
-        """
+        """Page of a run; a cell outside the run may hold a stale id."""
         count = self._used[entry][section]
         if not 0 <= j < count:
             raise Refused(f"{self.name}: {self._where(entry)} has {count} {('high', 'low')[section]} pages, got {j}")
         return self._cells[entry][j if section == HIGH else -1 - j]
 
     def require_room(self, entry: int, pages: int) -> None:
-        """Check that pages fit an entry.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        pages : int
-            Pages to append.
-
-        Raises
-        ------
-        TableOverflow
-            The runs would meet.
-        """
+        """Check that pages fit an entry."""
         high, low = self._used[entry]
         needed = pages + high + low
         if needed > self.cells:
@@ -324,15 +253,7 @@ class PageTable(InPlace):
         return ids[high + low :]
 
     def set_tokens(self, entry: int, high: int, low: int) -> None:
-        """Record how many tokens the runs hold.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        high, low : int
-            Tokens.
-        """
+        """Record how many tokens the runs hold."""
         self._tokens[entry] = [high, low]
 
     def clear(self, entry: int) -> list[int]:
@@ -375,22 +296,7 @@ class PageTable(InPlace):
         return self.state
 
     def draw(self, state: DeclaredState) -> str:
-        """Draw the table, as text.
-
-        Parameters
-        ----------
-        state : State
-            Registers to draw.
-
-        Returns
-        -------
-        str
-            Several lines.
-
-        References
-        ----------
-        [leankv Fig. 5]
-        """
+        """Draw the table, as text."""
         return drawn(fields(state.cells), state.used, state.tokens)
 
     def _registers(self) -> dict[str, Any]:

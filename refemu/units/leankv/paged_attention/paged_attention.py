@@ -313,29 +313,7 @@ class PagedAttention(Combinational):
     def operands(
         self, q: np.ndarray, images: np.ndarray, cells: np.ndarray, n_high: np.ndarray, n_low: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arrange port values of rows as `attend` takes them: one pool of the pages of all rows.
-
-        Parameters
-        ----------
-        q : ndarray of uint16 (rows, G * F)
-            fp16 words.
-        images : ndarray of uint16 (rows, cells * words)
-            Pages of every row.
-        cells : ndarray of int (rows, cells)
-            Table entries.
-        n_high, n_low : ndarray of int (rows,)
-            Tokens.
-
-        Returns
-        -------
-        tuple of 4 ndarray
-            Queries, pool, entries and lengths.
-
-        Raises
-        ------
-        Refused
-            A page stands in two cells of a row.
-        """
+        """Arrange port values of rows as `attend` takes them: one pool of the pages of all rows."""
         rows = n_high.size
         entries = cells.reshape(rows, self.cells).astype(np.int64)
         lengths = np.stack([n_high.reshape(-1), n_low.reshape(-1)], axis=-1).astype(np.int64)

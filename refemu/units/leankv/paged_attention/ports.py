@@ -42,36 +42,12 @@ COUNTERS = {
 
 
 def values(register: Lanes, *shape: int) -> np.ndarray:
-    """float32 values (shape) of the patterns of a register.
-
-    Parameters
-    ----------
-    register : int or tuple of int
-        Patterns.
-    *shape : int
-        Shape, one of them -1 if it follows.
-
-    Returns
-    -------
-    ndarray of float32
-        Values.
-    """
+    """float32 values (shape) of the patterns of a register."""
     return np.array(fields(register), np.uint32).view(np.float32).reshape(shape)
 
 
 def patterns(array: np.ndarray) -> Lanes:
-    """Patterns of float32 values, as a register holds them; a NaN is the positive quiet one.
-
-    Parameters
-    ----------
-    array : ndarray of float32
-        Values.
-
-    Returns
-    -------
-    int or tuple of int
-        Patterns in C order.
-    """
+    """Patterns of float32 values, as a register holds them; a NaN is the positive quiet one."""
     return lanes(fp16.canonical(array).view(np.uint32).ravel().tolist())
 
 

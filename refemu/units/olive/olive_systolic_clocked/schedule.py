@@ -6,22 +6,7 @@ Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edge
 
 
 def idle(edges: int, rows: int, cols: int, wide: int = 0) -> Edges:
-    """Edges in which nothing enters.
-
-    Parameters
-    ----------
-    edges : int
-        How many.
-    rows, cols : int
-        Lines of the borders.
-    wide : int
-        1 for 8-bit operands.
-
-    Returns
-    -------
-    dict of ndarray
-        Inputs by port.
-    """
+    """Edges in which nothing enters."""
     lines = {"west": rows, "west_valid": rows, "north": cols, "north_valid": cols}
     return {
         "wide": np.full(edges, wide, np.int64),
