@@ -28,7 +28,7 @@ help:
 	@echo "make conformance   against outputs of other people's programs, where available   (make conformance-hf: transformers alone; make conformance-numbers: write the table of docs/models.md)"
 	@echo "make arm64    equal digests on aarch64, emulated   (ARM64=--tests: and tests)"
 	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
-	@echo "make lint     layout and rules by ruff, types by mypy and pyright"
+	@echo "make lint     layout by ruff, rules by ruff and tools/rules, types by mypy and pyright"
 	@echo "make docs     the documentation as pages: $(OUT)/docs/html/index.html"
 	@echo "make bench    speed compared with what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
@@ -121,9 +121,11 @@ lint:
 	@$(PYTHON) tools/bootstrap.py $(VENV) dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tools.rules
 	$(BIN)/python -m tools.stubs
 	$(BIN)/mypy
 	$(BIN)/python tools/known_types.py
+	$(BIN)/python -m tools.prose
 
 docs:
 	@$(PYTHON) tools/bootstrap.py $(VENV) docs

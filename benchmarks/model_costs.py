@@ -1,6 +1,7 @@
-"""The table of docs/tour.md: what a token costs under each scheme, from measured rows.
+"""The table of docs/performance.md: what a token costs under each scheme, from measured rows.
 
-python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl && python -m benchmarks.model_costs rows.jsonl docs/tour.md
+python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl
+python -m benchmarks.model_costs rows.jsonl docs/performance.md
 """
 
 import sys
@@ -13,7 +14,7 @@ from benchmarks.pairs import Row
 BEGIN, END = "<!-- costs: begin -->", "<!-- costs: end -->"
 COLUMNS = (
     ("PERF-M1", "prefill, 256 tokens"),
-    ("PERF-M2", "decode behind them"),
+    ("PERF-M2", "decode after it"),
     ("PERF-M3", "prefill, 2,048 tokens"),
     ("MEM-2048", "memory at 2,048"),
 )
@@ -31,7 +32,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def cell(row: Row) -> str:
-    """The rival's speed times this, or gigabytes; what a row missed or got wrong is said."""
+    """The rival's speed times this, or gigabytes; a result other than `met` is added."""
     if row.id == "MEM-2048":
         return f"{row.peak_mb / 1000:.1f} GB"
     tokens = row.what.split()[3]

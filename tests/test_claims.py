@@ -1,6 +1,5 @@
-"""Claims of the papers that belong to no single module, and the tests that docs/claims.md names."""
+"""Claims of the papers that belong to no single module."""
 
-import ast
 import re
 from fractions import Fraction
 from math import isqrt
@@ -24,104 +23,13 @@ from refemu.formats import (
     Ovp,
 )
 from refemu.models import text
-from refemu.models.measure import perplexity
+from refemu.studies import perplexity
 from refemu.units.olive import mmaovp, olive_edp, olive_mac, olive_pe8, outlier_decoder, ovp_decoder, ovp_encoder
 from refemu.units.olive.mmaovp import Gpu
 from refemu.units.olive.olive_systolic import OliveSystolic
 
 ROOT = Path(__file__).resolve().parent.parent
 INT32 = 2**31 - 1
-
-
-def named_tests() -> list[str]:
-    """Every `path::name` of docs/claims.md."""
-    return re.findall(r"(tests/[\w/]+\.py(?:::\w+)?)", (ROOT / "docs" / "claims.md").read_text())
-
-
-def test_the_tests_that_the_claims_name_exist() -> None:
-    names = [named.partition("::")[::2] for named in sorted(set(named_tests()))]
-    functions = {
-        path: {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
-        for path, _ in names
-    }
-
-    assert [named for named in names if named[1] not in functions[named[0]] or not named[1].startswith("test_")] == []
-
-
-PAPERS = ("OliVe", "KLLM", "Harmonia", "LeanKV")
-VERDICTS = {"reproduced", "same order", "explained in part", "contradicted", "not checkable"}
-BEGINS = {"explained in part": "Factor: ", "not checkable": "Missing: "}
-MODELS = "SmolLM2|MiniLM|normal data"  #: what refemu measures on, none of them a model of the papers
-SPREAD = r"±|\d to \d|no spread"
-
-
-def claims(paper: str) -> list[list[str]]:
-    """The cells of a paper's table in docs/claims.md, row by row."""
-    page = section(f"\n## {paper}\n")
-    header, _, *rows = page[page.index("| claim |") :].split("\n\n")[0].splitlines()
-    assert header == "| claim | place | verdict | refemu | test |"
-    return [row.removeprefix("| ").removesuffix(" |").split(" | ") for row in rows]
-
-
-def lacks(row: list[str]) -> str:
-    """What a row lacks of what its verdict needs; nothing if it is complete."""
-    if len(row) != 5 or row[2] not in VERDICTS:
-        return "five cells, the third of which is a verdict"
-    _, _, verdict, text, tests = row
-    if "::test_" not in tests and (verdict, tests) != ("not checkable", "none"):
-        return "a test"
-    if any((verdict == one) != text.startswith(begin) for one, begin in BEGINS.items()):
-        return "the first word of its verdict"
-    if verdict == "explained in part" and not re.match(r"Factor: \d", text):
-        return "a factor"
-    if verdict == "not checkable" and not re.match(r"Missing: \w", text):
-        return "what is missing"
-    if verdict == "same order" and not (re.search(MODELS, text) and re.search(SPREAD, text)):
-        return "a model and its spread"
-    return "the paper's own numbers" if verdict == "contradicted" and re.search(MODELS, text) else ""
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_rows_say_what_their_verdict_needs(paper: str) -> None:
-    rows = claims(paper)
-
-    assert [(row[0], lack) for row in rows if (lack := lacks(row))] == []
-    assert len({row[0] for row in rows}) == len(rows) >= 22
-
-
-def test_the_page_lists_the_verdicts_that_it_uses() -> None:
-    head = (ROOT / "docs" / "claims.md").read_text().split("\n## ")[0]
-
-    assert set(re.findall(r"^- \*\*(.*)\*\*:", head, re.MULTILINE)) == VERDICTS
-    assert {row[2] for paper in PAPERS for row in claims(paper)} == VERDICTS
-
-
-@pytest.mark.parametrize(
-    ("verdict", "text", "tests", "lack"),
-    [
-        ("the paper agrees with itself", "equal", "a.py::test_b", "five cells, the third of which is a verdict"),
-        ("reproduced", "equal", "a.py::test_b", ""),
-        ("reproduced", "equal", "none", "a test"),
-        ("reproduced", "Factor: 2", "a.py::test_b", "the first word of its verdict"),
-        ("explained in part", "2 of 4", "a.py::test_b", "the first word of its verdict"),
-        ("explained in part", "Factor: 2 of 4", "a.py::test_b", ""),
-        ("explained in part", "Factor: some", "a.py::test_b", "a factor"),
-        ("not checkable", "a CNN", "none", "the first word of its verdict"),
-        ("not checkable", "Missing: ", "none", "what is missing"),
-        ("not checkable", "Missing: a CNN. On SmolLM2 it is 3", "none", ""),
-        ("same order", "SmolLM2: 1 to 2", "a.py::test_b", ""),
-        ("same order", "SmolLM2: 1", "a.py::test_b", "a model and its spread"),
-        ("same order", "1 ± 2", "a.py::test_b", "a model and its spread"),
-        ("contradicted", "7, not 8", "a.py::test_b", ""),
-        ("contradicted", "SmolLM2: 7, not 8", "a.py::test_b", "the paper's own numbers"),
-    ],
-)
-def test_an_incomplete_row_is_seen(verdict: str, text: str, tests: str, lack: str) -> None:
-    assert lacks(["a claim", "§1", verdict, text, tests]) == lack
-
-
-def test_a_row_of_four_cells_is_seen() -> None:
-    assert lacks(["a claim", "§1", "reproduced", "equal"])
 
 
 def section(heading: str) -> str:

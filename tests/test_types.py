@@ -2,10 +2,8 @@
 
 # pyright: reportUnnecessaryTypeIgnoreComment=error
 
-import importlib
-import inspect
-from collections.abc import Iterable, Iterator
-from typing import Any, assert_type, get_args, get_type_hints
+from collections.abc import Iterator
+from typing import assert_type, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -13,68 +11,9 @@ import pytest
 from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import OVP_INT4, Bfp, Ovp, OvpTensor
-from refemu.units import PAPERS, find, names, orizuru
+from refemu.units import find, names, orizuru
 from refemu.units.declared import DeclaredState
 from refemu.units.ports import Lanes
-
-PACKAGES = [f"refemu.{name}" for name in ("arith", "formats", "units", "models", "golden", "testing")]
-UNITS = [f"refemu.units.{paper}.{name}" for name, paper in PAPERS.items()]
-#: what public names may leave open, and why
-OPEN = {
-    **dict.fromkeys(
-        (
-            "Stepped",
-            "Sequential.admitted",
-            "Sequential.steps",
-            "HarmoniaCoreClocked.accept",
-            "HarmoniaCoreClocked.admitted",
-        ),
-        "every unit has inputs and registers of its own",
-    ),
-    "Config.__init__": "parameters of any unit",
-    "Pages.of": "constants of a UnifiedPage by name, which checks them",
-    "Prepared.attention": "a scheme reads the cache that it made",
-    "PageManagerMachine": "a device is any object with the methods of the golden manager",
-}
-
-
-def left_open(modules: Iterable[object]) -> set[str]:
-    """The public functions and methods of modules with a parameter or a result that is `Any`."""
-    exported = {name: getattr(module, name) for module in modules for name in getattr(module, "__all__", ())}
-    methods = {
-        f"{name}.{place}": getattr(method, "__func__", getattr(method, "fget", method))
-        for name, each in exported.items()
-        if inspect.isclass(each)
-        for place, method in vars(each).items()
-        if place == "__init__" or not place.startswith("_")
-    }
-    functions = {name: each for name, each in (exported | methods).items() if inspect.isfunction(each)}
-    return {name for name, each in functions.items() if {Any, "Any"} & set(inspect.get_annotations(each).values())}
-
-
-def test_no_public_signature_says_any() -> None:
-    names = left_open(map(importlib.import_module, [*PACKAGES, *UNITS])) - {"run"}  # `run` is a RunFunction
-
-    assert {name for name in names if name not in OPEN and name.split(".")[0] not in OPEN} == set()
-    assert {place for place in OPEN if not any(name.startswith(place) for name in names)} == set()
-
-
-def test_a_signature_that_says_any_is_seen() -> None:
-    class Planted:
-        __all__ = ("Record", "function", "typed")
-
-        @staticmethod
-        def function(x: Any) -> int:
-            return int(x)
-
-        @staticmethod
-        def typed(x: int) -> int:
-            return x
-
-        class Record:
-            def method(self) -> Any: ...
-
-    assert left_open([Planted]) == {"Record.method", "function"}
 
 
 def test_formats_are_known_by_name() -> None:

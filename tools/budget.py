@@ -46,8 +46,7 @@ KEPT_FAST = (
     "tests/arith/attention/test_scores.py::test_tanh_of_edges_and_of_many_values",
     "tests/formats/olive/test_ovp_search.py::test_the_type_with_the_least_sum_of_errors_wins[readable]",
     "tests/models/kept/test_schemes.py::test_factors_are_learned_once",
-    "tests/models/schemes/kllm/test_study.py::test_a_rung_is_the_perplexity_of_its_scheme",
-    "tests/models/schemes/leankv/test_experiments.py::test_an_equal_budget_takes_that_of_a_mix",
+    "tests/studies/leankv/test_experiments.py::test_an_equal_budget_is_what_the_row_before_kept",
 )
 #: how far a test may go above its budget before it fails: processors and their neighbours differ
 TOLERANCE = 6.0

@@ -5,10 +5,10 @@
     python -m tools.mutation --again RECORD ...      # the mutants of a record; what killed one there comes first
     python -m tools.mutation --compare RECORD RECORD
 
-A seeded sample over arith, formats, units, models and golden: as many from each area, files in turn, kinds of change in
-turn. --named: the mutants of mutation.toml, written by hand. A mutant is one changed file in a copy of the tree. Tests
-that enter the changed function run there, nearest first, those of `make test` before those of `make test-long`; the
-first failure kills it. --seconds limits each of the two groups, by the tests' recorded processor time.
+A seeded sample over AREAS: as many from each, files in turn, kinds of change in turn. --named: the mutants of
+mutation.toml, written by hand. A mutant is one changed file in a copy of the tree. Tests that enter the changed
+function run there, nearest first, those of `make test` before those of `make test-long`; the first failure kills it.
+--seconds limits each of the two groups, by the tests' recorded processor time.
 """
 
 import argparse
@@ -42,7 +42,7 @@ from tools import stages
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_name("mutation.toml")
 REACH = ROOT / "out" / "mutation"
-AREAS = ("arith", "formats", "units", "models", "golden")
+AREAS = ("arith", "formats", "units", "models", "studies", "golden")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "out", "build", "dist", "__pycache__", "*.egg-info", ".*_cache")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: [^-]\S*)*)", re.MULTILINE)
 PASSED, NONE_COLLECTED, TIMED_OUT = 0, 5, 124  # exit codes of pytest, but for the last

@@ -35,7 +35,7 @@ ALWAYS_COVERED = (
 )
 #: what decides bits
 BITS = ("refemu/arith", "refemu/formats", "refemu/units")
-PARTS = ("tests", "refemu/models", "refemu/golden", *BITS)
+PARTS = ("tests", "refemu/models", "refemu/studies", "refemu/golden", *BITS)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ STAGES = (
     Stage("docs", "make docs", 110, needs=ENVIRONMENT),
     Stage("arm64", "make arm64", 170, needs=ENVIRONMENT),
     Stage("pythons", "make test-pythons PYTHONS=--digests", 110, needs=ENVIRONMENT),
-    Stage("lint", "make lint", 70, needs=ENVIRONMENT),
+    Stage("lint", "make lint", 75, needs=ENVIRONMENT),
     Stage("committed", "make test-committed", 150, True, (*BITS, "refemu/golden", "vectors"), ENVIRONMENT),
     Stage("grades", "make grades GRADES=--check", 3600, folders=(*BITS, "refemu/golden", "vectors"), needs=ENVIRONMENT),
     Stage("rtl-bugs", "make rtl", 900, folders=("examples/rtl", "refemu/golden/rtl", *BITS), needs=("rtl",)),
@@ -75,7 +75,14 @@ STAGES = (
     Stage("arm64-tests", "make arm64 ARM64=--tests", 1200, folders=("refemu/arith",), needs=("arm64",)),
     *(
         Stage(f"slow-{name}", f"make test-slow PYTEST=tests/{name}", seconds, True, _mirrored(name), ("test-long",))
-        for name, seconds in (("arith", 1200), ("formats", 1200), ("units", 3600), ("models", 2400), ("golden", 1800))
+        for name, seconds in (
+            ("arith", 1200),
+            ("formats", 1200),
+            ("units", 3600),
+            ("models", 2400),
+            ("studies", 300),
+            ("golden", 1800),
+        )
     ),
     Stage("mutation", "make mutation MUTATION=--changed", 1800, True, PARTS, ("test-long",)),
 )

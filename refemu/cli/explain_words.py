@@ -80,9 +80,8 @@ def print_state(rows: list[dict[str, Any]]) -> None:
 def _scheme(topic: Any) -> dict[str, Any]:
     from refemu.models.schemes import SCHEMES
 
-    scheme: Any = SCHEMES[topic.of]
-    halves = list(getattr(scheme, "halves", ()))
-    heads = {"name": topic.of, "paper": scheme.paper, "halves": halves}
+    scheme = SCHEMES[topic.of]
+    heads = {"name": topic.of, "paper": scheme.paper, "halves": list(scheme.halves)}
     return {**heads, "parameters": parameters("scheme", topic.of)}
 
 

@@ -11,9 +11,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the perplexity of a text under a scheme, with its spread over the windows; returns 0."""
     from refemu import models
     from refemu.models import schemes
-    from refemu.models.measure import perplexity
-    from refemu.models.measure import spread as spreads
-    from refemu.models.measure.setting import label, seeded
+    from refemu.studies import perplexity, uncertainty
+    from refemu.studies.evaluation import label, seeded
 
     perplexity.require_decoding(schemes.parse(arguments.scheme), arguments.prefill)
     model = models.load(arguments.model)
@@ -25,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress() as report:
         prepared = models.prepare(model, arguments.scheme, calibration=calibration, progress=report)
         measured = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=report)
-    loss = spreads.spread(measured.windows).error
+    loss = uncertainty.spread(measured.windows).error
     spread = None if loss is None else measured.perplexity * loss
     row = {
         "model": model.name,

@@ -16,7 +16,7 @@ from refemu.cli.output import print_table
 #: package that holds schema/NAME-1.json, by NAME: schemas of files; those of commands stand in this package
 FILES = {
     "report": "refemu.golden.report",
-    "study": "refemu.models.measure",
+    "study": "refemu.studies",
     "vectors": "refemu.golden.files",
 }
 

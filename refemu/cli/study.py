@@ -13,20 +13,13 @@ from refemu.cli import source
 from refemu.cli.output import counted, json_text, print_json, print_table, table_lines
 from refemu.cli.progress import duration, progress
 
-PAPERS = {
-    "olive": "refemu.models.schemes.olive",
-    "kllm": "refemu.models.schemes.kllm",
-    "harmonia": "refemu.models.schemes.harmonia",
-    "leankv": "refemu.models.schemes.leankv",
-    "mix": "refemu.models.schemes.mix",
-}  #: folder of each, with `experiments` and `figures`
 WIDTH = 200  #: columns of a table in a file
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure one study of a model and show it; returns 0."""
     if arguments.plot:
-        from refemu.models.measure.show import plot
+        from refemu.studies.output import plot
 
         plot.require(arguments.plot)
     _require_places(arguments)
@@ -36,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     tables, drawn, setting, counts = (
         _accuracy(model, arguments) if arguments.name == "accuracy" else _paper(model, arguments)
     )
-    from refemu.models.measure.show.document import document
+    from refemu.studies.output.document import document
 
     whole = document(arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts)
     if arguments.json:
@@ -72,24 +65,22 @@ def _may_be_folder(path: Path) -> bool:
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
     """Tables, figures, setting, and steps that were measured and kept."""
     from refemu.models.backend import Jit
-    from refemu.models.measure import steps
-    from refemu.models.measure.kept import Kept
+    from refemu.studies import steps
+    from refemu.studies.results import ResultStore
 
-    folder = PAPERS[arguments.name]
-    experiments = importlib.import_module(f"{folder}.experiments")
-    figures = importlib.import_module(f"{folder}.figures")
+    experiments = importlib.import_module(f"refemu.studies.{arguments.name}.experiments")
+    figures = importlib.import_module(f"refemu.studies.{arguments.name}.figures")
     setting = _setting(model, arguments)
     parts, names = _parts(setting, arguments, experiments, figures)
     options = _options(arguments)
-    bench = steps.Bench(model, Jit(), Kept(arguments.name, notice=_notice))
+    bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice))
     listed = experiments.steps(setting, parts, **options)
     outcome = _measured(listed, bench, arguments.name)
-    shown = {"listed" if name == "schemes_" else name: value for name, value in options.items()}
-    tables = figures.tables(setting, outcome.results, parts, **shown)
+    tables = figures.tables(setting, outcome.results, parts, **options)
     if not (arguments.plot or arguments.out):
         names = []
-    shown.pop("listed", None)
-    drawn = figures.figures(setting, outcome.results, names, **shown)
+    options.pop("listed", None)
+    drawn = figures.figures(setting, outcome.results, names, **options)
     return tables, drawn, setting, (outcome.measured, outcome.found)
 
 
@@ -97,7 +88,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What only some studies take."""
     options: dict[str, Any] = {}
     if "schemes" in arguments:
-        options["schemes_"] = tuple(arguments.schemes or ())
+        options["listed"] = tuple(arguments.schemes or ())
     if "calibration_tokens" in arguments:
         options["tokens"] = arguments.calibration_tokens
     return options
@@ -105,7 +96,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _setting(model: Any, arguments: argparse.Namespace) -> Any:
     """The model and the windows of the text."""
-    from refemu.models.measure.setting import Setting
+    from refemu.studies.evaluation import Setting
 
     prefill = getattr(arguments, "prefill", 0)
     limit = arguments.windows * arguments.win if arguments.tokens is None else arguments.tokens
@@ -121,11 +112,11 @@ def _setting(model: Any, arguments: argparse.Namespace) -> Any:
 
 def _texts(model: Any, arguments: argparse.Namespace, limit: int) -> tuple[tuple[int, ...], ...]:
     """What an encoder reads: paragraphs of a text, or token ids cut into windows."""
-    from refemu.models.schemes.olive import outlier_study
+    from refemu.studies import evaluation
 
     listed = source.listed_ids(model, arguments)
     if listed is None:
-        return tuple(map(tuple, outlier_study.texts(model, source.words(arguments), limit, arguments.win)))
+        return evaluation.paragraphs(model, source.words(arguments), limit, arguments.win)
     size = min(arguments.win, model.config.context)
     return tuple(tuple(listed[at : at + size]) for at in range(0, min(limit, len(listed)), size))
 
@@ -168,7 +159,7 @@ def _chosen(text: str | None, known: list[str], option: str) -> list[str]:
 
 def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
     """The results of the steps, after an estimate of the time; an interrupted study goes on where it was stopped."""
-    from refemu.models.measure import steps
+    from refemu.studies import steps
 
     _announce(listed, bench, name)
     try:
@@ -181,11 +172,11 @@ def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
 
 def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
     """Say how long it will take, before it begins."""
-    from refemu.models.measure import setting, steps
+    from refemu.studies import evaluation, steps
 
     todo, count = steps.missing(listed, bench), len({step.name for step in listed})
     kept = f"; {count - len(todo)} of {count} results kept from earlier runs" if len(todo) < count else ""
-    about = f"study {name} of {setting.label(bench.model)}"
+    about = f"study {name} of {evaluation.label(bench.model)}"
     if not todo:
         _notice(f"{about}: nothing to measure, {counted(count, 'result')} kept from earlier runs")
         return
@@ -201,17 +192,17 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
     """A probe on the embeddings of rated sentences under every scheme [olive Tbl. 6-9]."""
     from refemu.models.backend import Jit
     from refemu.models.fetch import store
-    from refemu.models.measure import accuracy, steps
-    from refemu.models.measure.kept import Kept
-    from refemu.models.measure.setting import Setting
-    from refemu.models.measure.show import probe
+    from refemu.studies import accuracy, steps
+    from refemu.studies.evaluation import Setting
+    from refemu.studies.output import accuracy_table
+    from refemu.studies.results import ResultStore
 
     path = arguments.data or store.require("film-reviews")
     listed = accuracy.steps(model, accuracy.read(path), arguments.sentences)
-    bench = steps.Bench(model, Jit(), Kept("olive", notice=_notice))
+    bench = steps.Bench(model, Jit(), ResultStore("olive", notice=_notice))
     outcome = _measured(listed, bench, "accuracy")
     rows = [accuracy.Row(**outcome.results[step.name]) for step in listed]
-    table = probe.table(model, rows, arguments.sentences, str(arguments.data or "film-reviews"))
+    table = accuracy_table.table(model, rows, arguments.sentences, str(arguments.data or "film-reviews"))
     return [table], [], Setting(model, (), 0), (outcome.measured, outcome.found)
 
 
@@ -220,7 +211,7 @@ def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Seque
     if arguments.csv:
         _write_csv(Path(arguments.csv), whole, tables)
     if arguments.plot:
-        from refemu.models.measure.show import plot
+        from refemu.studies.output import plot
 
         _write(Path(arguments.plot), plot.draw(drawn, Path(arguments.plot).suffix[1:]))
     if arguments.out:
@@ -239,7 +230,7 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     except ImportError:
         _notice(f"{folder}: no plots, which need matplotlib; run: pip install matplotlib")
         return
-    from refemu.models.measure.show import plot
+    from refemu.studies.output import plot
 
     for figure in drawn:
         for form in ("svg", "png"):

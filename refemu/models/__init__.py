@@ -28,6 +28,7 @@ from refemu.models.model import Model
 from refemu.models.plugged import register
 from refemu.models.runtime import Session, greedy
 from refemu.models.schemes import registry
+from refemu.models.schemes.kind import SchemeKind
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.taps import Tap
 from refemu.models.weights import files
@@ -37,6 +38,8 @@ __all__ = [
     "Prepared",
     "Progress",
     "Run",
+    "Scheme",
+    "SchemeKind",
     "Session",
     "compose",
     "embedding",
@@ -143,7 +146,7 @@ def prepare(
     """
     config, engine = schemes.find(scheme), backends.find(backend)
     loaded = load(model) if isinstance(model, str) else model
-    if isinstance(loaded.config, EncoderConfig) and not getattr(config, "encoders", False):
+    if isinstance(loaded.config, EncoderConfig) and not config.encoders:
         raise Refused(f"{type(config).__name__} computes decoders, and {loaded.name} is an encoder")
     require_layers(config, loaded)
     files.require_same(loaded.weights)
@@ -223,13 +226,13 @@ def quantized(
 ) -> Prepared:
     """Prepare a decoder whose linear layers multiply quantized values; all else is scheme `fp16`.
 
-    For the functions that a scheme of one's own names in `prepared_by` and `part_by`: a part of a mix is prepared as a
-    whole model is. The output matrix stays FP16.
+    For `prepare` of a `SchemeKind` of one's own: a part of a mix is prepared as a whole model is. The output matrix
+    stays FP16.
 
     Parameters
     ----------
     model : Model
-        Model, or the part of one that `part_by` is called with.
+        Model, or the part of one that `prepare` is called with.
     config : Scheme
         Configuration of the scheme.
     backend : Backend
@@ -399,7 +402,8 @@ def _prepared(
     use: str,
 ) -> Prepared:
     """The prepared model; refuses one whose sizes are of the `wrong` kind, before anything is prepared."""
-    ready, name = hasattr(scheme, "embed"), model if isinstance(model, str) else model.name
+    ready = isinstance(getattr(scheme, "config", None), Scheme)  # of a decoder or an encoder
+    name = model if isinstance(model, str) else model.name
     if ready and scheme.name != name:
         raise Refused(f"run: the scheme was prepared for model {scheme.name!r}, got {name!r}")
     loaded: Any = model if ready or not isinstance(model, str) else load(model)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from refemu import units
 from refemu.arith.checks import require_int
-from refemu.arith.integers import total
 from refemu.formats import Element
 from refemu.units.ports import Port
 from refemu.units.stimuli import admitted
@@ -205,7 +204,7 @@ def _legal(unit: AnyUnit, config: Config, drawn: dict[str, np.ndarray]) -> dict[
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
     columns = [_Column(port) for port in ports]
-    size = PATCH.size + int(total([column.size * column.port.lanes for column in columns]))
+    size = PATCH.size + sum(int(column.size * column.port.lanes) for column in columns)
     length = min(size, LARGEST)
     row = st.binary(min_size=length, max_size=length).map(partial(_repeated, size))
     return st.lists(row, min_size=low, max_size=high).map(partial(_arrays, columns))
@@ -248,7 +247,7 @@ class _Column:
 
 def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.ndarray]:
     raw = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
-    total_lanes = int(total([column.port.lanes for column in columns]))
+    total_lanes = sum(int(column.port.lanes) for column in columns)
     patches = [_patches(row) for row in rows]
     drawn, byte, first = {}, PATCH.size, 0
     for column in columns:

@@ -1,9 +1,7 @@
-"""The lowest layer as a whole: what it says of itself, what it may import, which of its modules compile."""
+"""The lowest layer as a whole: which of its modules compile, with which arguments."""
 
-import ast
 import importlib
 import inspect
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,40 +9,12 @@ from pathlib import Path
 import pytest
 
 import refemu.arith
-from tests import house_rules
 
 FOLDER = Path(refemu.arith.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
-FILES = sorted(path.relative_to(FOLDER) for path in FOLDER.rglob("*.py"))
-PAPER = re.compile(r"\b(olive|kllm|harmonia|leankv)\b", re.IGNORECASE)
-#: a kernel of the papers that group elements
-OF_A_PAPER = {"float_jit/groups.py"}
 TWINS = [name for name in MODULES if name.endswith("_jit") and name != "float_jit"]
 COMPILED = ["jit", "float_jit", *TWINS]  #: what may bring numba
 ALONE = {"fp16": {"mode"}, "dot": {"threads"}}  #: arguments that only one of two twins has: IEEE is what compiles
-
-
-def test_it_holds_nothing_itself() -> None:
-    """A docstring, imports and the list of what is public."""
-    docstring, *imports, public = ast.parse((FOLDER / "__init__.py").read_text()).body
-
-    assert isinstance(docstring, ast.Expr) and isinstance(public, ast.Assign)
-    assert ast.unparse(public.targets[0]) == "__all__"
-    assert {type(node) for node in imports} == {ast.ImportFrom}
-
-
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_module_imports_nothing_above_it(path: Path) -> None:
-    """Formats, units and models stand on `arith`, never the other way round."""
-    assert house_rules.layers((FOLDER / path).read_text()) <= {"arith", "home"}  # home: where the user keeps things
-
-
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_module_names_no_paper(path: Path) -> None:
-    """An operation that only one paper's format needs belongs to that format."""
-    source = (FOLDER / path).read_text()
-
-    assert bool(PAPER.search(source)) == (path.as_posix() in OF_A_PAPER)
 
 
 def test_readable_modules_bring_no_compiler() -> None:

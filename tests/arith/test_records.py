@@ -1,8 +1,6 @@
 """Records of parameters are the standard library's frozen dataclasses, with values of Python's own, and options."""
 
-import ast
 import dataclasses
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,8 +8,6 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.arith.records import parameters, plain_fields, require_options
-
-PACKAGE = Path(__file__).resolve().parents[2] / "refemu"
 
 
 @parameters
@@ -94,35 +90,3 @@ def test_another_value_is_refused_with_the_choices(wrong: dict[str, Any], messag
         Options(**wrong)
 
     assert str(refusal.value) == message
-
-
-def unconverted(source: str) -> list[str]:
-    """The classes under `@parameters` whose `__post_init__` does not begin with `plain_fields(self)`."""
-    return [
-        record.name
-        for record in ast.walk(ast.parse(source))
-        if isinstance(record, ast.ClassDef)
-        and any(ast.unparse(decorator).partition("(")[0] == "parameters" for decorator in record.decorator_list)
-        and not any(
-            isinstance(method, ast.FunctionDef)
-            and method.name == "__post_init__"
-            and ast.unparse(method.body[0]) == "plain_fields(self)"
-            for method in record.body
-        )
-    ]
-
-
-def test_every_record_of_parameters_converts_its_fields_first() -> None:
-    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
-    wrong = {path: unconverted(source) for path, source in sources.items()}
-
-    assert {path: names for path, names in wrong.items() if names} == {}
-    assert sum("@parameters" in source for source in sources.values()) > 20
-
-
-@pytest.mark.parametrize("decorator", ["@parameters", "@parameters(eq=False)"])
-@pytest.mark.parametrize(
-    "body", ["width: int", "def __post_init__(self):\n        check(self)\n        plain_fields(self)"]
-)
-def test_a_record_that_keeps_numpy_scalars_is_seen(decorator: str, body: str) -> None:
-    assert unconverted(f"{decorator}\nclass Planted:\n    {body}\n") == ["Planted"]

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from refemu import studies
 from refemu.cli import main, study
 from refemu.cli.arguments import parser
-from refemu.models.measure import steps
-from refemu.models.measure.show import document
+from refemu.studies import steps
+from refemu.studies.output import document
 
 STUDIES = Path(__file__).resolve().parent.parent.parent / "docs" / "studies.md"
 RATE = 2.2e-11  #: seconds of a multiply-accumulate on the machine whose times that page has
@@ -97,11 +98,11 @@ def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("paper", study.PAPERS)
+@pytest.mark.parametrize("paper", studies.NAMES)
 def test_the_estimate_of_a_default_study_is_near_the_time_that_the_documentation_has(paper: str, smollm2: Any) -> None:
     arguments = parser().parse_args(["study", paper])
     setting = study._setting(smollm2, arguments)
-    experiments = importlib.import_module(f"{study.PAPERS[paper]}.experiments")
+    experiments = importlib.import_module(f"refemu.studies.{paper}.experiments")
     listed = {step.name: step for step in experiments.steps(setting, experiments.PARTS)}
     (row,) = re.findall(rf"^\| `{paper}` \| (\d+) \| (\d+) s \|$", STUDIES.read_text(), re.MULTILINE)
 
@@ -110,7 +111,7 @@ def test_the_estimate_of_a_default_study_is_near_the_time_that_the_documentation
 
 
 def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from refemu.models.measure import perplexity
+    from refemu.studies import perplexity
 
     compute, count = perplexity.window_losses, [0]
 

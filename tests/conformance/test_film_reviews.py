@@ -8,8 +8,8 @@ import pytest
 from refemu.models.encoder import runtime
 from refemu.models.encoder.plain_float import FloatEncoder
 from refemu.models.fetch import store
-from refemu.models.measure import accuracy
-from refemu.models.measure.accuracy import Rated
+from refemu.studies import accuracy
+from refemu.studies.accuracy import Rated
 from tests.conformance.conftest import absent
 
 pytestmark = pytest.mark.model

@@ -4,6 +4,7 @@ Absolute perplexities are another model's on another text: the order is compared
 Each prompt is read as the paper describes the local window, by query (D-harmonia-19).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 from refemu.arith import fp32
 from refemu.arith.dot import Sequential
 from refemu.models import backend, machine, runtime, text
-from refemu.models.measure.spread import Change, change
-from refemu.models.schemes.harmonia import study
 from refemu.models.schemes.harmonia.search import Observer
-from refemu.models.schemes.harmonia.study import Point
+from refemu.studies.evaluation import Score, Setting, score
+from refemu.studies.harmonia import experiments
+from refemu.studies.output.scores import score_of_windows
+from refemu.studies.uncertainty import Change, change
 from refemu.units.harmonia.k_offset import Offsets
 from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+from tests.studies.measured import measured
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 TOKENS = 512
@@ -41,32 +44,35 @@ T95 = {8: 2.365, 4: 3.182}  #: a mean of that many is beyond chance, at 95 %, fr
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "claims.md").read_text()
 
 
+def scored(smollm2: Any, names: Sequence[str], windows: int = 1, prefill: int = 0) -> dict[str, Score]:
+    """Scores of schemes on windows of 512 tokens."""
+    ids = smollm2.tokenizer.encode(text.default())[: windows * TOKENS]
+    setting = Setting(smollm2, tuple(ids), TOKENS, prefill)
+    results = measured(experiments.steps(setting, (), names), setting)
+    return {name: score(setting, results, name) for name in names}
+
+
 @pytest.fixture(scope="module")
 def found(smollm2: Any) -> dict[str, float]:
     """Perplexity of 511 tokens by scheme, what the cache has aside."""
-    ids = smollm2.tokenizer.encode(text.default())[:TOKENS]
-    names = [name for name in study.POINTS.values() if name not in CACHES]
-    return {point.scheme: point.perplexity for point in study.study(smollm2, ids, TOKENS, names)}
-
-
-def points(smollm2: Any, windows: int, prefill: int) -> dict[str, Point]:
-    ids = smollm2.tokenizer.encode(text.default())[: windows * TOKENS]
-    return {point.scheme: point for point in study.study(smollm2, ids, TOKENS, list(CACHES), prefill)}
+    names = [name for name in experiments.POINTS.values() if name not in CACHES]
+    scores = scored(smollm2, names)
+    return {name: score.perplexity for name, score in scores.items()}
 
 
 @pytest.fixture(scope="module")
-def prompts(smollm2: Any) -> dict[str, Point]:
+def prompts(smollm2: Any) -> dict[str, Score]:
     """Eight windows by scheme of the cache, each one prompt."""
-    return points(smollm2, PROMPTS, 0)
+    return scored(smollm2, list(CACHES), PROMPTS)
 
 
 @pytest.fixture(scope="module")
-def decoded(smollm2: Any) -> dict[str, Point]:
+def decoded(smollm2: Any) -> dict[str, Score]:
     """Prompts of 352 tokens, then 160 decode steps in each of four windows."""
-    return points(smollm2, DECODED, 352)
+    return scored(smollm2, list(CACHES), DECODED, 352)
 
 
-def over(found: dict[str, Point], scheme: str, other: str) -> Change:
+def over(found: dict[str, Score], scheme: str, other: str) -> Change:
     """The change by window of a scheme over another."""
     return change(other, found[scheme].losses, found[other].losses)
 
@@ -77,13 +83,13 @@ def beyond(one: Change, windows: int) -> bool:
     return abs(one.percent) > T95[windows] * one.error
 
 
-def rows(found: dict[str, Point]) -> str:
+def rows(found: dict[str, Score]) -> str:
     """The table of docs/claims.md: perplexity, error and windows; changes over 8 bits and over no smoothing."""
     lines = []
     for scheme, names in CACHES.items():
         point = found[scheme]
         assert point.error is not None
-        each = ", ".join(f"{one:.2f}" for one in point.windows)
+        each = ", ".join(f"{one:.2f}" for one in score_of_windows(point))
         cells = [f"`{scheme}`", *names, f"{point.perplexity:.2f} ± {point.error:.2f} ({each})"]
         for other in ("harmonia-kv8", NONE):
             one = over(found, scheme, other)
@@ -125,7 +131,7 @@ def test_tables_of_the_page(table: str, request: pytest.FixtureRequest) -> None:
     assert rows(request.getfixturevalue(table)) in PAGE
 
 
-def test_bit_allocation_gains_what_naive_codes_lose(prompts: dict[str, Point]) -> None:
+def test_bit_allocation_gains_what_naive_codes_lose(prompts: dict[str, Score]) -> None:
     """[harmonia §III-B, Fig. 8; Tables I, II] 4 bits with the first and the latest tokens at 8 cost nothing that shows,
     naive ones half as much again in every window; D-harmonia-19: each query has its own latest tokens.
     """
@@ -139,7 +145,7 @@ def test_bit_allocation_gains_what_naive_codes_lose(prompts: dict[str, Point]) -
     assert beyond(gain, PROMPTS) and gain.most < -30
 
 
-def test_bit_allocation_costs_as_little_in_decode(decoded: dict[str, Point]) -> None:
+def test_bit_allocation_costs_as_little_in_decode(decoded: dict[str, Score]) -> None:
     """[harmonia §III-B] The same with decode steps."""
     asymmetric, naive = (over(decoded, name, "harmonia-kv8") for name in (NONE, "harmonia-kv4-naive"))
 
@@ -147,7 +153,7 @@ def test_bit_allocation_costs_as_little_in_decode(decoded: dict[str, Point]) -> 
     assert beyond(naive, DECODED) and naive.least > 45
 
 
-def test_each_smoothing_helps(prompts: dict[str, Point]) -> None:
+def test_each_smoothing_helps(prompts: dict[str, Score]) -> None:
     """[harmonia §III-C, Fig. 10] each alone and both together, beyond chance; which is best is not told."""
     for name in (OFFLINE, ONLINE, BOTH):
         gain = over(prompts, name, NONE)
@@ -156,7 +162,7 @@ def test_each_smoothing_helps(prompts: dict[str, Point]) -> None:
         assert not beyond(over(prompts, *pair), PROMPTS)
 
 
-def test_smoothing_in_decode_lies_within_the_spread(decoded: dict[str, Point]) -> None:
+def test_smoothing_in_decode_lies_within_the_spread(decoded: dict[str, Score]) -> None:
     """[harmonia §III-C, Fig. 10] each lowers the perplexity, none beyond chance in four windows."""
     for name in (OFFLINE, ONLINE, BOTH):
         gain = over(decoded, name, NONE)

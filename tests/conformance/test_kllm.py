@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from refemu.models import text
-from refemu.models.schemes.kllm import study
+from refemu.models import schemes, text
+from refemu.studies.evaluation import Setting, score
+from refemu.studies.kllm import experiments
+from tests.studies.measured import measured
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
@@ -20,9 +22,12 @@ UNWEIGHTED = "kllm-a4:weight_sensitivity=none"
 @pytest.fixture(scope="module")
 def found(smollm2: Any) -> dict[str, tuple[float, ...]]:
     """Mean nll of every window by scheme, calibrated on windows of 64."""
-    names = [*study.rungs(), UNWEIGHTED]
+    names = [*experiments.LADDER, *experiments.names("shares"), UNWEIGHTED]
     ids = smollm2.tokenizer.encode(text.default())[: WINDOW * WINDOWS]
-    return {rung.scheme: rung.windows for rung in study.study(smollm2, ids, WINDOW, names, WINDOW)}
+    setting = Setting(smollm2, tuple(ids), WINDOW)
+    results = measured(experiments.steps(setting, (), names, WINDOW), setting)
+    texts = {name: schemes.text(experiments.with_tokens(name, WINDOW)) for name in names}
+    return {name: score(setting, results, of_scheme).losses for name, of_scheme in texts.items()}
 
 
 def ratios(found: dict[str, tuple[float, ...]], worse: str, better: str) -> tuple[str, str]:

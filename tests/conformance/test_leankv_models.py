@@ -3,6 +3,7 @@
 Paper: [leankv §3, Fig. 1-3; §7.2, Fig. 7, Fig. 8]. Its models are larger; what is compared is which side wins.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
-from refemu.models.measure.spread import Change, change
-from refemu.models.schemes.leankv import sparsity, study
-from refemu.models.schemes.leankv.study import Row
+from refemu.studies.evaluation import Setting
+from refemu.studies.leankv import memory, sparsity
+from refemu.studies.leankv.experiments import over
+from refemu.studies.leankv.memory import Row
+from refemu.studies.uncertainty import Change
 from refemu.units.leankv.significance import critical_tokens
+from tests.studies.measured import leankv_rows
 
 pytestmark = pytest.mark.model
 CONTEXT = 512
@@ -34,8 +38,8 @@ def prompt(smollm2: Any) -> Any:
     return session._caches.current.prompt
 
 
-def rows(smollm2: Any, names: list[str], tokens: int, win: int, prefill: int) -> list[Row]:
-    return list(study.study(smollm2, ids(smollm2)[:tokens], win, prefill, names))
+def rows(smollm2: Any, names: Sequence[str], tokens: int, win: int, prefill: int) -> list[Row]:
+    return leankv_rows(Setting(smollm2, tuple(ids(smollm2)[:tokens]), win, prefill), names)
 
 
 @pytest.mark.slow
@@ -108,7 +112,7 @@ def test_keys_matter_in_three_of_four_windows(smollm2: Any) -> None:
         "29.597 45.326 39.748 31.414",
         "29.684 44.814 55.802 40.885",
     ]
-    assert k4v8.change is not None and spread_of(k4v8.change) == "+16.0 10.4"
+    assert spread_of(over(k4v8, k8v4)) == "+16.0 10.4"
 
 
 def spread_of(one: Change) -> str:
@@ -144,7 +148,7 @@ FIGURES = {
 @pytest.mark.slow
 def test_figures_of_the_study(smollm2: Any) -> None:
     """`refemu study leankv`, to the last digit shown [leankv Fig. 7, Fig. 8]."""
-    found = study.study(smollm2, ids(smollm2)[:1536], 768, 512)
+    found = rows(smollm2, ["fp16", *memory.PAIRS, *memory.MIXED, *memory.BUDGETS], 1536, 768, 512)
 
     assert {row.scheme: f"{100 * row.payload:.2f} {row.perplexity:.3f}" for row in found} == FIGURES
 
@@ -167,18 +171,19 @@ def test_memory_and_loss_of_four_prompts(smollm2: Any) -> None:
     """[leankv §7.2, Table 1, Fig. 7]: the share hardly differs by prompt; K4V8 loses beyond chance, to K8V4 too, and
     neither K8V4 nor K8V4 with K4V2, pruned or not, does.
     """
-    _, *found = rows(smollm2, ["fp16", *FOUR_PROMPTS], 2560, 640, 512)
+    fp16, *found = rows(smollm2, ["fp16", *FOUR_PROMPTS], 2560, 640, 512)
     lines, beyond = {}, []
     for row in found:
-        assert row.change is not None and row.change.error is not None and row.payload_error is not None
+        change = over(row, fp16)
+        assert change.error is not None and row.payload_error is not None
         shares = row.payload, row.payload_error, min(row.payloads), max(row.payloads), row.tokens
-        lines[row.scheme] = f"{' '.join(f'{100 * one:.2f}' for one in shares)}, {spread_of(row.change)}"
-        beyond += [row.scheme] * (abs(row.change.percent) > T95 * row.change.error)
+        lines[row.scheme] = f"{' '.join(f'{100 * one:.2f}' for one in shares)}, {spread_of(change)}"
+        beyond += [row.scheme] * (abs(change.percent) > T95 * change.error)
     k8v4, k4v8 = found[:2]
 
     assert lines == FOUR_PROMPTS
     assert beyond == ["leankv-k4v8"]
-    assert spread_of(change(k8v4.scheme, k4v8.losses, k8v4.losses)) == "+12.1 2.5"
+    assert spread_of(over(k4v8, k8v4)) == "+12.1 2.5"
 
 
 @pytest.mark.slow
@@ -187,7 +192,7 @@ def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
 
     With 42 % of the tokens heads win in three windows and in all together; with 53 % in two, and not in all.
     """
-    found = list(study.study(smollm2, ids(smollm2)[:1280], 320, 256, study.BUDGETS[2:]))
+    found = rows(smollm2, memory.BUDGETS[2:], 1280, 320, 256)
 
     assert [f"{100 * row.kept:.2f} {row.perplexity:.3f}" for row in found] == [
         "53.35 37.451",
@@ -201,7 +206,7 @@ def test_budgets_of_heads_window_by_window(smollm2: Any) -> None:
         "32.064 52.081 39.811 31.899",
         "31.881 54.311 40.164 31.957",
     ]
-    equal = [change(heads.scheme, all_heads.losses, heads.losses) for heads, all_heads in (found[:2], found[2:])]
+    equal = [over(all_heads, heads) for heads, all_heads in (found[:2], found[2:])]
     assert [spread_of(one) for one in equal] == ["-0.0 0.6", "+1.2 1.1"]
 
 

@@ -125,7 +125,7 @@ def _model(rng: Random, told: Manifest) -> None:
 
 
 def _flags(rng: Random, told: Manifest) -> None:
-    told["flags"] = {rng.choice(("TIE", "", "x" * 99)): {"bit": rng.choice((0, 31)), "why": rng.choice(("", "D-x-1"))}}
+    told["flags"] = {rng.choice(("TIE", "", "x" * 99)): {"bit": rng.choice((0, 7)), "why": rng.choice(("", "D-x-1"))}}
 
 
 def _exports(rng: Random, told: Manifest) -> None:

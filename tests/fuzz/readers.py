@@ -27,9 +27,9 @@ from refemu.home import cache_folder
 from refemu.models import load, schemes, text, token_ids
 from refemu.models.gguf_tokenizer import SPLITTINGS, from_gguf
 from refemu.models.kept import items, shelf
-from refemu.models.measure import accuracy, kept
 from refemu.models.weights import digests
 from refemu.models.weights.files import GgufFile
+from refemu.studies import accuracy, results
 from tests.fuzz import archives, commands, plausible
 from tests.fuzz.mutate import damaged, dumped, retold, swapped
 from tests.fuzz.samples import Samples, Set
@@ -265,7 +265,7 @@ def own_json(rng: Random, samples: Samples, folder: Path) -> Job:
     path, state = folder / "known.json", "of the sources"
     value: Any = rng.choice(({"nll": 6.07, "tokens": [1, 2]}, 2.5, [["a", 1], ["b", 2.5]], []))
     memory, stamp = {"path": str(path), "sha256": "ab", "stamp": [1, 2, 3]}, digests.Stamp(1, 2, 3)
-    measurements = kept.Kept("olive", folder)
+    measurements = results.ResultStore("olive", folder)
     depends = {"model": "tiny", "seed": 1}
     writes: dict[str, tuple[Path, Callable[[], object], Callable[[], object], object]] = {
         "digest": (

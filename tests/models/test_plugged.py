@@ -8,12 +8,11 @@ from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.cli import main
 from refemu.models import plugged, schemes
+from refemu.models.schemes.kind import kind_of
 from tests.plugin_distribution import installed, write
 
 SOURCE = """
 import dataclasses
-from typing import ClassVar
-
 from refemu import models
 
 
@@ -22,9 +21,8 @@ def small():
 
 
 @dataclasses.dataclass(frozen=True)
-class Halved:
-    paper: ClassVar[str] = "acme 2"
-    prepared_by: ClassVar[str] = "acme_models:prepare"
+class Halved(models.Scheme):
+    paper = "acme 2"
     times: int = 1
 
 
@@ -32,12 +30,12 @@ def prepare(config, model, backend, calibration, progress):
     return models.prepare(model, "fp16")
 
 
-HALVED = Halved()
+SCHEME = models.SchemeKind(config=Halved, prepare=prepare, ready={"halved": Halved()})
 """
 
 
 def test_models_and_schemes_of_a_distribution_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    points = {"models small": "acme_models:small", "schemes halved": "acme_models:HALVED"}
+    points = {"models small": "acme_models:small", "schemes halved": "acme_models:SCHEME"}
     write(tmp_path, "acme-models", points, {"acme_models.py": SOURCE})
     with installed(tmp_path):
         assert models.load("small").name == "small" == models.load("acme-models/small").name
@@ -64,5 +62,7 @@ def test_by_call() -> None:
         models.register("tiny", lambda: models.load("tiny"))
     with pytest.raises(RefusedType, match="a function that makes a Model is needed, got str"):
         models.register("mine", "tiny")  # type: ignore[arg-type]
-    with pytest.raises(RefusedType, match="a configuration is needed, got 'fp16'"):
-        schemes.register("mine", "fp16")  # type: ignore[arg-type]
+    with pytest.raises(RefusedType, match="a SchemeKind with ready configurations is needed, got 'fp16'"):
+        schemes.register("fp16")  # type: ignore[arg-type]
+    with pytest.raises(RefusedType, match="a SchemeKind with ready configurations is needed, got SchemeKind"):
+        schemes.register(kind_of(schemes.parse("fp16+fp16")))

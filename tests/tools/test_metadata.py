@@ -1,6 +1,5 @@
 """The citation and the metadata agree with the package and with the page of the papers."""
 
-import configparser
 import re
 from pathlib import Path
 
@@ -17,15 +16,6 @@ def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
     assert len(cited) == 4 and set(cited) == set(re.findall(r"https://arxiv.org/abs/(\d+\.\d+)", papers))
     for title in re.findall(r'^    title: "(.+)"$', text, re.MULTILINE):
         assert title in papers
-
-
-def test_every_python_of_the_metadata_is_a_classifier() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    classifiers = config["metadata"]["classifiers"]
-    assert config["metadata"]["author"] and config["metadata"]["keywords"]
-    for minor in range(11, 15):
-        assert f"Python :: 3.{minor}" in classifiers
 
 
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:

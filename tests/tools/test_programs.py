@@ -51,6 +51,7 @@ ELSEWHERE = {
     "tools/plugins.py": "plugins",
     "tools/programs.py": "programs",
     "tools/pythons.py": "pythons",
+    "tools/rules/__main__.py": "lint",
     "tools/site/__main__.py": "docs",
     "tools/stubs.py": "lint",
 }

@@ -37,6 +37,10 @@ def test_every_supported_python_is_named_everywhere(tool: Any) -> None:
     assert f"every Python {versions[0]} to {versions[-1]} " in (ROOT / "Makefile").read_text()
 
 
+def test_the_tests_that_every_python_runs_exist(tool: Any) -> None:
+    assert [path for path in tool("pythons").TESTS if not (ROOT / path).is_file()] == []
+
+
 def test_no_library_has_an_upper_bound() -> None:
     """numba itself says which NumPy it works with."""
     wanted = [config()["options"]["install_requires"], *config()["options.extras_require"].values()]

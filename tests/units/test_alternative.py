@@ -15,7 +15,7 @@ from refemu.units.config import Config
 from refemu.units.olive.ovp_decoder import OvpDecoder
 
 ID = re.compile(r"D-[a-z]+-\d+")
-EVERY = [pytest.param(units.find(name), id=name) for name in units.names()]
+EVERY = [units.find(name) for name in units.names()]
 
 
 def named(unit: Any) -> set[str]:
@@ -23,19 +23,18 @@ def named(unit: Any) -> set[str]:
     return {id for path in anew.sources(unit) for id in ID.findall(path.read_text())}
 
 
-@pytest.mark.parametrize("unit", EVERY)
-def test_every_decision_in_the_code_has_an_alternative_or_a_reason(unit: Any) -> None:
-    offered = {alternative.decision for alternative in unit.alternatives}
+def test_every_decision_in_the_code_has_an_alternative_or_a_reason() -> None:
+    for unit in EVERY:
+        offered = {alternative.decision for alternative in unit.alternatives}
+        assert named(unit) - offered - set(unit.unobservable) == set(), unit.name
+        assert offered & set(unit.unobservable) == set(), unit.name
+        assert all(len(reason) > 20 for reason in unit.unobservable.values()), unit.name
 
-    assert named(unit) - offered - set(unit.unobservable) == set()
-    assert offered & set(unit.unobservable) == set()
-    assert all(len(reason) > 20 for reason in unit.unobservable.values())
 
-
-@pytest.mark.parametrize("unit", EVERY)
-def test_alternatives_of_a_decision_differ_in_what_they_say(unit: Any) -> None:
-    said = [(alternative.decision, alternative.says) for alternative in unit.alternatives]
-    assert len(set(said)) == len(said)
+def test_alternatives_of_a_decision_differ_in_what_they_say() -> None:
+    for unit in EVERY:
+        said = [(alternative.decision, alternative.says) for alternative in unit.alternatives]
+        assert len(set(said)) == len(said), unit.name
 
 
 class Silent(OvpDecoder):

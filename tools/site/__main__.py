@@ -63,6 +63,7 @@ def assemble(source: Path) -> None:
         **reference(),
     }
     pages |= {"conf.py": (HERE / "conf.py").read_text(), "_static/site.css": (HERE / "site.css").read_text()}
+    shutil.copytree(ROOT / "docs" / "pictures", source / "pictures")
     for name, page in pages.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)

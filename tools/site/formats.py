@@ -87,7 +87,7 @@ def _schemes() -> str:
         "The defaults below are those of the scheme; `refemu ppl --scheme NAME:parameter=value` changes them.\n",
     ]
     for name in SCHEMES:
-        scheme: Any = SCHEMES[name]
+        scheme = SCHEMES[name]
         parts.append(
             f"\n({slug(f'scheme-{name}')})=\n## {name}\n\n[{scheme.paper}]; in a mix: {', '.join(scheme.halves)}.\n"
         )

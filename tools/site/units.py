@@ -66,9 +66,16 @@ def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: boo
     yield "## State beside the ports\n"
     yield table(["field", "kind", "of several devices", "meaning"], list(_state(unit)))
     yield from _decisions(unit)
-    module = units.module(unit.name).__name__
-    directive = f".. automodule:: {module}\n   :members:\n   :exclude-members: UNIT, State"
+    module = units.module(unit.name)
+    others = [name for name in module.__all__ if not _is_defined_in(module.__name__, getattr(module, name))]
+    excluded = ", ".join(["UNIT", "State", *others])
+    directive = f".. automodule:: {module.__name__}\n   :members:\n   :exclude-members: {excluded}"
     yield f"## Python\n\n```{{eval-rst}}\n{directive}\n```\n"
+
+
+def _is_defined_in(package: str, member: object) -> bool:
+    """Whether a member's page is that of this package: a class of another unit is on the page of that unit."""
+    return not isinstance(member, type) or f"{member.__module__}.".startswith(f"{package}.")
 
 
 def _events(unit: AnyUnit, config: str, states: list[Any]) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.cli.study import PAPERS
+from refemu.studies import NAMES
 
 ADVICE = "completion needs the library argcomplete; run: pip install argcomplete"
 
@@ -140,11 +140,10 @@ def _listed(names: Callable[[], Iterable[str]]) -> Callable[[str, Any], Iterator
 
 def _study(paper: str, option: str) -> Iterable[str]:
     """Parts, for "only", or figures of the study of a paper."""
-    folder = PAPERS[paper]
     if option == "only":
-        parts: Iterable[str] = importlib.import_module(f"{folder}.experiments").PARTS
+        parts: Iterable[str] = importlib.import_module(f"refemu.studies.{paper}.experiments").PARTS
         return parts
-    figures: Iterable[str] = importlib.import_module(f"{folder}.figures").FIGURES
+    figures: Iterable[str] = importlib.import_module(f"refemu.studies.{paper}.figures").FIGURES
     return figures
 
 
@@ -177,7 +176,7 @@ _OF_ARGUMENT: dict[tuple[str, str], Callable[[str, Any], Iterable[str]]] = {
     ("refemu schema", "form"): _schemas,
     **{
         (f"refemu study {paper}", option): _listed(partial(_study, paper, option))
-        for paper in PAPERS
+        for paper in NAMES
         for option in ("only", "figure")
     },
 }

@@ -9,7 +9,6 @@ from typing import Any
 
 import refemu
 from refemu.arith.checks import Refused
-from refemu.arith.integers import total
 from refemu.golden.campaign import shards as campaign_shards
 from refemu.golden.campaign.shards import Done, Failed, Files, Shard
 
@@ -112,7 +111,8 @@ class _Work:
 
     def make(self, todo: list[Shard]) -> None:
         """Make `todo`; a shard that fails goes to its end."""
-        limit = AHEAD * max(1, int(total(list(self._client.nthreads().values()))))
+        threads: dict[str, int] = self._client.nthreads()
+        limit = AHEAD * max(1, sum(threads.values()))
         while todo or self._running:
             while todo and len(self._running) < limit:
                 shard = todo.pop(0)

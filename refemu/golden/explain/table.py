@@ -214,7 +214,7 @@ def _share(golden: Golden) -> float:
 
 def _length(table: Table) -> int:
     """Rows of a case, on average; the stimulus of the table is not decoded for it."""
-    return int(-(-_lengths(table.golden, table.cases).sum() // len(table.cases)))
+    return int(-(-_lengths(table.golden, table.cases).sum(dtype=np.int64) // len(table.cases)))
 
 
 def _values(golden: Golden) -> int:

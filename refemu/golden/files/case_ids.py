@@ -1,7 +1,7 @@
 """Ids of cases that stay when others come and go: `edge/ties-of-either-sign/3`, and the case that an id names."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from refemu.arith.checks import Refused, lookup
@@ -29,10 +29,8 @@ def _words(why: str) -> str:
 
 
 def blocks(manifest: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The entries of a manifest's cases with their ids; sets of older versions state none."""
-    entries: Sequence[Mapping[str, Any]] = manifest["cases"]
-    ids = of_blocks((entry["kind"], entry["why"]) for entry in entries)
-    return [(entry.get("id", id), entry) for id, entry in zip(ids, entries, strict=True)]
+    """The entries of a manifest's cases with their ids."""
+    return [(entry["id"], entry) for entry in manifest["cases"]]
 
 
 def of_cases(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], slice]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.reading import reading
-from refemu.golden.files import binary, case_ids, fields, hexfile, include, listing, masks, npz
+from refemu.golden.files import case_ids, fields, hexfile, include, listing, masks, npz
 from refemu.golden.files import manifest as manifests
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
@@ -182,7 +182,7 @@ def _require_as_listed(array: np.ndarray, entry: Mapping[str, Any], thing: str) 
     if entry["bits"] < 8 * array.dtype.itemsize and (array >> array.dtype.type(entry["bits"])).any():
         raise Refused(f"{thing}: holds codes of more than {entry['bits']} bits")
     if entry["role"] == "mask":
-        masks.require_whole(array, entry["bits"], entry.get("partial", ""), thing)  # early sets: 1 for a whole port
+        masks.require_whole(array, entry["bits"], entry.get("partial", ""), thing)
 
 
 def render(
@@ -205,7 +205,7 @@ def render(
             "sha256": manifests.sha256(data),
         }
         files[f"hex/{name}"] = data
-    for name, data in (binary.files(_with_first(manifest, arrays)) if bin else {}).items():
+    for name, data in (_raw(_with_first(manifest, arrays)) if bin else {}).items():
         described["bin"][name] = {
             "array": name.removesuffix(".bin"),
             "bytes": len(data),
@@ -216,6 +216,14 @@ def render(
     if hex or bin:
         files |= {f"include/{name}": data for name, data in include.files(sealed).items()}
     return {MANIFEST: manifests.canonical(sealed), **dict(sorted(files.items()))}
+
+
+def _raw(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:
+    """Files for C and CUDA, `<array>.bin` -> bytes: C order, little-endian, no header."""
+    return {
+        f"{name}.bin": np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        for name, array in arrays.items()
+    }
 
 
 def _with_first(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

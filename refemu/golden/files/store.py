@@ -136,8 +136,8 @@ def recover(folder: Path) -> None:
     old = _old(folder)
     if not (old.is_dir() or old.is_symlink()):
         return
-    if _is_ours(old) and (folder.exists() or not (old / MANIFEST).exists()):
-        _drop(old, folder)  # it may lack files: earlier versions deleted it under this name
+    if folder.exists() and _is_ours(old):
+        _drop(old, folder)
         return
     require_replaceable(old)
     old.rename(folder)

@@ -206,7 +206,7 @@ def _run(
 
     model = _loaded.get((source_.model, source_.weights_sha256), source_.model)
     prepared = prepared or models.prepare(model, source_.scheme, progress=progress)
-    phases = getattr(prepared.config, "two_phases", False)
+    phases = prepared.config.two_phases
     collector = _Collector(prepared, wanted, None if phases else last)
     ids = list(source_.token_ids)
     if isinstance(prepared.model, EncoderConfig):

@@ -16,7 +16,6 @@ from refemu.golden.rtl.keywords import require_names
 from refemu.golden.serve import hello
 from refemu.golden.serve.layout import WORD, Layout, Place
 from refemu.units import parameters
-from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
 TEXTS = bench.TEXTS / "dpi"
@@ -66,7 +65,7 @@ def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -
         "paper": bench.plain_text(unit.paper),
         "meaning": bench.plain_text(unit.meaning),
         "bits_in": str(asked.width),
-        "bits_out": str(sum_of(place.port for place in answers.places if place.group == "out")),
+        "bits_out": str(sum(shell.width(place.port) for place in answers.places if place.group == "out")),
         "fields": "\n".join(_accessors(stem, asked, answers)),
         "in_fields": "\n".join(_struct(asked)),
         "out_fields": "\n".join(_struct(answers)),
@@ -111,14 +110,6 @@ def beside(
         if not beside_.mentions(parameters.set_name(unit, config), path):
             raise Refused(f"{path}: is of another unit or configuration: nothing was changed. Choose another folder")
     return {path: data for path, data in texts.items() if not path.exists()}, kept
-
-
-def sum_of(ports: Iterator[Port]) -> int:
-    """Bits of all lanes of ports."""
-    bits = 0
-    for port in ports:
-        bits += shell.width(port)
-    return bits
 
 
 def _text(name: str) -> str:

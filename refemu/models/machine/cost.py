@@ -1,27 +1,26 @@
 """Cost of a whole run on the scheme's machine, by layer and kind of work; no unit is stepped for it.
 
-A scheme's `costed_by` names a function that gives the cost of a call of one of its parts from sizes and masks alone.
+`cost` of a scheme is a function that gives the cost of a call of one of its parts from sizes and masks alone.
 Where a machine runs the same operations, its units count the same.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from refemu import models
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.models import schemes
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import PHASES, Call, Phase, observed, prompt, require_parts
+from refemu.models.machine.report import Call, Cost
+from refemu.models.machine.runner import PHASES, Phase, observed, prompt, require_parts
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.registry import costs as costs_of
 from refemu.models.schemes.scheme import Progress
 
 WORDS = ("weights", "activations", "kv")  #: kinds of words
-Costs: TypeAlias = Callable[[Any, int, Call], Iterable[tuple[str, Cost]]]  #: costs(prepared, layer, call) -> by kind
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
 """Record of a machine's work on one block: an entry for each operation, and the reasons of those it does not do."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from refemu import units
-from refemu.arith.integers import total
 from refemu.units.unit import Config
 
 
@@ -66,6 +65,20 @@ class Absent:
     reason: str  #: with the id of the decision
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a part of the block."""
+
+    part: str  #: one of `runner.PARTS`
+    inputs: tuple[Any, ...]  #: arguments between the layer and the watch
+    output: Any
+
+
+#: accelerator(prepared, layer, calls) -> operations, and what the scheme keeps to itself
+Accelerator: TypeAlias = Callable[[Any, int, Sequence[Call]], tuple[list[Operation], list[Absent]]]
+Costs: TypeAlias = Callable[[Any, int, Call], Iterable[tuple[str, Cost]]]  #: costs(prepared, layer, call) -> by kind
+
+
 @dataclass(frozen=True)
 class Report:
     """A machine's work on one block."""
@@ -88,7 +101,7 @@ class Report:
         int
             0 where machine and scheme agree.
         """
-        return int(total(np.array([operation.differing for operation in self.operations], np.int64)))
+        return sum(int(operation.differing) for operation in self.operations)
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers.

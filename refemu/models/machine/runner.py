@@ -16,29 +16,18 @@ from refemu import models
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.models import schemes, text
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.machine.report import Absent, Operation, Report
+from refemu.models.machine.report import Call, Report
 from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.registry import machine as machine_of
-from refemu.models.schemes.scheme import Progress
+from refemu.models.schemes.scheme import Progress, Scheme
 
 Phase: TypeAlias = Literal["prompt", "decode"]  #: what is looked at: a whole prompt, or the token behind one
 PHASES: tuple[Phase, ...] = get_args(Phase)
 PARTS = ("linear", "attention", "activation", "activate", "head")  #: methods of a prepared scheme that take a watch
 HEAD_LAYER = -1  #: number of the layer that the head stands for
 
-#: machine(prepared, layer, calls) -> operations, and what the scheme keeps to itself
-Machine: TypeAlias = Callable[[Any, int, Sequence["Call"]], tuple[list[Operation], list[Absent]]]
 PLAIN_PARTS = ("LayerNorm", "learned positions", "biases")  #: beside those of Llama, parts that machines have
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Call:
-    """One call of a part of the block."""
-
-    part: str  #: one of PARTS
-    inputs: tuple[Any, ...]  #: arguments between the layer and the watch
-    output: Any
 
 
 def run(
@@ -90,7 +79,7 @@ def run(
     [olive §4, Fig. 8; kllm §IV-A, Fig. 6; leankv §6.1]
     """
     config = schemes.find(scheme)
-    machine: Machine = machine_of(config)
+    machine = machine_of(config)
     require_choice(phase, PHASES, "machine", "phase")
     loaded = models.load(model) if isinstance(model, str) else model
     if isinstance(loaded.config, EncoderConfig):
@@ -129,11 +118,9 @@ def require_parts(name: str, sizes: Any) -> None:
         raise Refused(f"machine: no machine has {', '.join(more)}, as {name} needs")
 
 
-def shortened(model: Model, config: Any, layer: int) -> Model:
+def shortened(model: Model, config: Scheme, layer: int) -> Model:
     """The model without the blocks behind `layer`; whole where the scheme's options speak of these."""
-    if getattr(config, "n_eight_bit", 0) or any(
-        name.startswith("blk.") for field in ("eight_bit", "skip") for name in getattr(config, field, ())
-    ):
+    if config.looks_at_blocks:
         return model
     return dataclasses.replace(model, config=dataclasses.replace(model.config, blocks=layer + 1))
 
@@ -152,7 +139,7 @@ def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: 
     session = Session(observed(prepared, keep))
     session.append(ids[:tokens], last=True)
     if phase == "decode":
-        if not getattr(prepared.config, "two_phases", False):  # else the step begins with what the prompt left
+        if not prepared.config.two_phases:  # else the step begins with what the prompt left
             calls.clear()
         session.append(ids[tokens : tokens + 1], last=True)
     return calls
@@ -175,8 +162,7 @@ def observed(prepared: Any, see: Callable[[int, Call], object]) -> Any:
         return call
 
     for part in PARTS:
-        if hasattr(prepared, part):
-            setattr(watched, part, observing(part))
+        setattr(watched, part, observing(part))
     return watched
 
 

@@ -5,22 +5,28 @@
 """
 
 import dataclasses
-import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refemu import plugins
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import spelling
 from refemu.models.backend import Backend
 from refemu.models.model import Model
 from refemu.models.schemes import single
+from refemu.models.schemes.kind import SchemeKind, kind_of
 from refemu.models.schemes.mix import grammar, rules
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
 from refemu.models.schemes.single import PAPERS, PLUGGED, SCHEMES
 
+if TYPE_CHECKING:
+    from refemu.models.machine.report import Accelerator, Costs
+
 __all__ = ["PAPERS", "SCHEMES"]
+
+C = TypeVar("C", bound=Scheme)
+T = TypeVar("T")
 
 
 def parse(spec: str) -> Scheme:
@@ -57,18 +63,22 @@ def compose(parts: Sequence[tuple[Scheme, Sequence[int] | None]]) -> Mix:
 def find(scheme: "str | Scheme") -> Scheme:
     """The configuration of a text, or the configuration itself.
 
-    Refuses what is no dataclass instance, and one whose `prepared_by` names no function.
+    Refuses what is neither.
     """
     return parse(scheme) if isinstance(scheme, str) else single.required(scheme)
 
 
-def register(name: str, scheme: Scheme) -> Scheme:
-    """Add a scheme in this process; `parse`, and `--scheme` of a program that does so, then know its name.
+def register(kind: SchemeKind[C]) -> SchemeKind[C]:
+    """Add the schemes of `kind.ready` in this process, for `parse` and for `--scheme` of a program that does so.
 
     A distribution brings schemes by entry points `refemu.schemes`. Refuses a name of refemu's own, and what is no
-    configuration.
+    SchemeKind or brings no name.
     """
-    return PLUGGED.register(scheme, name)
+    if not isinstance(kind, SchemeKind) or not kind.ready:
+        raise RefusedType(f"scheme: a SchemeKind with ready configurations is needed, got {kind!r:.60}")
+    for known in kind.ready:
+        PLUGGED.register(kind, known)
+    return kind
 
 
 def plugged() -> tuple[str, ...]:
@@ -84,47 +94,39 @@ def broken() -> tuple[plugins.Broken, ...]:
 def prepare(
     config: Scheme, model: Model, backend: Backend, calibration: CalibrationTokens | None, progress: Progress
 ) -> Prepared:
-    """Call the function that `config.prepared_by` names; `models.prepare` also takes names, and checks the model."""
-    function = named(config, "prepared_by")
-    prepared: Prepared = function(
-        config=config, model=model, backend=backend, calibration=calibration, progress=progress
-    )
-    return prepared
+    """Prepare a model under a configuration; `models.prepare` also takes names, and checks the model."""
+    return cast(Prepared, kind_of(config).prepare(config, model, backend, calibration, progress))
 
 
 def taps(config: Scheme) -> tuple[str, ...]:
     """The units whose ports a run under `config` can show, in alphabetical order; none if the scheme taps none."""
-    return named(config, "tapped_by")(config) if hasattr(config, "tapped_by") else ()
+    shown = kind_of(config).taps
+    return shown(config, None) if shown else ()
 
 
-def machine(config: Scheme) -> Any:
+def machine(config: Scheme) -> "Accelerator":
     """The function that runs a block on the scheme's machine; refuses a scheme without one."""
-    return _of_machine(config, "machine_by")
+    return _there(config, kind_of(config).accelerator, "accelerator")
 
 
-def costs(config: Scheme) -> Any:
+def costs(config: Scheme) -> "Costs":
     """The function that gives the cost of a call on the scheme's machine; refuses a scheme without one."""
     for number, part in enumerate(config.parts if isinstance(config, Mix) else (), start=1):
-        if not hasattr(part.scheme, "part_costed_by"):
-            why = getattr(part.scheme, "part_cost", "no machine computes it")
+        why = kind_of(part.scheme).part_cost
+        if isinstance(why, str):
             raise Refused(f"cost: a part needs a cost of its own, got part {number}, {part.text!r}: {why}")
-    return _of_machine(config, "costed_by")
+    return _there(config, kind_of(config).cost, "cost")
 
 
-def _of_machine(config: Scheme, attribute: str) -> Any:
-    if isinstance(config, Mix) and not hasattr(config, attribute):
+def _there(config: Scheme, function: T | None, field: str) -> T:
+    """A function of the machine. field: that it stands in."""
+    if function is not None:
+        return function
+    if isinstance(config, Mix):
         alone = ", ".join(part.text for part in config.parts)
         raise Refused(f"machine: a block of one scheme is needed, got the mix {config.text}; its parts are {alone}")
-    if not hasattr(config, attribute):
-        ready = ", ".join(known for known, scheme in SCHEMES.items() if hasattr(scheme, attribute))
-        raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
-    return named(config, attribute)
-
-
-def named(config: Scheme, attribute: str) -> Any:
-    """The function that a class variable names, imported."""
-    module, function = single.place_of(config, attribute)
-    return getattr(importlib.import_module(module), function)
+    ready = ", ".join(known for known, scheme in SCHEMES.items() if getattr(kind_of(scheme), field))
+    raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
 
 
 def name(scheme: Scheme) -> str:
@@ -154,7 +156,7 @@ def describe() -> list[dict[str, Any]]:
             {
                 "name": known,
                 "paper": scheme.paper,
-                "halves": " ".join(getattr(scheme, "halves", ())),
+                "halves": " ".join(scheme.halves),
                 "parameters": values,
             }
         )

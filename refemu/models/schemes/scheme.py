@@ -1,25 +1,30 @@
-"""Protocols of schemes: a frozen configuration, and the model prepared under it.
+"""A scheme's configuration, and the protocol of the model prepared under it.
 
-A configuration's fields are the scheme's parameters: the command line sets them by name, a manifest carries them. It
-imports none of the code that runs the scheme; strings on its class name that code.
+The module of a configuration imports none of the code that runs the scheme.
 `Prepared` is the list of parts that `refemu.models.runtime` asks for. Scheme `fp16` computes every one of them
 [D-arith-15]; another scheme derives from it and replaces what its paper changes.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.arith.operands import Precision
 from refemu.models.backend import Backend
 from refemu.models.cache import Cache, Caches
 from refemu.models.config import GATED, ModelConfig
+from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.taps import Watch
 
 GROUPS = GATED  #: linear layers of a Llama-like block; a group reads one input
 
+Half: TypeAlias = Literal[
+    "linear", "attention"
+]  #: of a decoder, in a mix; "linear": norms, linear layers, activations of blocks
+Scope: TypeAlias = Literal["linear", "attention", "outer"]  #: "outer": embedding, residual sums, last norm, head
 CalibrationTokens: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  #: of one text, or of several
 Progress: TypeAlias = Callable[[str, int, int], None]  #: progress(what, done, total)
 
@@ -28,13 +33,59 @@ def silent(what: str, done: int, total: int) -> None:
     """Report no progress."""
 
 
+class Scheme:
+    """Parameters of a scheme: a frozen dataclass derives from this, and its fields are the parameters.
+
+    The command line sets them by name, a manifest carries them. `kind.SchemeKind` has the code of the scheme.
+    """
+
+    paper: ClassVar[str] = ""  #: "olive §3.4", or where else the scheme is defined
+    encoders: ClassVar[bool] = False  #: it also computes BERT-like encoders
+    every_decoder: ClassVar[bool] = (
+        False  #: it computes what a `ModelConfig` can describe, not only Llama-like decoders
+    )
+    halves: ClassVar[tuple[Half, ...]] = ()  #: what of it a mix may take
+    other_half: ClassVar[str] = ""  #: why a mix may not take the other half, and what to do
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}  #: parameters that have an effect in one place of a mix only
+
+    @property
+    def two_phases(self) -> bool:
+        """Whether a prompt is computed differently from the tokens after it."""
+        return False
+
+    @property
+    def residual(self) -> Precision:
+        """Precision of the residual stream."""
+        return "fp16"
+
+    @property
+    def scales_queries(self) -> bool:
+        """Whether 1 / sqrt(head_dim) is in the queries that the linear layers make and the attention reads."""
+        return False
+
+    @property
+    def encodes_stream(self) -> bool:
+        """Whether linear layers encode the residual stream itself, which then holds fp16 values."""
+        return False
+
+    @property
+    def looks_at_blocks(self) -> bool:
+        """Whether a parameter is about certain blocks, or chooses among all."""
+        return False
+
+    @property
+    def arriving_tokens(self) -> int | None:
+        """Calibration tokens of the run that freezes inputs as they arrive after all else; None: there is none."""
+        return None
+
+
 class Prepared(Protocol):
     """Model under a scheme, ready to run. Hidden states are float32 (tokens, width)."""
 
     name: str  #: name of the model
     sha256: str  #: sha256 of its weights
     model: ModelConfig  #: sizes of the model
-    config: "Scheme"  #: configuration of the scheme
+    config: Scheme  #: configuration of the scheme
     backend: Backend  #: backend that computes
 
     def embed(self, ids: np.ndarray) -> np.ndarray:
@@ -227,30 +278,30 @@ class Prepared(Protocol):
         """
 
 
-class Scheme(Protocol):
-    """A frozen dataclass whose fields are the scheme's parameters.
+class PreparedPart(Prepared, Protocol):
+    """A part of a mix: most parts change nothing for others and freeze nothing."""
 
-    `prepared_by` names a function "package.module:function". `models.prepare` calls it by keyword, as
-    `function(config=, model=, backend=, calibration=, progress=)`: it converts the weights to the scheme's formats,
-    searches or trains what the scheme needs offline, and returns a `Prepared`. calibration: token ids for schemes that
-    calibrate; None stands for the model's calibration text.
+    def smoothed(self, model: Model) -> Model:
+        """The model with what this attention changes in the weights of linear parts (D-mix-2)."""
+        return model
 
-    Optional class variables: `encoders` is true if the scheme also computes BERT-like encoders; for these the function
-    returns a `refemu.models.encoder.runtime.PreparedEncoder`. `every_decoder` is true if it computes every decoder that
-    a `ModelConfig` can describe, not only Llama-like ones. `two_phases` is true if a prompt is not computed like the
-    tokens after it. `tapped_by` names a function, as `prepared_by` does, that takes the configuration and returns the
-    names of the units whose ports a run can show. `machine_by` names a `refemu.models.machine.runner.Machine`, which
-    carries a block through the ports of the paper's units, `costed_by` a `refemu.models.machine.cost.Costs`.
-    """
+    def settle(self, model: Model, source: CalibrationTokens | None, runner: Prepared) -> None:
+        """Freeze inputs as they arrive in the mix `runner`. source: token ids."""
+        return
 
-    paper: ClassVar[str]  #: "olive §3.4", or where else the scheme is defined
-    prepared_by: ClassVar[str]  #: "refemu.models.schemes.olive.decoder:prepare"
+    def wider(self, model: Model) -> Self | None:
+        """This part with wider layers, to be settled again; None: it stays."""
+        return None
+
+    def thaw(self) -> None:
+        """Forget what `settle` froze."""
+        return
 
 
-def require_layers(scheme: Any, model: Model) -> None:
+def require_layers(scheme: Scheme, model: Model) -> None:
     """Refuse a decoder with layers that the scheme does not compute."""
-    more = getattr(model.config, "unlike_llama", ())
-    if more and not getattr(scheme, "every_decoder", False):
+    more = () if isinstance(model.config, EncoderConfig) else model.config.unlike_llama
+    if more and not scheme.every_decoder:
         raise Refused(
             f"{type(scheme).__name__} computes Llama-like decoders, and {model.name} has "
             f"{', '.join(more)}; docs/models.md says which schemes compute these"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refemu.models.model import Model
+from refemu.models.schemes.scheme import PreparedPart
 from refemu.models.weights.files import Weights
 
 
@@ -23,6 +24,7 @@ class Share(Model):
     outer: bool = False  #: embedding, residual sums, last norm and output matrix are the part's too
     attends: bool = False  #: the attention of all blocks is the part's
     scaled: bool = False  #: the attention reads queries that hold 1 / sqrt(head_dim)
+    attention: PreparedPart | None = None  #: of the mix, prepared before its linear parts; None: this is it
 
     @property
     def whole(self) -> Model:

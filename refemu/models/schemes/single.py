@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_type_hints
 
 from refemu import plugins
-from refemu.arith.checks import RefusedType, lookup
+from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.arith.reading import reading
 from refemu.formats import spelling
+from refemu.models.schemes.kind import SchemeKind
 from refemu.models.schemes.scheme import Scheme
 
 #: The folder of every scheme, in whose `config.READY` it stands.
@@ -37,29 +38,23 @@ PAPERS = {
 }
 
 
-def required(scheme: Any) -> Scheme:
-    """A configuration; refuses what is no dataclass instance, and one whose `prepared_by` names no function."""
-    if isinstance(scheme, type):
-        raise RefusedType(f"scheme: a name or a configuration is needed, got the class {scheme.__name__}")
-    if not dataclasses.is_dataclass(scheme) or not hasattr(scheme, "prepared_by"):
-        raise RefusedType(f"scheme: a name or a configuration is needed, got {type(scheme).__name__}")
-    place_of(scheme, "prepared_by")
-    return scheme  # type: ignore[return-value]  # a dataclass of that form
+def required(scheme: object) -> Scheme:
+    """A configuration; refuses anything else."""
+    if isinstance(scheme, Scheme):
+        return scheme
+    got = f"the class {scheme.__name__}" if isinstance(scheme, type) else type(scheme).__name__
+    raise RefusedType(f"scheme: a name or a configuration is needed, got {got}")
 
 
-def place_of(config: Any, attribute: str) -> tuple[str, str]:
-    """Module and function in a class variable "package.module:function"; refuses another form."""
-    text = getattr(config, attribute)
-    module, _, function = text.partition(":") if isinstance(text, str) else ("", "", "")
-    if not module or not function:
-        raise RefusedType(f"{type(config).__name__}: {attribute} must be 'package.module:function', got {text!r}")
-    return module, function
-
-
-def _admitted(scheme: Any, known: str, origin: plugins.Origin) -> Scheme:
-    if isinstance(scheme, str):
-        raise RefusedType(f"scheme {known}: a configuration is needed, got {scheme!r}")
-    return required(scheme)
+def _admitted(kind: object, known: str, origin: plugins.Origin) -> Scheme:
+    if not isinstance(kind, SchemeKind):
+        how = "name SCHEME = SchemeKind(config=..., prepare=...)"
+        raise RefusedType(f"scheme {known}: a SchemeKind is needed, got {kind!r:.60}; {how}")
+    if known not in kind.ready:
+        there = ", ".join(kind.ready) or "none"
+        raise Refused(f"scheme {known}: ready must hold a configuration of that name, got {there}; add it there")
+    config: Scheme = kind.ready[known]
+    return config
 
 
 PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _admitted)  #: schemes of plug-ins, and those registered by call

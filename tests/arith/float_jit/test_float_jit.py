@@ -2,8 +2,6 @@
 tested with the readable forms they are twins of."""
 
 import inspect
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from refemu.arith import dot_jit, float_jit, fp16_jit, fp32, fp32_jit, operands,
 from refemu.arith.orders import Sequential, Tree
 from tests.arith.interpreted import needs_jit
 
-PACKAGE = Path(float_jit.__file__).parents[3]
 KERNELS = {
     name: value for module in float_jit.MODULES for name, value in vars(module).items() if hasattr(value, "py_func")
 }
@@ -83,20 +80,6 @@ def test_a_kernel_is_compiled_for_one_set_of_types():
     scalars = {name for name, kernel in KERNELS.items() if not inspect.getsource(kernel.py_func).count("for ")}
 
     assert {name: count for name, count in counts.items() if count > several.get(name, 1) and name not in scalars} == {}
-
-
-@pytest.mark.long
-def test_every_kernel_is_called_by_a_twin_or_another_kernel():
-    kernels = sorted(
-        path
-        for path in PACKAGE.rglob("*.py")
-        if re.search("_jit|/twins/|/compiled|/kernels/", path.as_posix()) and path.stem != "__init__"
-    )
-    sources = re.sub(r"^from .*import.*$", "", "".join(path.read_text() for path in kernels), flags=re.MULTILINE)
-    names = re.findall(r"^@kernel\ndef (\w+)", sources, re.MULTILINE)
-
-    assert len(names) > 30
-    assert [name for name in names if len(re.findall(rf"\b{name}\b", sources)) < 2] == []
 
 
 def test_accumulators_have_their_names():

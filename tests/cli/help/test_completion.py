@@ -17,7 +17,7 @@ from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.cli.arguments import parser
 from refemu.cli.help import completion
-from refemu.cli.study import PAPERS
+from refemu.studies import NAMES
 from tests.cli.help.parsers import parsers
 
 #: what bash does at the Tab key: it sets these variables and calls the function that `complete -F` named
@@ -101,7 +101,7 @@ def test_names(metavar: str, prefix: str, some: set[str]) -> None:
     assert bool(names) == bool(some)
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", NAMES)
 def test_parts_and_figures_of_a_study_are_those_that_its_help_names(paper: str) -> None:
     command = next(each for each in parsers(parser()) if each.prog == f"refemu study {paper}")
     for option in ("only", "figure"):

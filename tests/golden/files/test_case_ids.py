@@ -5,20 +5,21 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.golden.files import case_ids
 
-MANIFEST = {
-    "name": "unit-config",
-    "cases": [
-        {"first": 0, "cases": 1, "rows": 2, "kind": "paper", "why": "[kllm §IV-C, Fig. 7] the maximum, twice"},
-        {"first": 2, "cases": 3, "rows": 2, "kind": "edge", "why": "ties (of either sign) go up"},
-        {"first": 8, "cases": 2, "rows": 1, "kind": "edge", "why": "ties go up, others too"},
-        {"first": 10, "cases": 1, "rows": 1, "kind": "edge", "why": "ties go up: again", "id": "edge/stated"},
-    ],
-}
+BLOCKS = [
+    {"first": 0, "cases": 1, "rows": 2, "kind": "paper", "why": "[kllm §IV-C, Fig. 7] the maximum, twice"},
+    {"first": 2, "cases": 3, "rows": 2, "kind": "edge", "why": "ties (of either sign) go up"},
+    {"first": 8, "cases": 2, "rows": 1, "kind": "edge", "why": "ties go up, others too"},
+    {"first": 10, "cases": 1, "rows": 1, "kind": "edge", "why": "ties go up: again"},
+]
+IDS = ["paper/the-maximum", "edge/ties-go-up", "edge/ties-go-up-2", "edge/stated"]
+MANIFEST = {"name": "unit-config", "cases": [{**block, "id": id} for block, id in zip(BLOCKS, IDS, strict=True)]}
 
 
 def test_ids_are_the_first_words_of_the_reason_without_citations() -> None:
-    ids = [id for id, _ in case_ids.blocks(MANIFEST)]
-    assert ids == ["paper/the-maximum", "edge/ties-go-up", "edge/ties-go-up-2", "edge/stated"]
+    ids = case_ids.of_blocks((str(block["kind"]), str(block["why"])) for block in BLOCKS)
+
+    assert ids == [*IDS[:3], "edge/ties-go-up-3"]
+    assert [id for id, _ in case_ids.blocks(MANIFEST)] == IDS
 
 
 @pytest.mark.parametrize(

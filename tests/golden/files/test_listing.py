@@ -40,7 +40,7 @@ def test_lanes_that_do_not_count_are_dashes_and_flags_stand_by_name(made: Path) 
 
 def test_a_wide_port_is_folded_and_a_changed_lane_shows() -> None:
     entry = {"name": "in.x", "role": "stimulus"}
-    case = {"first": 0, "cases": 1, "rows": 1, "kind": "edge", "why": "wide"}
+    case = {"first": 0, "cases": 1, "rows": 1, "kind": "edge", "why": "wide", "id": "edge/wide"}
     manifest = json.loads(json.dumps({"name": "n", "cases": [case], "arrays": [entry], "flags": {}}))
     arrays = {"in.x": np.arange(20, dtype=np.uint8)[None], "flags": np.zeros(1, np.uint32)}
     text = listing.render(manifest, arrays).decode()

@@ -144,6 +144,9 @@ def test_what_is_no_manifest_is_refused(data: bytes, message: str) -> None:
             lambda data: changed(data, cases=json.loads(data)["cases"][1:]), "row 0 is next, got first 6", id="gap"
         ),
         pytest.param(
+            lambda data: changed(data, cases=[{**json.loads(data)["cases"][0], "id": ""}]), "id must match", id="no id"
+        ),
+        pytest.param(
             lambda data: changed(data, arrays=[{**one, "shape": [11]} for one in json.loads(data)["arrays"]]),
             "in.add has 11 rows of 12",
             id="shapes",

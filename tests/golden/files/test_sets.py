@@ -152,6 +152,12 @@ def test_exports_are_in_the_manifest(folder: Path) -> None:
         )
 
 
+def test_raw_files_are_little_endian_in_c_order() -> None:
+    lanes = np.asfortranarray([[1, 2], [3, 0x0405]]).astype(">u2")
+
+    assert sets._raw({"out.x": lanes}) == {"out.x.bin": bytes([1, 0, 2, 0, 3, 0, 5, 4])}
+
+
 def test_raw_files_say_where_cases_begin(made: Path) -> None:
     """`in.first` of the one unit is a port; `first` of the other is the reset, which a combinational unit has not."""
     first = np.fromfile(made / "meter-w4" / "bin" / "first.bin", np.uint8)

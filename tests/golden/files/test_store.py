@@ -181,7 +181,7 @@ def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
         store.replace(tmp_path / "sets" / "u-c", NEW)
 
 
-def test_a_set_half_deleted_by_an_earlier_version_is_dropped_where_the_new_one_stands(folder: Path) -> None:
+def test_a_half_deleted_set_is_dropped_where_the_new_one_is(folder: Path) -> None:
     (folder.with_name(".u-c.old") / "hex").mkdir(parents=True)
     (folder.with_name(".u-c.old") / "hex" / "gold.mem").touch()
     store.replace(folder, NEW)

@@ -21,14 +21,10 @@ from tests.golden import fakes
 class Run:
     """A prepared model of four blocks; block 2 has the highest input, each block taps blender with three tokens."""
 
-    name, model, config = "toy", None, SimpleNamespace()
+    name, model, config = "toy", None, models.Scheme()
 
     def linear(self, layer: int, names: tuple[str, ...], x: np.ndarray, watch: Any) -> str:
         return f"projection of {layer}"
-
-
-def tapped(config: Any) -> tuple[str, ...]:
-    return ("blender",)
 
 
 class Session:
@@ -57,7 +53,8 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> model_cases.Source:
     monkeypatch.setattr(refemu.units, "find", lambda name: fakes.UNITS[name])
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: Run())
     monkeypatch.setattr(models, "session", Session)
-    monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace(tapped_by=f"{__name__}:tapped"))
+    monkeypatch.setattr(models.schemes, "parse", lambda text: models.Scheme())
+    monkeypatch.setattr(models.schemes, "taps", lambda config: ("blender",))
     monkeypatch.setattr(model_cases_kept, "WINDOW", 3)
     model_cases.forget()
     return model_cases.Source("toy", "0", "s", {}, "1", 0, 3, (1, 2, 3))
@@ -97,7 +94,7 @@ def test_a_model_runs_only_where_a_wanted_unit_is_tapped(
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: pytest.fail("the model was prepared"))
 
     assert model_cases.tapped(toy, units_=["meter"]) == {}
-    monkeypatch.setattr(models.schemes, "parse", lambda text: SimpleNamespace())
+    monkeypatch.setattr(models.schemes, "taps", lambda config: ())
     assert model_cases.tapped(toy) == {}
 
 

@@ -23,10 +23,10 @@ def test_every_heading_is_a_term() -> None:
         assert term.text.endswith("."), term.name
 
 
-@pytest.mark.parametrize("term", glossary.every().values(), ids=lambda term: term.name)
-def test_references_lead_somewhere(term: glossary.Term) -> None:
-    for word in term.see:
-        assert topics.find(word).of != term.name
+def test_references_lead_somewhere() -> None:
+    assert [
+        name for name, term in glossary.every().items() if name in [topics.find(word).of for word in term.see]
+    ] == []
 
 
 def test_no_word_has_two_meanings() -> None:

@@ -166,6 +166,7 @@ def test_a_transaction_that_the_unit_refuses(probe: Callable[..., list[str]]) ->
         ("true", "ovp_decoder", "no hello: the process ended with exit code 0"),
         (" ", "ovp_decoder", "$REFEMU must be a command"),
     ],
+    ids=("no file", "no command", "unknown unit", "no size", "no unit", "no hello", "end", "blank"),
 )
 def test_an_open_that_fails_says_why(command: str, spec: str, sentence: str, probe: Callable[..., list[str]]) -> None:
     lines = probe("open", spec, "step", command=command)  # several where argparse shows how it is used

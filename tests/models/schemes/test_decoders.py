@@ -222,7 +222,7 @@ def test_leankv_in_pages_of_fp16_is_near_fp16_and_its_engine_like_a_session() ->
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scheme_that_lacks_these_layers_refuses_them(name: str) -> None:
     """Every scheme of the package has them; one that does not say so has not."""
-    message = rf"object computes Llama-like decoders, and {name} has LayerNorm, learned positions, biases, \w+ without"
+    message = rf"Scheme computes Llama-like decoders, and {name} has LayerNorm, learned positions, biases, \w+ without"
     with pytest.raises(Refused, match=message):
-        require_layers(object(), models.load(name))
-    require_layers(object(), models.load("tiny"))
+        require_layers(models.Scheme(), models.load(name))
+    require_layers(models.Scheme(), models.load("tiny"))

@@ -14,30 +14,28 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
+from refemu.models.schemes.scheme import Half
 
 IDS = [1, 2, 3, 200]
 
 
 @dataclasses.dataclass(frozen=True)
-class Shifted:
+class Shifted(models.Scheme):
     """Weights and inputs times powers of two, which FP16 and float32 keep exactly."""
 
     paper: ClassVar[str] = "acme 3"
-    prepared_by: ClassVar[str] = f"{__name__}:prepare"
-    part_by: ClassVar[str] = f"{__name__}:part"
-    halves: ClassVar[tuple[str, ...]] = ("linear",)
+    halves: ClassVar[tuple[Half, ...]] = ("linear",)
     every_decoder: ClassVar[bool] = True
     weight: int = 0
     activation: int = 0
 
 
-def part(config: Any, model: Any, backend: Any, calibration: Any, progress: Any, behind: Any) -> Any:
+def prepare(config: Any, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
     weight, activation = (np.float32(2.0**each) for each in (config.weight, config.activation))
     return models.quantized(model, config, backend, progress, lambda _, rows: rows * weight, lambda x: x * activation)
 
 
-def prepare(config: Any, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
-    return part(config, model, backend, calibration, progress, None)
+KIND = models.SchemeKind(config=Shifted, prepare=prepare, ready={"shifted": Shifted()})
 
 
 def logits(scheme: Any, model: str = "tiny", backend: str = "jit") -> bytes:
@@ -69,7 +67,7 @@ def test_scheme_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
-    schemes.register("shifted", Shifted())
+    schemes.register(KIND)
     try:
         same, other = (logits(f"shifted:weight={weight}+harmonia-kv8") for weight in (0, 1))
         assert same == logits("fp16+harmonia-kv8") != other

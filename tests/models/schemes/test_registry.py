@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -115,30 +115,25 @@ def test_refuses(text: str, message: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Foreign:
-    """A configuration of another package: strings on its class name what prepares and taps."""
-
-    paper: ClassVar[str] = "none"
-    prepared_by: ClassVar[str] = f"{__name__}:prepare_foreign"
-    tapped_by: ClassVar[str] = f"{__name__}:tapped_foreign"
+class Foreign(models.Scheme):
+    """A configuration of another package."""
 
     units: tuple[str, ...] = ("fp2half",)
 
 
-def prepare_foreign(**arguments: Any) -> Any:
+def prepare_foreign(*arguments: Any) -> Any:
     """What `models.prepare` was given, in the place of a prepared model."""
     return arguments
 
 
-def tapped_foreign(config: Foreign) -> tuple[str, ...]:
-    return config.units
+models.SchemeKind(config=Foreign, prepare=prepare_foreign, taps=lambda config, half: config.units)
 
 
-def test_a_configuration_from_outside_names_what_prepares_it() -> None:
+def test_a_configuration_from_outside_is_prepared_by_its_kind() -> None:
     arguments: Any = models.prepare("tiny", Foreign(), "numpy", [1, 2], silent)
 
-    assert arguments.pop("model").name == "tiny" and repr(arguments.pop("backend")) == "Numpy()"
-    assert arguments == {"config": Foreign(), "calibration": [1, 2], "progress": silent}
+    assert arguments[1].name == "tiny" and repr(arguments[2]) == "Numpy()"
+    assert (arguments[0], *arguments[3:]) == (Foreign(), [1, 2], silent)
     assert schemes.taps(Foreign(("orizuru",))) == ("orizuru",)
 
 
@@ -162,17 +157,7 @@ class Bare:
 
 @dataclasses.dataclass
 class Unnamed:
-    """Nothing says how it is prepared."""
-
-
-@dataclasses.dataclass
-class Misnamed:
-    prepared_by: ClassVar[Any] = "refemu.models"
-
-
-@dataclasses.dataclass
-class Called:
-    prepared_by: ClassVar[Any] = prepare_foreign
+    """A dataclass that is no scheme."""
 
 
 @pytest.mark.parametrize(
@@ -183,8 +168,6 @@ class Called:
         (Bare(), "scheme: a name or a configuration is needed, got Bare"),
         (Unnamed(), "scheme: a name or a configuration is needed, got Unnamed"),
         (OliveConfig, "scheme: a name or a configuration is needed, got the class OliveConfig"),
-        (Misnamed(), "Misnamed: prepared_by must be 'package.module:function', got 'refemu.models'"),
-        (Called(), "Called: prepared_by must be 'package.module:function', got <bound method prepare_foreign"),
     ],
     ids=lambda value: type(value).__name__,
 )

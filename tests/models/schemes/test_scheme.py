@@ -2,13 +2,13 @@
 
 import dataclasses
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from refemu import models
 from refemu.models import schemes
-from refemu.models.schemes.scheme import GROUPS, Prepared, silent
+from refemu.models.schemes.scheme import GROUPS, Half, Prepared, Scope, silent
 
 PARTS = [name for name in vars(Prepared) if not name.startswith("_")]
 
@@ -35,6 +35,17 @@ def test_prepared_schemes_compute_every_part(name: str) -> None:
     assert all(callable(getattr(prepared, part)) for part in PARTS)
     assert (prepared.name, prepared.sha256) == ("tiny", models.load("tiny").sha256)
     assert (prepared.model, prepared.config) == (models.load("tiny").config, config)
+
+
+@pytest.mark.parametrize("name", schemes.SCHEMES)
+def test_halves_and_their_parameters_exist(name: str) -> None:
+    config = schemes.SCHEMES[name]
+    fields = set(schemes.parameters(config))
+
+    assert config.halves and set(config.halves) <= set(get_args(Half))
+    assert set(config.only) <= set(get_args(Scope))
+    assert all(names <= fields for names in config.only.values())
+    assert len(config.halves) == 2 or config.other_half
 
 
 def test_groups_hold_every_linear_layer_of_a_block() -> None:

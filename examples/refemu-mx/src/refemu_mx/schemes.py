@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from refemu.arith import Refused
-from refemu.models import Model, Prepared, Progress, quantized
+from refemu.models import Model, Prepared, Progress, Scheme, SchemeKind, quantized
 from refemu_mx.elements import ElementName
 from refemu_mx.mx_encoder import RULES, Rule
 from refemu_mx.tensors import MxFormat, Nvfp4Format, Share
@@ -30,14 +30,12 @@ ELEMENT_OF: Mapping[str, ElementName] = {
 
 
 @dataclass(frozen=True)
-class MxConfig:
+class MxConfig(Scheme):
     """Parameters of the schemes."""
 
     paper: ClassVar[str] = "ocp MX 1.0"
-    prepared_by: ClassVar[str] = "refemu_mx.schemes:prepare"
-    part_by: ClassVar[str] = "refemu_mx.schemes:part"
     every_decoder: ClassVar[bool] = True
-    halves: ClassVar[tuple[str, ...]] = ("linear",)
+    halves = ("linear",)
     other_half: ClassVar[str] = "MX blocks are of linear layers here: put the scheme of the KV cache last"
 
     weights: Name = "mxfp4"  #: format of the weights
@@ -60,23 +58,13 @@ def values(name: Name, rule: Rule, share: Share) -> Callable[[np.ndarray], np.nd
     return lambda x: fmt.encode(x).decode()  # type: ignore[no-any-return]
 
 
-def part(
-    config: MxConfig, model: Model, backend: Any, calibration: object, progress: Progress, behind: object
-) -> Prepared:
-    """Prepare the linear layers of a mix. calibration, behind: not used."""
+def prepare(config: MxConfig, model: Model, backend: Any, calibration: object, progress: Progress) -> Prepared:
+    """Prepare a decoder, or the linear layers of a mix. calibration: not used."""
     of_weights = values(config.weights, config.rule, "tensor")
     name = config.activations
     of_inputs = (lambda x: x) if name is None else values(name, config.rule, "row")
     return quantized(model, config, backend, progress, lambda _, rows: of_weights(rows.astype(np.float32)), of_inputs)
 
 
-def prepare(config: MxConfig, model: Model, backend: Any, calibration: object, progress: Progress) -> Prepared:
-    """Prepare a decoder. calibration: not used."""
-    return part(config, model, backend, calibration, progress, None)
-
-
-MXFP8 = MxConfig("mxfp8", "mxfp8")
-MXFP6 = MxConfig("mxfp6", "mxfp6")
-MXFP4 = MxConfig("mxfp4", "mxfp4")
-MXINT8 = MxConfig("mxint8", "mxint8")
-NVFP4 = MxConfig("nvfp4", "nvfp4")
+READY: tuple[Name, ...] = ("mxfp8", "mxfp6", "mxfp4", "mxint8", "nvfp4")
+SCHEME = SchemeKind(config=MxConfig, prepare=prepare, ready={name: MxConfig(name, name) for name in READY})

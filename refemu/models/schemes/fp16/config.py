@@ -5,19 +5,16 @@ from typing import ClassVar, Literal
 
 from refemu.arith.operands import Precision
 from refemu.arith.records import parameters, plain_fields, require_options
-from refemu.models.schemes.halves import Half, Scope
+from refemu.models.schemes.scheme import Half, Scheme, Scope
 
 
 @parameters
-class Fp16Config:
+class Fp16Config(Scheme):
     """Parameters of scheme `fp16`."""
 
     paper: ClassVar[str] = "docs/models.md"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.fp16.prepare:prepare"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
-    part_by: ClassVar[str] = "refemu.models.schemes.fp16.prepare:part"
-    part_costed_by: ClassVar[str] = "refemu.models.schemes.fp16.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {"linear": frozenset({"acc"}), "outer": frozenset({"residual"})}
 

@@ -5,29 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 
 FP16 = "fp16"  #: mode of products outside the machine
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
-
-    Parameters
-    ----------
-    prepared : Fp16
-        Decoder, or part of one, under scheme `fp16`.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took and gave.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "linear" and "attention".
-    """
+    """Cost of one call of a part, by kind of work: "linear" and "attention"."""
     if call.part in ("linear", "head"):
         yield "linear", linear(call.inputs[-1], call.output)
     elif call.part == "attention":

@@ -18,11 +18,11 @@ from refemu.models.model import Model
 from refemu.models.rotation import Rotation
 from refemu.models.schemes import share
 from refemu.models.schemes.fp16.layers import Fp16Layers
-from refemu.models.schemes.scheme import Progress, Scheme, require_layers
+from refemu.models.schemes.scheme import PreparedPart, Progress, Scheme, require_layers
 from refemu.models.taps import Watch
 
 
-class Fp16(Fp16Layers):
+class Fp16(Fp16Layers, PreparedPart):
     """A decoder under scheme `fp16`."""
 
     model: ModelConfig

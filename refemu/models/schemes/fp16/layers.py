@@ -13,6 +13,7 @@ from refemu.models.kept import tensors
 from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
 from refemu.models.schemes import share
+from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.taps import Watch
 
@@ -31,8 +32,8 @@ class Fp16Layers:
         self.model = model.config
         self.config: Scheme = config
         self.backend: Backend = backend
-        self.acc: Accumulator = getattr(config, "acc", "fp32")
-        self.residual: Precision = getattr(config, "residual", "fp16")
+        self.acc: Accumulator = config.acc if isinstance(config, Fp16Config) else "fp32"
+        self.residual: Precision = config.residual
         self._fp16 = shelf(model, backend, RECIPE)
         if share.outer(model):
             self._embed = tensors.half(self._fp16, model, "embed")

@@ -8,17 +8,12 @@ from refemu.models.model import Model
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.fp16.encoder import Fp16Encoder
-from refemu.models.schemes.scheme import Prepared, Progress
-from refemu.models.schemes.share import Share
+from refemu.models.schemes.scheme import Progress
 
 
-def prepare(config: Fp16Config, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:
+def prepare(
+    config: Fp16Config, model: Model, backend: Backend, calibration: Any, progress: Progress
+) -> Fp16 | Fp16Encoder:
     """Round the weights to fp16. calibration: not used."""
-    kind: Any = Fp16Encoder if isinstance(model.config, EncoderConfig) else Fp16
-    prepared: Prepared = kind(model, config, backend, progress)
-    return prepared
-
-
-def part(config: Fp16Config, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> Fp16:
-    """Prepare a part of a mix. calibration, behind: not used."""
-    return Fp16(model, config, backend, progress)
+    kind = Fp16Encoder if isinstance(model.config, EncoderConfig) else Fp16
+    return kind(model, config, backend, progress)

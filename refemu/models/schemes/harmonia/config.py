@@ -20,23 +20,17 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.groupint import GroupInt
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
 from refemu.formats.harmonia.bfp_dot import PRESETS, Preset, ScalePer
-from refemu.models.schemes.halves import Half, Scope
+from refemu.models.schemes.scheme import Half, Scheme, Scope
 
 WEIGHT_GROUP = 128  #: inputs under one weight factor [harmonia Table I]
 
 
 @parameters
-class HarmoniaConfig:
+class HarmoniaConfig(Scheme):
     """Parameters of the Harmonia schemes."""
 
     paper: ClassVar[str] = "harmonia §III, §IV-A, §V-A"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.harmonia.prepare:prepare"
-    tapped_by: ClassVar[str] = "refemu.models.schemes.harmonia.taps:tapped"
-    machine_by: ClassVar[str] = "refemu.models.schemes.harmonia.machine.block:machine"
-    costed_by: ClassVar[str] = "refemu.models.schemes.harmonia.cost:costs"
     every_decoder: ClassVar[bool] = True
-    part_by: ClassVar[str] = "refemu.models.schemes.harmonia.prepare:part"
-    part_cost: ClassVar[str] = "Harmonia's accelerator computes K and V into its cache, so its halves have none"
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {
         "linear": frozenset({"weights", "product", "scale_per", "zero_point", "bias_add"}),

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.formats.groups import count
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.harmonia.cache import allocation, offsets
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.attention import product
@@ -25,26 +24,9 @@ from refemu.units.unit import Config
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
+    """Cost of one call of a part, by kind of work: "quantize", "linear", "offset", "grouping" and "attention".
 
-    Parameters
-    ----------
-    prepared : Harmonia
-        Decoder under a Harmonia scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "quantize", "linear", "offset", "grouping" and "attention".
-
-    Raises
-    ------
-    Refused
-        As the machine does.
+    Refuses what the machine does.
     """
     ports = Ports(prepared, layer)
     if call.part == "linear":

@@ -24,13 +24,13 @@ from refemu.arith.integers import total
 from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.groups import count
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.schemes.halves import Half
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.operands import along, codes, left, operand, signed, stacked, weight
 from refemu.models.schemes.harmonia.steps import Scoring, Units
+from refemu.models.schemes.scheme import Half
 from refemu.models.taps import Later, Watch, model_case, sized
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4

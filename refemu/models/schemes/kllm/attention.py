@@ -31,6 +31,24 @@ class Attention(NamedTuple):
         return self.q.outlier.size
 
 
+class Head(NamedTuple):
+    """Query heads that read one KV head: a row for each token and query head."""
+
+    number: int  #: of the KV head
+    queries: KMeansTensor  #: (rows, dim)
+    keys: KMeansTensor  #: (keys, dim)
+    values: KMeansTensor
+    seen: np.ndarray  #: (rows,) keys up to that of the row's token
+    logits: np.ndarray  #: float16 (rows, keys)
+    scores: Scores
+    context: np.ndarray  #: float16 (rows, dim)
+
+    @property
+    def sees(self) -> np.ndarray:
+        """The keys that each row sees, a mask (rows, keys)."""
+        return np.arange(self.keys.shape[0]) < self.seen[:, None]
+
+
 def attention(operands: Operands, q: KMeansTensor, cache: IndexCache, rule: ScoreRule = PLAIN) -> Attention:
     """Attention of the tokens of q, whose keys and values the cache holds last.
 
@@ -40,18 +58,16 @@ def attention(operands: Operands, q: KMeansTensor, cache: IndexCache, rule: Scor
     group = sizes.heads // sizes.kv_heads
     context = np.empty((tokens, sizes.kv_heads, group * sizes.head_dim), np.float32)
     for head in range(sizes.kv_heads):
-        logits, rows, mixed = kv_head(operands, q, cache, head, rule)
-        context[:, head] = mixed.reshape(tokens, -1)
+        rows = kv_head(operands, q, cache, head, rule)
+        context[:, head] = rows.context.reshape(tokens, -1)
         if head == 0:
-            alone = slice(None, None, group)  # rows of query head 0
-            first = logits[alone], Scores(rows.q[alone], rows.scale[alone], rows.p[alone], rows.fold)
+            alone, whole = slice(None, None, group), rows.scores  # rows of query head 0
+            first = rows.logits[alone], Scores(whole.q[alone], whole.scale[alone], whole.p[alone], whole.fold)
     return Attention(q, *first, context.reshape(tokens, -1))
 
 
-def kv_head(
-    operands: Operands, q: KMeansTensor, cache: IndexCache, head: int, rule: ScoreRule = PLAIN
-) -> tuple[np.ndarray, Scores, np.ndarray]:
-    """Logits, scores and weighted values of the query heads that read one KV head; rows (tokens * group)."""
+def kv_head(operands: Operands, q: KMeansTensor, cache: IndexCache, head: int, rule: ScoreRule = PLAIN) -> Head:
+    """Operands, logits, scores and weighted values of the query heads that read one KV head."""
     sizes, tokens, length = operands.sizes, q.shape[0], len(cache)
     dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads
     seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
@@ -61,7 +77,8 @@ def kv_head(
     slopes = np.tile(np.array(rule.slopes[head * group : (head + 1) * group], np.float32), tokens)
     logits = shaped(operands, operands.units.product(queries, operands.units.prepare(keys), seen), rule, slopes, seen)
     rows = scores(operands, logits, cache, rule.hides(length, seen))
-    return logits, rows, operands.units.mix(rows, operands.units.prepare(values, integer=True), seen)
+    context = operands.units.mix(rows, operands.units.prepare(values, integer=True), seen)
+    return Head(head, queries, keys, values, seen, logits, rows, context)
 
 
 def shaped(operands: Operands, logits: np.ndarray, rule: ScoreRule, slopes: np.ndarray, seen: np.ndarray) -> np.ndarray:

@@ -16,8 +16,6 @@ from refemu.models.schemes.kllm import attention as kllm_attention
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.cache import IndexCache
 from refemu.models.schemes.kllm.operands import Operands
-from refemu.models.schemes.kllm.tensors import INPUTS
-from refemu.units.kllm.index_matmul import Norm
 
 
 class Linear(NamedTuple):
@@ -75,27 +73,17 @@ class Blocks:
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray) -> Linear:
         """Index products with the weights `names`; behind a norm also the norm, whose division comes last."""
-        operands, full = self.operands, f"blk.{layer}.{INPUTS[tuple(names)]}"
-        wholes = [f"blk.{layer}.w{name}" for name in names]
-        norm = None
-        if full in operands.gains:
-            norm = self._units.plain_norm(x, operands.sizes.rms_eps)
-            x = operands.backend.round16(x * operands.gains[full])
-        a = self.encode(full, x)
-        norms = (
-            self._norms(a, wholes) if norm is None and operands.delayed(INPUTS[tuple(names)]) else [norm] * len(names)
-        )
+        group, norm = self.operands.group(layer, names), None
+        if group.gain is not None:
+            norm = self._units.plain_norm(x, self.operands.sizes.rms_eps)
+            x = self.operands.backend.round16(x * group.gain)
+        a = self.encode(group.full, x)
+        norms = self.operands.norms(a, group) if group.norm and norm is None else [norm] * len(names)
         outputs = [
-            fp16.to_f32(self._units.product(a, operands.prepared[whole], norm=norm, bias=operands.biases[whole]))
-            for whole, norm in zip(wholes, norms, strict=True)
+            fp16.to_f32(self._units.product(a, weight.right, norm=norm, bias=weight.bias))
+            for weight, norm in zip(group.weights, norms, strict=True)
         ]
         return Linear(x, a, outputs)
-
-    def _norms(self, a: KMeansTensor, wholes: Sequence[str]) -> Sequence[Norm]:
-        """The delayed norm of an activation, for every weight that reads it."""
-        operands, sizes = self.operands, self.operands.sizes
-        weights = [(operands.weights[whole].codebook, operands.row_sums.get(whole)) for whole in wholes]
-        return self._units.norms(a, sizes.norm, sizes.rms_eps, weights)
 
     def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> Attention:
         """Index products with K, softmax, integer scores times V. q: fp16 values (tokens, heads * dim)."""

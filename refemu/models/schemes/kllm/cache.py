@@ -79,10 +79,10 @@ class Tokens:
         """Scales of the first `length` tokens, float16."""
         return self._buffers["scale"][:length].view(np.float16)
 
-    def tensor(self, length: int, columns: slice = slice(None)) -> KMeansTensor:
-        """Some columns, a head, of the first `length` tokens; a token keeps its scale, whatever is cut out of it."""
-        index, mask, word = (self._buffers[name][:length, columns] for name in ("index", "mask", "word"))
-        scale = self._buffers["scale"][:length]
+    def tensor(self, length: int, columns: slice = slice(None), first: int = 0) -> KMeansTensor:
+        """Some columns, a head, of tokens `first` to `length`; a token keeps its scale, whatever is cut out of it."""
+        index, mask, word = (self._buffers[name][first:length, columns] for name in ("index", "mask", "word"))
+        scale = self._buffers["scale"][first:length]
         return KMeansTensor(self.codebook, index.copy(), scale.copy(), mask.copy(), word[mask])
 
 

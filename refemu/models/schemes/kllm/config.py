@@ -17,7 +17,7 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_outliers import ThresholdStatistic
 from refemu.models.model import Model
-from refemu.models.schemes.halves import Half, Scope
+from refemu.models.schemes.scheme import Half, Scheme, Scope
 
 RANGES = {
     "act_bits": (1, 4),
@@ -29,17 +29,11 @@ RANGES = {
 
 
 @parameters
-class KllmConfig:
+class KllmConfig(Scheme):
     """Parameters of the KLLM schemes."""
 
     paper: ClassVar[str] = "kllm §III, §V-A"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:prepare"
-    tapped_by: ClassVar[str] = "refemu.models.schemes.kllm.taps:tapped"
-    machine_by: ClassVar[str] = "refemu.models.schemes.kllm.machine.block:machine"
-    costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
     every_decoder: ClassVar[bool] = True
-    part_by: ClassVar[str] = "refemu.models.schemes.kllm.prepare:part"
-    part_costed_by: ClassVar[str] = "refemu.models.schemes.kllm.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {
         "linear": frozenset({"weight_bits", "gamma", "norm", "function_table", "weight_sensitivity"}),

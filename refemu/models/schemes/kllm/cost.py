@@ -10,11 +10,9 @@ import numpy as np
 
 from refemu.arith.integers import matmul, total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.kllm.machine.block import require
 from refemu.models.schemes.kllm.machine.ports import Ports
-from refemu.models.schemes.kllm.tensors import INPUTS
 from refemu.units.kllm.kllm_chip import CLUSTERING, ChipSizes, edges, laid_out
 from refemu.units.kllm.orizuru import levels
 
@@ -23,26 +21,9 @@ FP16 = "fp16"  #: mode of the head, which no lane computes
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
+    """Cost of one call of a part, by kind of work: "quantize", "norm", "linear", "attention" and "activation".
 
-    Parameters
-    ----------
-    prepared : Kllm
-        Decoder under a KLLM scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "quantize", "norm", "linear", "attention" and "activation".
-
-    Raises
-    ------
-    Refused
-        As the machine does.
+    Refuses what the machine does.
     """
     require(prepared)
     ports = Ports(prepared.operands, layer)
@@ -102,23 +83,20 @@ def one_pass(n: int, k: int, apart: bool) -> tuple[int, int]:
 
 def _linear(ports: Ports, names: Sequence[str], x: np.ndarray) -> Iterator[tuple[str, Cost]]:
     """The activation, its norm, and a product with every weight, token by token."""
-    tensor = INPUTS[tuple(names)]
-    a = ports.encode(tensor, x)
-    yield "quantize", quantized(ports, tensor, a)
+    group = ports.operands.group(ports.layer, names)
+    a = ports.encode(group.tensor, x)
+    yield "quantize", quantized(ports, group.tensor, a)
     (tokens, k), outliers = a.shape, np.count_nonzero(a.mask, axis=1)
-    if ports.operands.delayed(tensor):
-        moments = 1 + (ports.operands.sizes.norm == "layer")
-        macs = moments * ((tokens << a.bits) + int(total(outliers)))
+    layer = int(group.norm == "layer")
+    if group.norm:
+        macs = (1 + layer) * ((tokens << a.bits) + int(total(outliers)))
         yield "norm", Cost({"norm": macs}, index_operations=a.mask.size - int(total(outliers)))
-    for name in names:
-        whole = ports.full(f"w{name}")
-        weight = ports.operands.weights[whole]
-        n = weight.shape[0]
+    for weight in group.weights:
+        n = weight.tensor.shape[0]
         left_out = [np.full(n, count) for count in outliers.tolist()]
         words = {"weights": tokens * n * k, "activations": tokens * k}
-        shifts = int(ports.operands.delayed(tensor) and ports.operands.sizes.norm == "layer")
-        extra = shifts + (ports.operands.biases[whole] is not None)
-        yield "linear", _product(left_out, [(k, n)] * tokens, 1 << a.bits + weight.bits, words, extra)
+        extra = layer + (weight.bias is not None)
+        yield "linear", _product(left_out, [(k, n)] * tokens, 1 << a.bits + weight.tensor.bits, words, extra)
 
 
 def _product(
@@ -140,10 +118,9 @@ def _attention(ports: Ports, x: np.ndarray, cache: Any) -> Iterator[tuple[str, C
     """q, k and v, then both products, softmax and integers of every query head."""
     q, tokens, length = ports.encode("q", x), len(x), len(cache)
     yield "quantize", quantized(ports, "q", q)
-    sides = {name: side.tensor(length) for name, side in (("k", cache.k), ("v", cache.v))}
-    for name, side in sides.items():
-        last = KMeansTensor(side.codebook, side.index[-tokens:], side.scale[-tokens:], *_last(side, tokens))
-        yield "quantize", quantized(ports, name, last)
+    for name, side in (("k", cache.k), ("v", cache.v)):
+        yield "quantize", quantized(ports, name, side.tensor(length, first=length - tokens))
+    sides = {"k": cache.k.tensor(length), "v": cache.v.tensor(length)}
     sizes = ports.operands.sizes
     group = sizes.heads // sizes.kv_heads
     seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
@@ -153,12 +130,6 @@ def _attention(ports: Ports, x: np.ndarray, cache: Any) -> Iterator[tuple[str, C
         mine = slice(head * group * sizes.head_dim, (head + 1) * group * sizes.head_dim)
         queries = q.mask[:, mine].reshape(len(seen), sizes.head_dim)
         yield "attention", _head(queries, keys, values, seen, 1 << q.bits + sides["k"].bits, 1 << sides["v"].bits)
-
-
-def _last(side: KMeansTensor, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Masks and outliers of the last tokens."""
-    mask = side.mask[-tokens:]
-    return mask, side.outlier[side.outlier.size - int(np.count_nonzero(mask)) :]
 
 
 def _head(

@@ -1,7 +1,7 @@
 """The operands that a decoder's blocks keep under a KLLM scheme: formats, weights, biases [kllm §III-A, §III-C2]."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,28 @@ from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.steps import Units
 from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, encoded
+from refemu.units.kllm.index_matmul import Norm
+from refemu.units.kllm.index_norm import NormKind
+
+
+class Weight(NamedTuple):
+    """A linear layer as products read it."""
+
+    name: str  #: "q"
+    tensor: KMeansTensor  #: a vector per output
+    right: Any  #: the same as right operand, see `Units.prepare`
+    bias: np.ndarray | None  #: float16 (outputs,), added to a product
+    row_sum: np.ndarray | None  #: after a LayerNorm, sums over the quantized weights
+
+
+class Group(NamedTuple):
+    """Linear layers that read one activation, for the units, their compiled form, taps, the chip and its cost."""
+
+    tensor: str  #: the activation, "attn_in"
+    full: str  #: "blk.3.attn_in"
+    norm: NormKind | None  #: before the activation, whose division waits until after the product (D-kllm-18)
+    gain: np.ndarray | None  #: float32 (inputs,), where the activation takes the norm's gain
+    weights: tuple[Weight, ...]
 
 
 class Operands:
@@ -30,7 +52,6 @@ class Operands:
         """The weights come later, group by group, by `add`."""
         sizes: Any = model.config
         self.sizes = sizes
-        self.layers: Sequence[int] = share.blocks(model)  #: whose linear layers there are
         self.attends: bool = share.attends(model)  #: whether there are q, k and v
         self.config: KllmConfig = config
         self.backend: Backend = backend
@@ -43,32 +64,32 @@ class Operands:
             for layer in range(sizes.blocks)
             for name in encoded(model, layer)
         }
-        self.weights: dict[str, KMeansTensor] = {}  #: "blk.3.wq": a vector per output
-        self.prepared: dict[str, Any] = {}  #: the same as right operands, see `Units.prepare`
-        self.biases: dict[str, np.ndarray | None] = {}  #: "blk.3.wq": float16, added to a product
-        self.row_sums: dict[str, np.ndarray] = {}  #: "blk.3.wq": behind a LayerNorm, sums over the quantized weights
-        self.gains: dict[str, np.ndarray] = {}  #: "blk.3.attn_in": float32, where an activation takes the norm's gain
+        self.groups: dict[tuple[int, tuple[str, ...]], Group] = {}  #: by block and names of the linear layers
 
     def __repr__(self) -> str:
-        return f"Operands({self.config!r}, {len(self.weights)} weights)"
+        return f"Operands({self.config!r}, {len([w for group in self.groups.values() for w in group.weights])} weights)"
 
     def add(self, model: Model, layer: int, names: Sequence[str]) -> None:
         """Encode the weights of linear layers that read one activation."""
-        tensor = INPUTS[tuple(names)]
+        tensor, gain = INPUTS[tuple(names)], None
+        norm = self.sizes.norm if tensor in NORMED and self.config.norm == "delayed" else None
+        if norm and self.config.gamma == "activations":
+            gain = fp16.to_f16(model.tensor(f"blk.{layer}.{NORMED[tensor]}")).astype(np.float32)
+        weights = []
         for name in names:
-            whole = f"blk.{layer}.w{name}"
-            self.weights[whole] = weight = self._weight(model, layer, name)
-            self.prepared[whole] = self.units.prepare(weight)
-            self.biases[whole] = kllm_weights.bias(model, self.config, layer, name)
-            if self.delayed(tensor) and self.sizes.norm == "layer":
-                self.row_sums[whole] = row_sums(weight, self.arith)
-        if self.delayed(tensor) and self.config.gamma == "activations":
-            gain = fp16.to_f16(model.tensor(f"blk.{layer}.{NORMED[tensor]}"))
-            self.gains[f"blk.{layer}.{tensor}"] = gain.astype(np.float32)
+            weight, bias = self._weight(model, layer, name), kllm_weights.bias(model, self.config, layer, name)
+            sums = row_sums(weight, self.arith) if norm == "layer" else None
+            weights.append(Weight(name, weight, self.units.prepare(weight), bias, sums))
+        self.groups[layer, tuple(names)] = Group(tensor, f"blk.{layer}.{tensor}", norm, gain, tuple(weights))
 
-    def delayed(self, tensor: str) -> bool:
-        """Whether an activation stands behind a norm whose division waits until behind the product (D-kllm-18)."""
-        return tensor in NORMED and self.config.norm == "delayed"
+    def group(self, layer: int, names: Sequence[str]) -> Group:
+        """Linear layers of a block that read one activation."""
+        return self.groups[layer, tuple(names)]
+
+    def norms(self, a: KMeansTensor, group: Group) -> list[Norm]:
+        """The delayed norm of an activation, divided for each of its weights."""
+        weights = [(weight.tensor.codebook, weight.row_sum) for weight in group.weights]
+        return self.units.norms(a, self.sizes.norm, self.sizes.rms_eps, weights)
 
     def encode(self, full: str, x: np.ndarray) -> KMeansTensor:
         """Activation `full` ("blk.3.q"), fp16 values (tokens, size), a vector per token; refuses what is not finite."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
+from refemu.formats.kllm.kmeans_tables import squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.cache import outlier_words
 from refemu.units.kllm.index_counter import INPUTS
@@ -31,8 +32,21 @@ def operand(side: str, tensor: KMeansTensor, vector: int) -> dict[str, Any]:
     }
 
 
-def factor(side: str, tensor: KMeansTensor, vector: int) -> dict[str, Any]:
-    """One vector, by the ports of an elementwise product: indices, and values read as FP16."""
+def inliers(words: np.ndarray, tensor: KMeansTensor, vector: int) -> dict[str, np.ndarray]:
+    """What the Clustering Unit reads of one vector. words: its FP16 words, (size,)."""
+    x, values = words[~tensor.mask[vector]], tensor.codebook.values
+    return {"x": x, "scale": np.full(x.size, tensor.scale[vector]), "codebook": np.tile(values, (x.size, 1))}
+
+
+def normed(a: KMeansTensor, weight: KMeansTensor) -> dict[str, np.ndarray]:
+    """All vectors of an activation, by the ports of its norm before `weight`; an RMSNorm has no port `centroids`."""
+    tables = {"squares": squares(a.codebook), "centroids": a.codebook, "weights": weight.codebook}
+    inputs = {"q": a.index, "mask": a.mask.astype(np.uint8), "x": outlier_words(a), "scale": a.scale}
+    return inputs | {name: np.tile(book.values, (len(a.index), 1)) for name, book in tables.items()}
+
+
+def factor(side: str, tensor: KMeansTensor, vector: int | slice) -> dict[str, Any]:
+    """One vector, or some, by the ports of an elementwise product: indices, and values read as FP16."""
     return {
         side: tensor.index[vector],
         f"{side}_mask": tensor.mask[vector].astype(np.uint8),

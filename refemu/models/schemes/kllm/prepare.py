@@ -8,7 +8,7 @@ from refemu.models.schemes.kllm import calibrate
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.layers import Kllm
 from refemu.models.schemes.kllm.rtn import KllmRtn
-from refemu.models.schemes.scheme import Prepared, Progress, require_layers
+from refemu.models.schemes.scheme import Prepared, Progress
 from refemu.models.schemes.share import Share
 
 
@@ -16,24 +16,14 @@ def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any
     """Calibrate or read what was calibrated, then encode the weights; the baseline `rtn` needs no calibration.
 
     calibration: token ids, or a `calibration.Calibration`; None stands for the file that the configuration names, or
-    for the shipped calibration text.
-    """
-    if config.quantizer == "rtn":
-        return KllmRtn(model, config, backend, progress)
-    require_layers(config, model)
-    config.require_gains(model)
-    return Kllm(model, config, backend, progress, calibrate.obtain(model, config, backend, calibration, progress))
-
-
-def part(config: KllmConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any) -> Any:
-    """Prepare a part of a mix: calibrate what it encodes, then encode its weights.
-
-    behind: attention of the mix, which the linear parts calibrate behind, unless it is KLLM's, which calibrates with
-    them on scheme `fp16` (D-mix-1).
+    for the shipped calibration text. A linear part of a mix calibrates after its attention, unless that is KLLM's,
+    which calibrates with it on scheme `fp16` (D-mix-1).
     """
     if config.quantizer == "rtn":
         return KllmRtn(model, config, backend, progress)
     config.require_gains(model)
-    attention = None if isinstance(behind, Kllm | KllmRtn) else behind
-    trained = calibrate.obtain(model, config, backend, calibration, progress, attention)
-    return Kllm(model, config, backend, progress, trained)
+    attention = model.attention if isinstance(model, Share) else None
+    behind = None if isinstance(attention, Kllm | KllmRtn) else attention
+    return Kllm(
+        model, config, backend, progress, calibrate.obtain(model, config, backend, calibration, progress, behind)
+    )

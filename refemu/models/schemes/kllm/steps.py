@@ -46,14 +46,6 @@ class Units:
 
         return kmeans_jit.encode(fmt, x)
 
-    def norm(self, a: KMeansTensor, eps: float) -> Norm:
-        """The root mean square of each token, from its counts, and its divided scale."""
-        return Norm.of(self._divisors(a, "rms", eps))
-
-    def _divisors(self, a: KMeansTensor, norm: NormKind, eps: float) -> Divisors:
-        divisors: Divisors = self.unit("index_norm").divisors(a, norm=norm, eps=eps, preset=self.arith)
-        return divisors
-
     def norms(
         self, a: KMeansTensor, norm: NormKind, eps: float, weights: Sequence[tuple[Codebook, np.ndarray | None]]
     ) -> list[Norm]:
@@ -61,7 +53,7 @@ class Units:
 
         weights: codebook, and for LayerNorm the sums over the columns.
         """
-        divisors = self._divisors(a, norm, eps)
+        divisors: Divisors = self.unit("index_norm").divisors(a, norm=norm, eps=eps, preset=self.arith)
         return [Norm.of(divisors.of(codebook), sums) for codebook, sums in weights]
 
     def plain_norm(self, x: np.ndarray, eps: float) -> Norm:

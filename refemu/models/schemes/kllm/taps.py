@@ -15,16 +15,15 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_outliers import TopK
-from refemu.formats.kllm.kmeans_tables import cartesian, squares
+from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.schemes.halves import Half
 from refemu.models.schemes.kllm import pieces
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.block import Gated, Linear, Plain
 from refemu.models.schemes.kllm.cache import IndexCache, cut, outlier_words
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.operands import Operands
-from refemu.models.schemes.kllm.tensors import INPUTS
+from refemu.models.schemes.scheme import Half
 from refemu.models.taps import Watch, config_of, model_case, sized
 from refemu.units.kllm.index_matmul import Scores
 
@@ -60,13 +59,12 @@ class Taps:
 
     def linear(self, names: Sequence[str], linear: "Linear | TokenLinear") -> None:
         """The activation, its norm, and its product with every weight."""
-        tensor, a = INPUTS[tuple(names)], linear.a
-        full, weights = self._full(tensor), [self._operands.weights[self._full(f"w{name}")] for name in names]
-        self._encoded(full, linear.x, a)
-        if self._operands.delayed(tensor):
-            self._normed(full, a, weights[0])
-        for name, weight in zip(names, weights, strict=True):
-            self._product(self._full(name), a, weight)
+        group, a = self._operands.group(self._layer, names), linear.a
+        self._encoded(group.full, linear.x, a)
+        if group.norm:
+            self._normed(group.full, a, group.weights[0].tensor)
+        for weight in group.weights:
+            self._product(self._full(weight.name), a, weight.tensor)
 
     def attention(self, x: np.ndarray, attention: "Attention | TokenAttention", cache: IndexCache) -> None:
         """Query head 0: q, float32 (tokens, size), its product with K, the softmax, the scores and their product."""
@@ -134,12 +132,7 @@ class Taps:
         if self._watch.wants("orizuru"):
             self._sorted(full, x, token)
         if self._watch.wants("clustering"):
-            inliers = np.flatnonzero(~a.mask[token])
-            inputs = {
-                "x": fp16.bits(fp16.to_f16(x[token]))[inliers],
-                "scale": np.full(inliers.size, a.scale[token]),
-                "codebook": np.tile(a.codebook.values, (inliers.size, 1)),
-            }
+            inputs = pieces.inliers(fp16.bits(fp16.to_f16(x[token])), a, token)
             parameters = {"bits": a.bits, "preset": self._config.preset}
             source: dict[str, Any] = {"largest": float(np.abs(x).max()), "token": token}
             self._emit("clustering", parameters, "inliers of the token with the largest value", full, inputs, **source)
@@ -161,17 +154,8 @@ class Taps:
         eps = float(f"{np.float32(self._sizes.rms_eps)!s}")
         sizes = {"n": a.length, "bits": a.bits, "weight_bits": weight.bits, "eps": eps}
         token = pieces.peak(a)
-        parts = {
-            "q": a.index[token],
-            "mask": a.mask[token].astype(np.uint8),
-            "x": outlier_words(a)[token],
-            "scale": a.scale[token],
-            "squares": squares(a.codebook).values,
-            "centroids": a.codebook.values,
-            "weights": weight.codebook.values,
-        }
         ports = _ports("index_norm", parameters)
-        inputs = pieces.case({name: part for name, part in parts.items() if name in ports})
+        inputs = pieces.case({name: part[token] for name, part in pieces.normed(a, weight).items() if name in ports})
         why = "the token with the largest outlier"
         self._emit("index_norm", parameters, why, full, inputs, sizes, token=token)
 

@@ -176,15 +176,7 @@ class Pools:
 
 
 def _together(parts: Sequence[Memory]) -> Memory:
-    return Memory(**{name: sum_of(getattr(part, name) for part in parts) for name in vars(parts[0])})
-
-
-def sum_of(counts: Iterator[int]) -> int:
-    """The sum of Python ints."""
-    total = 0
-    for count in counts:
-        total += count
-    return total
+    return Memory(**{name: sum(int(getattr(part, name)) for part in parts) for name in vars(parts[0])})
 
 
 class LayerCache:

@@ -6,7 +6,6 @@ the price of another one where the policy says so, and attends to the pages. So 
 of a session is the prompt, and every token after it a step.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -16,7 +15,7 @@ from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.leankv import hetero_kv, kv_layout
 from refemu.formats.leankv.affine import Preset
 from refemu.formats.leankv.hetero_kv import PairName
-from refemu.models.schemes.halves import Half, Scope
+from refemu.models.schemes.scheme import Half, Scheme
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -62,21 +61,13 @@ FRACTIONS = ("t_low", "t_high", "alpha_prune", "alpha_quant", "softmax_eps")
 
 
 @parameters
-class LeanKvConfig:
+class LeanKvConfig(Scheme):
     """Parameters of the LeanKV schemes. None: as the preset says, or as the model needs it."""
 
     paper: ClassVar[str] = "leankv §4, §5, §6"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.leankv.layers:prepare"
-    tapped_by: ClassVar[str] = "refemu.models.schemes.leankv.taps:tapped"
-    machine_by: ClassVar[str] = "refemu.models.schemes.leankv.machine.block:machine"
-    costed_by: ClassVar[str] = "refemu.models.schemes.leankv.cost:costs"
     every_decoder: ClassVar[bool] = True
-    two_phases: ClassVar[bool] = True  #: a prompt is not computed like the tokens after it
-    part_by: ClassVar[str] = "refemu.models.schemes.leankv.layers:part"
-    part_costed_by: ClassVar[str] = "refemu.models.schemes.leankv.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("attention",)
     other_half: ClassVar[str] = "LeanKV's linear layers are those of fp16: put fp16 there"
-    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
     high: PairName = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
     low: PairName | None = "K4V2"  #: of the others; None: one precision
@@ -158,6 +149,11 @@ class LeanKvConfig:
             raise Refused(f"leankv: policy static has one precision, got {self.high} and {self.low}")
         if not 0 <= self.keep_percent <= 100:
             raise Refused(f"leankv: keep_percent must be in [0, 100], got {self.keep_percent}")
+
+    @property
+    def two_phases(self) -> bool:
+        """A prompt attends to full precision, a step to the pages."""
+        return True
 
     def of(self, name: str) -> Any:
         """A field, or what stands for it where it is None."""

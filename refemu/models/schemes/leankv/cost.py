@@ -10,8 +10,7 @@ import numpy as np
 
 from refemu import units
 from refemu.arith import integers
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.fp16.cost import FP16, linear
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
@@ -20,20 +19,8 @@ from refemu.models.schemes.leankv.steps import patterns
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
     """Cost of one call of a part, by kind of work.
 
-    Parameters
-    ----------
-    prepared : LeanKv
-        Decoder under a LeanKV scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "linear" and "prompt attention" in fp16; "significance", "compress", "quantize" and "pages" of a prompt,
-        "attention" of a step.
+    "linear" and "prompt attention" in fp16; "significance", "compress", "quantize" and "pages" of a prompt, "attention"
+    of a step.
     """
     if call.part in ("linear", "head"):
         yield "linear", linear(call.inputs[-1], call.output)

@@ -18,12 +18,11 @@ from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.leankv import layout, taps
-from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools, sum_of
+from refemu.models.schemes.leankv.cache import Held, LayerCache, Pools
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.pool import Pool, Prompt
 from refemu.models.schemes.leankv.steps import Units
 from refemu.models.schemes.scheme import Progress
-from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -113,8 +112,8 @@ class LeanKv(Fp16):
         if watch.taps is not None:
             taps.compressed(self.units, pools, prompts, classes, watch)
         for pool in pools.pools:
-            sizes = [pool.manager.requests.table[name].prompt for name in prompts]
-            seen = sum_of(iter(sizes)) * self.model.blocks * pool.manager.shape.heads
+            sizes: list[int] = [pool.manager.requests.table[name].prompt for name in prompts]
+            seen = sum(sizes) * self.model.blocks * pool.manager.shape.heads
             kept = int(integers.total(pool.manager.lengths(list(prompts))))
             watch.count("tokens_written", kept)
             watch.count("tokens_pruned", seen - kept)
@@ -159,11 +158,4 @@ def require_within_window(sizes: ModelConfig, tokens: int) -> None:
 
 def prepare(config: LeanKvConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> LeanKv:
     """Round the weights as scheme `fp16` does. calibration: not used."""
-    return LeanKv(model, config, backend, progress)
-
-
-def part(
-    config: LeanKvConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
-) -> LeanKv:
-    """Prepare the attention of a mix. calibration, behind: not used."""
     return LeanKv(model, config, backend, progress)

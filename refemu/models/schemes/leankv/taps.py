@@ -29,13 +29,13 @@ from refemu import units
 from refemu.arith import fp16
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import WORD, Affine
-from refemu.models.schemes.halves import Half
 from refemu.models.schemes.leankv import taps_steps
 from refemu.models.schemes.leankv.cache import Call, Held, LayerCache, Pools
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.pool import Plan, Pool, Prompt
 from refemu.models.schemes.leankv.steps import Classes, Units, patterns
 from refemu.models.schemes.leankv.taps_steps import History
+from refemu.models.schemes.scheme import Half
 from refemu.models.taps import Later, Watch, model_case, sized
 from refemu.units.leankv import generation_compressor, prompt_compressor
 from refemu.units.leankv.generation_compressor import GenerationCompressor

@@ -33,19 +33,17 @@ class Part:
 
 
 @dataclass(frozen=True, repr=False)
-class Mix:
+class Mix(Scheme):
     """A scheme whose linear layers and attention are those of other schemes."""
 
     paper: ClassVar[str] = "docs/models.md"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.mix.prepare:prepare"
-    tapped_by: ClassVar[str] = "refemu.models.schemes.mix.taps:tapped"
-    costed_by: ClassVar[str] = "refemu.models.schemes.mix.cost:costs"
+    every_decoder: ClassVar[bool] = True  # a part refuses what it does not compute
 
     parts: tuple[Part, ...]  #: the linear ones, then the attention
 
     def __post_init__(self) -> None:
         for number, part in enumerate(self.parts, start=1):
-            if not hasattr(part.scheme, "halves"):
+            if not part.scheme.halves:
                 kind = type(part.scheme).__name__
                 raise Refused(
                     f"mix: a scheme whose halves can be computed apart is needed, got {kind} in part {number}"
@@ -73,12 +71,7 @@ class Mix:
     @property
     def two_phases(self) -> bool:
         """Whether the attention computes a prompt unlike the tokens after it."""
-        return bool(getattr(self.attention.scheme, "two_phases", False))
-
-    @property
-    def every_decoder(self) -> bool:
-        """Whether all parts compute every decoder."""
-        return all(getattr(part.scheme, "every_decoder", False) for part in self.parts)
+        return self.attention.scheme.two_phases
 
     def layers_of(self, part: Part, blocks: int) -> tuple[int, ...]:
         """Blocks whose linear layers `part` computes in a model of `blocks` blocks. Refused: a block beyond them."""

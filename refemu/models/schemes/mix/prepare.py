@@ -8,17 +8,17 @@ that are frozen as they arrive: one run of the whole mix, block by block.
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
 from refemu.models.model import Model
-from refemu.models.schemes import registry
+from refemu.models.schemes.kind import kind_of
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.mix.decoder import Mixed
-from refemu.models.schemes.scheme import CalibrationTokens, Progress
+from refemu.models.schemes.scheme import CalibrationTokens, PreparedPart, Progress, require_layers
 from refemu.models.schemes.share import Share
 
 
@@ -26,14 +26,13 @@ from refemu.models.schemes.share import Share
 class Entry:
     """A linear part, prepared."""
 
-    part: Part
     share: Share
-    prepared: Any
+    prepared: PreparedPart
 
     @property
     def arrives(self) -> bool:
         """Whether its inputs are frozen as they arrive behind all else."""
-        return getattr(self.part.scheme, "arriving_tokens", None) is not None
+        return self.prepared.config.arriving_tokens is not None
 
 
 def prepare(
@@ -46,14 +45,20 @@ def prepare(
     """
     if calibration is not None and not isinstance(calibration, np.ndarray | Sequence):
         raise Refused(f"mix: calibration must be token ids for all parts, got {type(calibration).__name__}")
+    for part in config.parts:
+        require_layers(part.scheme, model)
     layers = [config.layers_of(part, model.config.blocks) for part in config.linear]
-    attention = _part(config.attention, _share(model, attends=True), backend, calibration, progress)
-    smoothed = attention.smoothed(model) if hasattr(attention, "smoothed") else model
-    scaled = bool(getattr(config.attention.scheme, "scales_queries", False))
+
+    def prepared(part: Part, share: Share) -> PreparedPart:
+        function = kind_of(part.scheme).prepare
+        return cast(PreparedPart, function(part.scheme, share, backend, calibration, progress))
+
+    attention = prepared(config.attention, _share(model, attends=True))
+    smoothed, scaled = attention.smoothed(model), attention.config.scales_queries
     entries = []
     for part, blocks in zip(config.linear, layers, strict=True):
-        share = _share(smoothed, blocks=blocks, outer=part.layers is None, scaled=scaled)
-        entries.append(Entry(part, share, _part(part, share, backend, calibration, progress, attention)))
+        share = _share(smoothed, blocks=blocks, outer=part.layers is None, scaled=scaled, attention=attention)
+        entries.append(Entry(share, prepared(part, share)))
     return settled(entries, attention, model, config, backend, calibration)
 
 
@@ -61,18 +66,12 @@ def _share(model: Model, **options: Any) -> Share:
     return Share(**{field.name: getattr(model, field.name) for field in dataclasses.fields(Model)}, **options)
 
 
-def _part(part: Part, share: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any = None) -> Any:
-    """Call the function that prepares a part."""
-    function = registry.named(part.scheme, "part_by")
-    return function(part.scheme, share, backend, calibration, progress, behind)
-
-
 def settled(
     entries: Sequence[Entry], attention: Any, model: Model, config: Mix, backend: Backend, calibration: Any
 ) -> Mixed:
     """The mix with frozen inputs; where a part then widens layers by their errors, all are frozen anew."""
     mixed = _frozen(entries, attention, model, config, backend, calibration)
-    wider = [entry.prepared.wider(entry.share) if hasattr(entry.prepared, "wider") else None for entry in entries]
+    wider = [entry.prepared.wider(entry.share) for entry in entries]
     if not any(wider):
         return mixed
     for entry, prepared in zip(entries, wider, strict=True):
@@ -91,6 +90,5 @@ def _frozen(
     outer = next(entry.prepared for entry in entries if entry.share.outer)
     mixed = Mixed(model, config, backend, by_layer, outer, attention)
     for entry in sorted(entries, key=lambda entry: (entry.arrives, not entry.share.outer)):
-        if hasattr(entry.prepared, "settle"):
-            entry.prepared.settle(entry.share, calibration, mixed)
+        entry.prepared.settle(entry.share, calibration, mixed)
     return mixed

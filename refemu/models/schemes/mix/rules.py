@@ -5,7 +5,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.models.schemes import single
-from refemu.models.schemes.halves import Half
+from refemu.models.schemes.scheme import Half
 
 
 def check(parts: Sequence[Any], places: Sequence[str]) -> None:
@@ -25,10 +25,10 @@ def check(parts: Sequence[Any], places: Sequence[str]) -> None:
 
 def _computes(scheme: Any, half: Half, place: str) -> None:
     """The scheme has that half."""
-    if half in getattr(scheme, "halves", ()):
+    if half in scheme.halves:
         return
     role = "the last part computes the attention" if half == "attention" else "parts before the last are linear"
-    reason = getattr(scheme, "other_half", f"{type(scheme).__name__} has no {half} part")
+    reason = scheme.other_half or f"{type(scheme).__name__} has no {half} part"
     raise Refused(f"mix: {role}, and {reason}, got {place}")
 
 
@@ -51,9 +51,9 @@ def _layers(parts: Sequence[Any], places: Sequence[str]) -> None:
 
 def _stream(parts: Sequence[Any], places: Sequence[str]) -> None:
     """A part that encodes the residual stream reads fp16 values."""
-    residual = next(getattr(part.scheme, "residual", "fp16") for part in parts[:-1] if part.layers is None)
+    residual = next(part.scheme.residual for part in parts[:-1] if part.layers is None)
     for part, place in zip(parts[:-1], places, strict=False):
-        if residual != "fp16" and getattr(part.scheme, "encodes_stream", False):
+        if residual != "fp16" and part.scheme.encodes_stream:
             raise Refused(f"mix: the part without @ has residual={residual}, and this one encodes fp16, got {place}")
 
 
@@ -61,7 +61,7 @@ def _runs(linear: Sequence[Any], places: Sequence[str]) -> None:
     """Parts whose inputs are frozen as they arrive see one run, of one text (D-mix-1)."""
     first: tuple[int, str] | None = None
     for part, place in zip(linear, places, strict=False):
-        tokens = getattr(part.scheme, "arriving_tokens", None)
+        tokens = part.scheme.arriving_tokens
         if tokens is None:
             continue
         first = first or (tokens, place)
@@ -73,11 +73,10 @@ def _runs(linear: Sequence[Any], places: Sequence[str]) -> None:
 def _idle(part: Any, half: Half) -> Iterator[str]:
     """What changes a parameter that this part never reads."""
     scheme = part.scheme
-    only = getattr(scheme, "only", {})
     changed = single.differences(single.name(scheme), scheme)
     other: Half = "attention" if half == "linear" else "linear"
     for name in changed:
-        if name in only.get(other, ()):
+        if name in scheme.only.get(other, ()):
             yield f"{name} has an effect in {other} parts only"
-        if name in only.get("outer", ()) and (half == "attention" or part.layers is not None):
+        if name in scheme.only.get("outer", ()) and (half == "attention" or part.layers is not None):
             yield f"{name} has an effect in the linear part without @ only"

@@ -1,14 +1,14 @@
 """Parameters of schemes `olive-4` and `olive-8` [olive §3.4, §4], and of `olive-study` [olive §2.3]."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.integers import Overflow
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.olive.ovp import OVP_FLINT4, OVP_FLINT4_REPO, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO, Ovp
-from refemu.models.schemes.halves import Half, Scope
+from refemu.models.schemes.scheme import Half, Scheme
 
 HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
 Experiment: TypeAlias = Literal["clip", "prune_victims", "prune_normals"]  #: as [olive Fig. 3] compares them
@@ -22,21 +22,14 @@ FORMATS = {
 
 
 @parameters
-class OliveConfig:
+class OliveConfig(Scheme):
     """Parameters of the OliVe schemes; `act_bits=None` quantizes weights only [olive Tbl. 7]."""
 
     paper: ClassVar[str] = "olive §3.4, §4, §5.2"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:prepare"
-    tapped_by: ClassVar[str] = "refemu.models.schemes.olive.taps:tapped"
-    machine_by: ClassVar[str] = "refemu.models.schemes.olive.machine:machine"
-    costed_by: ClassVar[str] = "refemu.models.schemes.olive.cost:costs"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
-    part_by: ClassVar[str] = "refemu.models.schemes.olive.decoder:part"
-    part_costed_by: ClassVar[str] = "refemu.models.schemes.olive.cost:costs"
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
     other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
-    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
     weight_bits: Literal[4, 8] = 4  #: of a weight's code
     act_bits: Literal[4, 8] | None = 4  #: as `weight_bits` (D-olive-41), or None
@@ -89,6 +82,11 @@ class OliveConfig:
                 raise Refused(f"olive: {field.name} has no effect beside {beside}, got {getattr(self, field.name)!r}")
 
     @property
+    def looks_at_blocks(self) -> bool:
+        """`n_eight_bit` chooses among all layers; the others may name some."""
+        return self.n_eight_bit > 0 or any(name.startswith("blk.") for name in (*self.eight_bit, *self.skip))
+
+    @property
     def arriving_tokens(self) -> int | None:
         """Calibration tokens of the run that freezes inputs as they arrive behind all else; None: there is none."""
         return self.calibration_tokens if self.act_bits and self.calibration == "sequential" else None
@@ -101,17 +99,14 @@ class OliveConfig:
 
 
 @parameters
-class OliveStudyConfig:
+class OliveStudyConfig(Scheme):
     """Parameters of scheme `olive-study`."""
 
     paper: ClassVar[str] = "olive §2.3, Fig. 3"
-    prepared_by: ClassVar[str] = "refemu.models.schemes.olive.study:prepare"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
-    part_by: ClassVar[str] = "refemu.models.schemes.olive.study:part"
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
     other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
-    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}
 
     #: clip outliers, set their neighbours to 0, or set as many normal values to 0 [olive Fig. 3]
     experiment: Experiment = "clip"

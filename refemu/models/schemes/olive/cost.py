@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.models.machine.report import Cost
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call, Cost
 from refemu.models.schemes.fp16 import cost as fp16_cost
 from refemu.models.schemes.olive.linear import Part, Plain
 from refemu.models.schemes.olive.machine import ARRAY, mode, refusal
@@ -19,22 +18,7 @@ from refemu.units.olive.olive_systolic import OliveSystolic
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """Cost of one call of a part, by kind of work.
-
-    Parameters
-    ----------
-    prepared : Olive
-        Decoder under an OliVe scheme.
-    layer : int
-        Block; -1 is the head.
-    call : Call
-        What the part took.
-
-    Yields
-    ------
-    kind, cost : str and Cost
-        "quantize", "linear", "requant" and "attention".
-    """
+    """Cost of one call of a part, by kind of work: "quantize", "linear", "requant" and "attention"."""
     if call.part == "linear":
         names, x = call.inputs
         for part in prepared.group(layer, names):

@@ -54,7 +54,7 @@ class Olive(OliveLayers, Fp16):
         (part,) = self.head_parts()
         return self.outputs(part, x, watch)
 
-    def settle(self, model: Share, source: Any, runner: Prepared) -> None:
+    def settle(self, model: Model, source: Any, runner: Prepared) -> None:
         """`calibrate` as a part of the mix `runner`. source: token ids, or None."""
         if self._olive.act_bits:
             self.calibrate(model, calibration_ids(self._olive, model, source), runner)
@@ -109,8 +109,11 @@ def prepare(
 ) -> "Olive | OliveEncoder":
     """Search and encode the weights, then search the scales of the inputs on the calibration tokens.
 
-    calibration: token ids; for an encoder those of one text, or of several.
+    calibration: token ids; for an encoder those of one text, or of several. Inputs of a part of a mix are frozen later,
+    by `settle`.
     """
+    if isinstance(model, Share):
+        return Olive(model, config, backend, progress, {})
     kind: Any = Olive
     if isinstance(model.config, EncoderConfig):
         from refemu.models.schemes.olive.encoder import OliveEncoder
@@ -124,13 +127,3 @@ def prepare(
     if wider is not None:
         wider.calibrate(model, ids)
     return wider or prepared
-
-
-def part(
-    config: OliveConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
-) -> Olive:
-    """Search and encode the weights of a part of a mix; its inputs are frozen by `calibrate`, in a run of the mix.
-
-    calibration, behind: not used.
-    """
-    return Olive(model, config, backend, progress, {})

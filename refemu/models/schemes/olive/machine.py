@@ -13,8 +13,7 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16
 from refemu.formats.olive.ovp import Ovp, quotient
-from refemu.models.machine.report import Absent, Cost, Operation, differences, unchecked
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Cost, Operation, differences, unchecked
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, operand, standard
 from refemu.models.schemes.olive.taps import encoder_config, patterns
@@ -33,22 +32,7 @@ OUTSIDE = {
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of the block's linear layers, and what stays outside.
-
-    Parameters
-    ----------
-    prepared : Olive
-        Decoder under an OliVe scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave.
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-    """
+    """Operations of the block's linear layers, in its order, and what stays outside."""
     operations: list[Operation] = []
     absent: list[Absent] = []
     for call in calls:

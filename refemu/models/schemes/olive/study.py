@@ -75,7 +75,7 @@ class StudyLayers(Fp16Layers):
 class OliveStudy(StudyLayers, Fp16):
     """A decoder under scheme `olive-study`."""
 
-    def settle(self, model: Share, source: Any, runner: Prepared) -> None:
+    def settle(self, model: Model, source: Any, runner: Prepared) -> None:
         """`calibrate` as a part of the mix `runner`. source: token ids, or None."""
         if self._study.inputs:
             self.calibrate(model, calibration_ids(self._study, model, source), runner)
@@ -102,7 +102,7 @@ def prepare(
 ) -> OliveStudy | OliveStudyEncoder:
     """Change the weights, then find the outliers' threshold of every input on the calibration tokens.
 
-    calibration: token ids; for an encoder those of one text, or of several.
+    calibration: token ids; for an encoder those of one text, or of several. A part of a mix finds them in `settle`.
     """
     if isinstance(model.config, EncoderConfig):
         texts = batch(config, model, calibration)
@@ -110,14 +110,7 @@ def prepare(
         if config.inputs:
             runtime.encode(encoder, texts)
         return encoder
-    ids = calibration_ids(config, model, calibration)
     decoder = OliveStudy(model, config, backend, progress)
-    decoder.calibrate(model, ids)
+    if not isinstance(model, Share):
+        decoder.calibrate(model, calibration_ids(config, model, calibration))
     return decoder
-
-
-def part(
-    config: OliveStudyConfig, model: Share, backend: Backend, calibration: Any, progress: Progress, behind: Any
-) -> OliveStudy:
-    """Change the weights of a part of a mix; `settle` finds its inputs' thresholds. calibration, behind: not used."""
-    return OliveStudy(model, config, backend, progress)

@@ -11,11 +11,11 @@ import numpy as np
 
 from refemu import formats, units
 from refemu.formats.olive.ovp import Ovp, quotient
-from refemu.models.schemes.halves import Half
 from refemu.models.schemes.olive import tap_sums
 from refemu.models.schemes.olive.config import OliveConfig
 from refemu.models.schemes.olive.linear import Part, Weight
 from refemu.models.schemes.olive.tap_sums import Pass, bias, decoder, pair_peaks
+from refemu.models.schemes.scheme import Half
 from refemu.models.taps import Later, Watch, config_of, model_case
 
 MAGNITUDES = 0x7FFFFFFF  #: bits of a float32 pattern without its sign

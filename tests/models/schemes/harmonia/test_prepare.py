@@ -25,5 +25,5 @@ def test_given_factors_are_those_of_the_prepared_model() -> None:
 
 
 def test_refuses_encoders() -> None:
-    with pytest.raises(Refused, match="harmonia: tiny-encoder is an encoder"):
-        prepare(KV8, models.load("tiny-encoder"), NUMPY, None, silent)
+    with pytest.raises(Refused, match="HarmoniaConfig computes decoders, and tiny-encoder is an encoder"):
+        models.prepare("tiny-encoder", KV8)

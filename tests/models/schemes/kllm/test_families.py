@@ -32,7 +32,9 @@ def test_the_gain_of_q_has_the_scale() -> None:
     assert np.array_equal(
         parts.norm("blk.0.k_norm", x), parts.backend.rmsnorm(x, parts._vectors["blk.0.k_norm"], parts._eps)
     )
-    weight, plain = (prepared(name).operands.weights["blk.0.wq"] for name in ("tiny-qwen3", "tiny-qwen2"))
+    weight, plain = (
+        prepared(name).operands.group(0, ("q", "k", "v")).weights[0].tensor for name in ("tiny-qwen3", "tiny-qwen2")
+    )
     largest = [np.abs(fp16.to_f16(models.load(name).tensor("blk.0.q"))) for name in ("tiny-qwen3", "tiny-qwen2")]
     assert fp16.values(weight.scale).max() > 3 * fp16.values(plain.scale).max() and largest[0].shape == largest[1].shape
 

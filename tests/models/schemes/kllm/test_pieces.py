@@ -28,6 +28,30 @@ def test_operands_and_factors_are_vectors() -> None:
     assert fp16.values(factor["b_value"]).tolist() == TENSOR.dequantized()[0].tolist()
 
 
+def test_factors_of_all_vectors_stand_below_each_other() -> None:
+    whole, last = pieces.factor("b", TENSOR, slice(None)), pieces.factor("b", TENSOR, 1)
+
+    assert all(array.shape == (2, 5) and array[1].tolist() == last[name].tolist() for name, array in whole.items())
+
+
+def test_inliers_have_the_scale_and_the_codebook_each() -> None:
+    found = pieces.inliers(fp16.bits(X)[0], TENSOR, 0)
+
+    assert fp16.values(found["x"]).tolist() == [0.5, 1, 0.25]
+    assert found["scale"].tolist() == [TENSOR.scale[0]] * 3
+    assert found["codebook"].tolist() == [BOOK.values.tolist()] * 3
+
+
+def test_a_norm_reads_the_tables_of_both_operands() -> None:
+    weight = KMeans(Codebook(1, np.array([-1.0, 1.0])), None).encode(X)
+    found = pieces.normed(TENSOR, weight)
+
+    assert fp16.values(found["squares"]).tolist() == [[1, 0.25, 0, 1]] * 2
+    assert found["centroids"].tolist() == [BOOK.values.tolist()] * 2
+    assert fp16.values(found["weights"]).tolist() == [[-1, 1]] * 2
+    assert fp16.values(found["x"])[1].tolist() == [0, -1, 9, 0, 0] and found["scale"].tolist() == TENSOR.scale.tolist()
+
+
 def test_cycles_are_filled_up_with_zeros() -> None:
     cycles = pieces.cycles(np.arange(1, 19))
 

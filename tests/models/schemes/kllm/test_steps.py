@@ -25,7 +25,7 @@ def steps(backend: str, preset: str) -> dict[str, Any]:
     fmt = KMeans(BOOK, TopK(k=1), preset=preset)
     a, b = units.encode(fmt, X), units.encode(fmt, Y)
     weight = units.encode(KMeans(BOOK, preset=preset), Y)
-    norm = units.norm(a, 1e-5)
+    norm = units.norms(a, "rms", 1e-5, [(weight.codebook, None)])[0]
     p = units.softmax(X.astype(np.float16))
     scores = units.quantize_scores(p, np.arange(1, 11).astype(np.float16), 4, "fold")
     tokens = units.encode(fmt, np.ascontiguousarray(X.T))

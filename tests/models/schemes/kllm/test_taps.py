@@ -188,9 +188,9 @@ def test_matmul_of_scores_reads_values_of_the_cache() -> None:
 
 def test_norm_divides_the_centroids_of_the_first_weights() -> None:
     for case in cases("index_norm"):
-        first = "wq" if case.source["tensor"].endswith("attn_in") else "wgate"
-        weight = prepared().operands.weights[f"blk.{case.source['layer']}.{first}"]
-        assert np.array_equal(case.inputs["weights"][0], weight.codebook.values)
+        names = ("q", "k", "v") if case.source["tensor"].endswith("attn_in") else ("gate", "up")
+        first = prepared().operands.group(case.source["layer"], names).weights[0]
+        assert np.array_equal(case.inputs["weights"][0], first.tensor.codebook.values)
 
 
 def test_later_calls_say_where_they_begin() -> None:

@@ -101,12 +101,11 @@ def test_a_manifest_names_every_parameter_of_every_part() -> None:
     assert parts[1]["parameters"] == schemes.parameters(OliveConfig(low=80))
 
 
-def test_a_mix_has_the_phases_of_its_attention_and_the_decoders_of_all() -> None:
+def test_a_mix_has_the_phases_of_its_attention() -> None:
     paged: Any = schemes.parse("olive-4+leankv-k8v4")
     plain: Any = schemes.parse("olive-4+harmonia-kv4")
 
     assert paged.two_phases and not plain.two_phases
-    assert paged.every_decoder and plain.every_decoder
 
 
 def test_layers_of_a_model() -> None:
@@ -151,10 +150,10 @@ def test_a_path_that_would_begin_a_part_has_no_text() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Foreign:
-    prepared_by = "tests:prepare"
+class Foreign(models.Scheme):
+    """Nothing of it goes into a mix."""
 
 
 def test_refuses_a_scheme_that_cannot_be_divided() -> None:
     with pytest.raises(Refused, match="a scheme whose halves can be computed apart is needed, got Foreign in part 1"):
-        models.compose(linear=Foreign(), attention="fp16")  # type: ignore[arg-type]
+        models.compose(linear=Foreign(), attention="fp16")

@@ -10,7 +10,6 @@ import pytest
 from refemu import models
 from refemu.arith import fp16
 from refemu.models.schemes.kllm import weights as kllm_weights
-from refemu.models.schemes.mix.decoder import scales_queries
 from refemu.models.taps import Watch
 from tests.models.schemes.mix.pairs import PROMPT, TEXT, logits, part, prepared
 
@@ -64,7 +63,7 @@ class Joined:
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Any:
         outputs = list(self._of(layer).linear(layer, names, x, watch))
-        if names[0] == "q" and scales_queries(self._rest) and not scales_queries(self._of(layer)):
+        if names[0] == "q" and self._rest.config.scales_queries and not self._of(layer).config.scales_queries:
             outputs[0] = fp16.round16(outputs[0] * np.float32(0.25))
         return outputs
 

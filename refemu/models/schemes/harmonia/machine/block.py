@@ -12,8 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.machine.report import Absent, Operation
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.harmonia.machine.attention import attention
 from refemu.models.schemes.harmonia.machine.memory import Memory, grouped, shifted
 from refemu.models.schemes.harmonia.machine.ports import Ports
@@ -29,28 +28,9 @@ OUTSIDE = {
 def machine(
     prepared: Any, layer: int, calls: Sequence[Call], codes: Codes = "sets"
 ) -> tuple[list[Operation], list[Absent]]:
-    """Operations of a block on the accelerator, and what stays outside.
+    """Operations of a block on the accelerator, in its order, and what stays outside.
 
-    Parameters
-    ----------
-    prepared : Harmonia
-        Decoder under a Harmonia scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave.
-    codes : {"sets", "rows"}
-        How rows that see other codes share the array (D-harmonia-46).
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-
-    Raises
-    ------
-    Refused
-        The configuration's datapath is not that of the paper.
+    codes: how rows that see other codes share the array (D-harmonia-46). Refuses a datapath unlike the paper's.
     """
     ports = Ports(prepared, layer, codes)
     operations = [operation for call in calls for operation in _call(ports, call, calls)]

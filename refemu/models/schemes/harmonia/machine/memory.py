@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.integers import total
 from refemu.formats.groups import count
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation, offsets
@@ -64,13 +63,13 @@ class Memory:
         else:
             due = [(bits == rule.low) & (rule.low < rule.high) for bits in rule.bits(tokens)]
         fallen = [falls if self.by_query else falls > 0 for falls in self.falls]
-        wrong = sum_of(differences(f.astype(np.int64), d.astype(np.int64)) for f, d in zip(fallen, due, strict=True))
+        wrong = sum(differences(f.astype(np.int64), d.astype(np.int64)) for f, d in zip(fallen, due, strict=True))
         return Operation(
             self.ports.full("kv.bits"),
             "bit_allocator",
             allocator(self.ports),
             (tokens,),
-            sum_of(part.size for part in due),
+            sum(part.size for part in due),
             wrong,
             0,
             words={
@@ -87,11 +86,6 @@ def wide(falls: np.ndarray, seen: np.ndarray) -> np.ndarray:
     falls: tokens of the cache at which each falls, 0 for never. seen: tokens of the cache for each query.
     """
     return np.asarray((falls == 0) | (falls > seen[:, None]), np.uint8)
-
-
-def sum_of(counts: Any) -> int:
-    """Total of ints."""
-    return int(total(np.array(list(counts), np.int64)))
 
 
 def allocator(ports: Ports) -> dict[str, int]:

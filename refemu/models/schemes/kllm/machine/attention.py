@@ -5,7 +5,6 @@ to its own token. The chip's Functional Unit takes the logits that the lanes wro
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,37 +13,11 @@ from refemu.arith import fp16
 from refemu.arith.integers import total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.schemes.kllm.attention import kv_head
-from refemu.models.schemes.kllm.cache import IndexCache, cut
+from refemu.models.schemes.kllm.attention import Head, kv_head
+from refemu.models.schemes.kllm.cache import IndexCache
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import multiplied
-from refemu.units.kllm.index_matmul import Scores
 from refemu.units.kllm.kllm_chip import Product
-
-
-@dataclass(frozen=True, eq=False)
-class Head:
-    """Operands of the query heads that read one KV head, and what the scheme makes of them."""
-
-    number: int
-    queries: KMeansTensor  #: (rows, dim)
-    keys: KMeansTensor  #: (keys, dim)
-    values: KMeansTensor
-    v_scale: np.ndarray  #: float16 (keys,)
-    seen: np.ndarray  #: (rows,) keys that each row sees
-    logits: np.ndarray  #: float16 (rows, keys)
-    scores: Scores
-    context: np.ndarray  #: float16 (rows, dim)
-
-    @property
-    def sees(self) -> np.ndarray:
-        """The keys that each row sees, a mask (rows, keys)."""
-        return np.arange(self.keys.shape[0]) < self.seen[:, None]
-
-    def rows(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Every number of keys, with the rows that see as many."""
-        for count in np.unique(self.seen).tolist():
-            yield count, np.flatnonzero(self.seen == count)
 
 
 def attention(ports: Ports, q: KMeansTensor, cache: IndexCache, output: np.ndarray) -> Iterator[Operation]:
@@ -53,23 +26,12 @@ def attention(ports: Ports, q: KMeansTensor, cache: IndexCache, output: np.ndarr
     group = sizes.heads // sizes.kv_heads
     by_head = output.reshape(tokens, sizes.kv_heads, group * sizes.head_dim)
     for number in range(sizes.kv_heads):
-        head = _head(ports, q, cache, number)
+        head = kv_head(ports.operands, q, cache, number)
         answer = ports.multiply(head.queries, head.keys, seen=head.seen, function="softmax")
         yield _logits(ports, head, answer)
         yield _softmax(ports, head, answer)
         yield _quantized(ports, head)
         yield _mixed(ports, head, by_head[:, number].reshape(head.context.shape))
-
-
-def _head(ports: Ports, q: KMeansTensor, cache: IndexCache, number: int) -> Head:
-    sizes, tokens, length = ports.operands.sizes, q.shape[0], len(cache)
-    dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads
-    columns = slice(number * dim, (number + 1) * dim)
-    queries = cut(q, slice(number * group * dim, (number + 1) * group * dim), group)
-    keys, values = (side.tensor(length, columns) for side in (cache.k, cache.v))
-    seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
-    logits, scores, context = kv_head(ports.operands, q, cache, number)
-    return Head(number, queries, keys, values, cache.v.scale(length), seen, logits, scores, context)
 
 
 def _operation(
@@ -110,8 +72,9 @@ def _quantized(ports: Ports, head: Head) -> Operation:
     """The integers of the scores, V's scales folded in (D-kllm-14), and the scale of every row."""
     differing = elements = 0
     config = {"bits": ports.operands.config.integer_bits, "mode": "fold", "preset": ports.operands.config.preset}
-    for count, rows in head.rows():
-        scale = np.broadcast_to(head.v_scale[:count].view(np.uint16), (rows.size, count))
+    for count in np.unique(head.seen).tolist():
+        rows = np.flatnonzero(head.seen == count)
+        scale = np.broadcast_to(head.values.scale[:count], (rows.size, count))
         inputs = {"p": head.scores.p[rows, :count].view(np.uint16), "v_scale": scale}
         answer = ports.evaluate("score_quantizer", {**config, "t": count}, inputs)
         due = head.scores.q[rows, :count]

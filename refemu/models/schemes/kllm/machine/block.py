@@ -11,14 +11,11 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.machine.report import Absent, Operation
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.kllm.machine.attention import attention
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import weighted
 from refemu.models.schemes.kllm.machine.steps import encoded, gated, normed, plain
-from refemu.models.schemes.kllm.tensors import INPUTS
 
 OUTSIDE = {
     "rotate": "rotary positions are computed in fp16 (D-kllm-34)",
@@ -28,27 +25,7 @@ STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of a block on the chip, and what stays outside.
-
-    Parameters
-    ----------
-    prepared : Kllm
-        Decoder under a KLLM scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave.
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-
-    Raises
-    ------
-    Refused
-        The configuration's datapath is not that of the paper.
-    """
+    """Operations of a block on the chip, in order, and what stays outside. Refuses a datapath unlike the paper's."""
     require(prepared)
     ports = Ports(prepared.operands, layer)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
@@ -87,15 +64,16 @@ def _call(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Ite
 
 def _linear(ports: Ports, names: Sequence[str], x: np.ndarray, outputs: Sequence[np.ndarray]) -> Iterator[Operation]:
     """The activation, its norm, and a product with every weight."""
-    tensor = INPUTS[tuple(names)]
-    a = ports.encode(tensor, x)
-    yield from encoded(ports, tensor, x, a)
-    for place, (name, output) in enumerate(zip(names, outputs, strict=True)):
-        weight, norm = ports.operands.weights[ports.full(f"w{name}")], None
-        if ports.operands.delayed(tensor):
-            operation, norm = normed(ports, tensor, name, a, weight, place == 0)
+    group = ports.operands.group(ports.layer, names)
+    a = ports.encode(group.tensor, x)
+    yield from encoded(ports, group.tensor, x, a)
+    dues = ports.operands.norms(a, group) if group.norm else [None] * len(names)
+    for weight, due, output in zip(group.weights, dues, outputs, strict=True):
+        norm = None
+        if due is not None:
+            operation, norm = normed(ports, group, weight, a, due)
             yield operation
-        yield weighted(ports, name, a, weight, norm, output)
+        yield weighted(ports, weight, a, norm, output)
 
 
 def _attention(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation]:
@@ -108,15 +86,7 @@ def _attention(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -
         keys = prepared.rotate(keys, start)
     flat = {"q": q.reshape(tokens, -1), "k": keys.reshape(tokens, -1), "v": before.output[2]}
     queries = ports.encode("q", flat["q"])
-    tensors = {"q": queries, "k": _last(cache.k, len(cache), tokens), "v": _last(cache.v, len(cache), tokens)}
+    tensors = {"q": queries, "k": cache.k.tensor(len(cache), first=start), "v": cache.v.tensor(len(cache), first=start)}
     for name, tensor in tensors.items():
         yield from encoded(ports, name, flat[name], tensor)
     yield from attention(ports, queries, cache, call.output)
-
-
-def _last(side: Any, length: int, count: int) -> KMeansTensor:
-    """The last `count` tokens of one side of a cache, as it holds them."""
-    whole = side.tensor(length)
-    first = length - count
-    words = whole.outlier[int(np.count_nonzero(whole.mask[:first])) :]
-    return KMeansTensor(whole.codebook, whole.index[first:], whole.scale[first:], whole.mask[first:], words)

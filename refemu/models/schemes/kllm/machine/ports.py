@@ -10,7 +10,7 @@ from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.units.kllm import pe_lane
-from refemu.units.kllm.index_matmul import Norm, Scores
+from refemu.units.kllm.index_matmul import Scores
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
 from refemu.units.unit import Config
 
@@ -34,12 +34,6 @@ class Ports:
     def encode(self, tensor: str, x: np.ndarray) -> KMeansTensor:
         """The scheme's indices of an activation, float32 (tokens, size)."""
         return self.operands.encode(self.full(tensor), x)
-
-    def norm(self, a: KMeansTensor, name: str) -> Norm:
-        """The scheme's norm, divided for the weight `name`."""
-        operands, sizes, whole = self.operands, self.operands.sizes, self.full(f"w{name}")
-        weights = [(operands.weights[whole].codebook, operands.row_sums.get(whole))]
-        return operands.units.norms(a, sizes.norm, sizes.rms_eps, weights)[0]
 
     def outliers(self, tensor: str, size: int) -> int:
         """Outliers of each side that Orizuru pops; 0 where it has nothing to do."""

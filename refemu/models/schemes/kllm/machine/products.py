@@ -8,25 +8,24 @@ from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.kllm.machine.ports import Ports
+from refemu.models.schemes.kllm.operands import Weight
 from refemu.units.kllm import pe_lane
 from refemu.units.kllm.index_matmul import Norm
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
 
 
-def weighted(
-    ports: Ports, name: str, a: KMeansTensor, weight: KMeansTensor, norm: Norm | None, output: np.ndarray
-) -> Operation:
+def weighted(ports: Ports, weight: Weight, a: KMeansTensor, norm: Norm | None, output: np.ndarray) -> Operation:
     """A linear layer on the lanes, beside the scheme's outputs, float32 (tokens, outputs).
 
     norm: what index_norm answered at its ports: divided scales and centroids, and for LayerNorm the shift.
     """
-    (tokens, k), n = a.shape, weight.shape[0]
-    answer = ports.multiply(a, weight, norm=norm, bias=ports.operands.biases[ports.full(f"w{name}")])
+    (tokens, k), n = a.shape, weight.tensor.shape[0]
+    answer = ports.multiply(a, weight.tensor, norm=norm, bias=weight.bias)
     moved = {"weights": tokens * n * k, "activations": tokens * k}
     return multiplied(
-        ports.full(name),
+        ports.full(weight.name),
         answer,
-        ports.lane(a.bits, weight.bits),
+        ports.lane(a.bits, weight.tensor.bits),
         (tokens, n, k),
         differences(answer.y.view(np.uint16), fp16.bits(fp16.to_f16(output))),
         {**moved, "outputs": answer.y.size},

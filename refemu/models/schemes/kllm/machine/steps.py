@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.integers import total
 from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kmeans_tables import cartesian, squares
+from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.schemes.kllm.cache import outlier_words
+from refemu.models.schemes.kllm import pieces
 from refemu.models.schemes.kllm.machine.ports import Ports
+from refemu.models.schemes.kllm.operands import Group, Weight
 from refemu.units.kllm.index_matmul import Norm
 from refemu.units.kllm.kllm_chip import ChipSizes
 
@@ -63,13 +63,7 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
     config = {"bits": a.bits, "preset": ports.operands.config.preset}
     differing = cycles = 0
     for token, inliers in enumerate(~a.mask):
-        size = int(np.count_nonzero(inliers))
-        inputs = {
-            "x": words[token, inliers],
-            "scale": np.full(size, a.scale[token]),
-            "codebook": np.broadcast_to(a.codebook.values, (size, a.codebook.values.size)),
-        }
-        answer = ports.evaluate("clustering", config, inputs)
+        answer = ports.evaluate("clustering", config, pieces.inliers(words[token], a, token))
         differing += differences(answer.index.astype(a.index.dtype), a.index[token, inliers])
         cycles += answer.cycles
     size = a.mask.size - a.outlier.size
@@ -89,49 +83,39 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
     )
 
 
-def normed(
-    ports: Ports, tensor: str, name: str, a: KMeansTensor, weight: KMeansTensor, first: bool
-) -> tuple[Operation, Norm]:
-    """The delayed norm, and what it divides for the product with `weight`.
+def normed(ports: Ports, group: Group, weight: Weight, a: KMeansTensor, due: Norm) -> tuple[Operation, Norm]:
+    """The delayed norm, and what it divides for the product with `weight`; all but the first share its statistics.
 
-    first: of the weights that read `a`; the others have its statistics divided.
+    due: the scheme's answer.
     """
-    sizes, tokens = ports.operands.sizes, a.shape[0]
+    sizes, tokens, layer = ports.operands.sizes, a.shape[0], group.norm == "layer"
     config = {
         "n": a.length,
         "bits": a.bits,
-        "weight_bits": weight.bits,
+        "weight_bits": weight.tensor.bits,
         "norm": sizes.norm,
         "eps": float(sizes.rms_eps),
         "preset": ports.operands.config.preset,
     }
-    inputs = {
-        "q": a.index,
-        "mask": a.mask.astype(np.uint8),
-        "x": outlier_words(a),
-        "scale": a.scale,
-        "squares": np.broadcast_to(squares(a.codebook).values, (tokens, 1 << a.bits)),
-        "weights": np.broadcast_to(weight.codebook.values, (tokens, 1 << weight.bits)),
-    }
-    layer = sizes.norm == "layer"
-    if layer:
-        inputs["centroids"] = np.broadcast_to(a.codebook.values, (tokens, 1 << a.bits))
-    answer, due = ports.evaluate("index_norm", config, inputs), ports.norm(a, name)
+    inputs = pieces.normed(a, weight.tensor)
+    if not layer:
+        del inputs["centroids"]
+    answer = ports.evaluate("index_norm", config, inputs)
     wires = {"divisor": answer.rms.view(np.float32), "folded": answer.folded.view(np.float16)}
     wires["divided"] = answer.divided.view(np.float16).reshape(tokens, -1)
     if layer:
         wires |= {"mean": answer.mean.view(np.float32), "shift": answer.shift.view(np.float16)}
     operation = Operation(
-        f"{ports.full(tensor)}.norm.{name}",
+        f"{group.full}.norm.{weight.name}",
         "index_norm",
         config,
         a.shape,
         len(np.concatenate([np.ravel(wire) for wire in wires.values()])),
-        int(total(np.array([_unlike(wire, getattr(due, part)) for part, wire in wires.items()]))),
+        sum(_unlike(wire, getattr(due, part)) for part, wire in wires.items()),
         0,
         words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
         kind="norm",
-        cost=Cost({"norm": answer.macs}, index_operations=answer.indices) if first else Cost(),
+        cost=Cost({"norm": answer.macs}, index_operations=answer.indices) if weight is group.weights[0] else Cost(),
         unchecked=unchecked("index_norm", config, "rms", "mean", "folded", "divided", "shift"),
     )
     return operation, Norm(**wires, row_sum=due.row_sum)
@@ -147,8 +131,7 @@ def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) ->
     g, u = ports.encode("gate", gate), ports.encode("up", up)
     yield from encoded(ports, "gate", gate, g)
     yield from encoded(ports, "up", up, u)
-    due = ports.operands.units.function(g, ports.operands.sizes.activation, "token", None)
-    operation, function = _function(ports, g, due)
+    operation, function = _function(ports, g)
     yield operation
     yield _product(ports, function, u, output)
 
@@ -157,14 +140,12 @@ def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operatio
     """The function of up by its table; the next layer's quantization reads its values."""
     u = ports.encode("up", up)
     yield from encoded(ports, "up", up, u)
-    operation, function = _function(
-        ports, u, ports.operands.units.function(u, ports.operands.sizes.activation, "token", None)
-    )
+    operation, function = _function(ports, u)
     differing = differences(fp16.bits(function.dequantized()), fp16.bits(fp16.to_f16(output)))
     yield replace(operation, differing=operation.differing + differing, elements=operation.elements + output.size)
 
 
-def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operation, KMeansTensor]:
+def _function(ports: Ports, g: KMeansTensor) -> tuple[Operation, KMeansTensor]:
     """A table for every token; outliers go through the same table of fp16 words, as many lanes as a token has."""
     config = {"function": ports.operands.sizes.activation, "bits": g.bits, "mode": "token"}
     counts = np.count_nonzero(g.mask, axis=1)
@@ -180,6 +161,7 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
     table, apart = np.concatenate(entries), np.concatenate(values)
     ones = np.full(g.scale.shape, 0x3C00, np.uint16)
     function = KMeansTensor(Codebook(g.bits, table), g.index, ones, g.mask, apart)
+    due = ports.operands.units.function(g, ports.operands.sizes.activation, "token", None)
     differing = differences(table, np.broadcast_to(due.codebook.values, table.shape)) + differences(apart, due.outlier)
     widest = {**config, "outliers": int(counts.max(initial=0))}
     operation = Operation(
@@ -201,14 +183,7 @@ def _function(ports: Ports, g: KMeansTensor, due: KMeansTensor) -> tuple[Operati
 def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.ndarray) -> Operation:
     """The product of indices; its values are those of the joint codebook times up's scale, rounded once."""
     config = {"a_bits": function.bits, "b_bits": u.bits}
-    inputs = {
-        "a": function.index,
-        "b": u.index,
-        "a_mask": function.mask.astype(np.uint8),
-        "b_mask": u.mask.astype(np.uint8),
-        "a_value": fp16.bits(function.dequantized()),
-        "b_value": fp16.bits(u.dequantized()),
-    }
+    inputs = pieces.factor("a", function, slice(None)) | pieces.factor("b", u, slice(None))
     answer = ports.evaluate("index_product", config, {name: array.reshape(-1) for name, array in inputs.items()})
     q, mask, apart = (getattr(answer, name).reshape(u.shape) for name in ("q", "mask", "outlier"))
     table = cartesian(function.codebook, u.codebook).centroids.astype(np.float64)

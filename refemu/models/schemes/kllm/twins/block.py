@@ -22,12 +22,11 @@ from refemu.formats.kllm.twins.kmeans_row import ONE, Encoder, Row, is_plain
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.block import Blocks, Gated, Linear
 from refemu.models.schemes.kllm.cache import IndexCache
-from refemu.models.schemes.kllm.operands import Operands, not_finite
-from refemu.models.schemes.kllm.tensors import INPUTS, widths
+from refemu.models.schemes.kllm.operands import Group, Operands, Weight, not_finite
+from refemu.models.schemes.kllm.tensors import widths
 from refemu.models.schemes.kllm.twins.attention import AttentionStep, TokenAttention
 from refemu.models.schemes.kllm.twins.product import NO_BIAS, Columns, Rows, Table, multiply, table, widened
 from refemu.units.kllm.index_function.index_function import function_words
-from refemu.units.kllm.index_matmul.compiled import Prepared
 from refemu.units.kllm.kernels.token import kmeans_function, kmeans_gated, kmeans_root
 
 
@@ -83,8 +82,8 @@ class TokenGated(NamedTuple):
         return KMeansTensor(book, gate.codes, np.array([ONE], np.uint16), gate.mask, words)
 
 
-class Weight(NamedTuple):
-    """A weight as the kernels read it."""
+class TokenWeight(NamedTuple):
+    """A weight as the kernels read it: `Weight`."""
 
     columns: Columns
     products: Table
@@ -92,12 +91,12 @@ class Weight(NamedTuple):
     bias: np.ndarray
 
 
-class Group(NamedTuple):
-    """Linear layers that read one activation."""
+class TokenGroup(NamedTuple):
+    """Linear layers that read one activation: `Group`."""
 
-    full: str  #: the activation, "blk.3.attn_in"
+    full: str
     codebook: Codebook  #: of the activation
-    weights: list[Weight]
+    weights: list[TokenWeight]
     squares: np.ndarray | None  #: behind a delayed norm: float32, of the activation's centroids
     centroids: np.ndarray  #: float32 (weights, entries)
 
@@ -113,11 +112,10 @@ class TokenBlocks:
         self._encoders = {
             full: Encoder(fmt, widths(sizes)[full.split(".")[2]]) for full, fmt in operands.formats.items()
         }
-        self.groups: dict[tuple[int, tuple[str, ...]], Group] = {
-            (layer, names): _group(operands, layer, names)
-            for layer in operands.layers
-            for names in sizes.groups
-            if _takes(operands, INPUTS[names])
+        self.groups: dict[tuple[int, tuple[str, ...]], TokenGroup] = {
+            place: _group(operands.formats[group.full].codebook, group)
+            for place, group in operands.groups.items()
+            if group.norm != "layer" and group.gain is None
         }
         self._attention = [AttentionStep(operands, layer) for layer in range(sizes.blocks) if operands.attends]
         self._function = plain(function_words(sizes.activation)[1])
@@ -193,36 +191,30 @@ def _room_for_outliers(operands: Operands) -> bool:
     )
 
 
-def _takes(operands: Operands, tensor: str) -> bool:
-    """Whether readers of this activation are computed here: a delayed norm must be an RMSNorm with folded gains."""
-    return not operands.delayed(tensor) or (operands.sizes.norm == "rms" and operands.config.gamma == "weights")
-
-
-def _group(operands: Operands, layer: int, names: Sequence[str]) -> Group:
-    tensor = INPUTS[tuple(names)]
-    full = f"blk.{layer}.{tensor}"
-    book, wholes = operands.formats[full].codebook, [f"blk.{layer}.w{name}" for name in names]
-    return Group(
-        full,
+def _group(book: Codebook, group: Group) -> TokenGroup:
+    """book: of the activation."""
+    return TokenGroup(
+        group.full,
         book,
-        [_weight(operands.prepared[whole], book, operands.biases[whole]) for whole in wholes],
-        plain(squares(book).centroids) if operands.delayed(tensor) else None,
-        np.stack([operands.weights[whole].codebook.centroids for whole in wholes]),
+        [_weight(weight, book) for weight in group.weights],
+        plain(squares(book).centroids) if group.norm else None,
+        np.stack([weight.tensor.codebook.centroids for weight in group.weights]),
     )
 
 
-def _weight(b: Prepared, left: Codebook, bias: np.ndarray | None) -> Weight:
+def _weight(weight: Weight, left: Codebook) -> TokenWeight:
     """left: codebook of the activation."""
-    book, (k, n), scale = b.tensor.codebook, b.index.shape, b.vectors.scale
-    return Weight(
+    b, book = weight.right, weight.tensor.codebook
+    (k, n), scale = b.index.shape, b.vectors.scale
+    return TokenWeight(
         Columns(b.index, b.starts, b.places, b.values, plain(scale), scale.astype(np.float32)),
         table(cartesian(left, book).centroids, book.bits),
         np.array([[k - 1, n]]),
-        NO_BIAS if bias is None else bias.astype(np.float64),
+        NO_BIAS if weight.bias is None else weight.bias.astype(np.float64),
     )
 
 
-def _times(a: Rows, weight: Weight, centroids: np.ndarray) -> np.ndarray:
+def _times(a: Rows, weight: TokenWeight, centroids: np.ndarray) -> np.ndarray:
     """A token times a weight, float32 (1, outputs)."""
     out = np.empty((1, weight.columns.codes.shape[1]), np.float32)
     multiply(a, weight.columns, centroids, weight.products, weight.limits, out, weight.bias)

@@ -8,8 +8,7 @@ computed in fp16 (D-leankv-64).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refemu.models.machine.report import Absent, Operation
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.leankv.machine.kept import of_prompt
 from refemu.models.schemes.leankv.machine.prompt import prompt
 from refemu.models.schemes.leankv.machine.step import step
@@ -25,22 +24,7 @@ PROMPT = {"attention": "a prompt attends to its own keys and values in fp16 (D-l
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of the block's cache and attention, and what stays outside.
-
-    Parameters
-    ----------
-    prepared : LeanKv
-        Decoder under a LeanKV scheme.
-    layer : int
-        Block.
-    calls : sequence of Call
-        What its parts took and gave, of the prompt first.
-
-    Returns
-    -------
-    operations, absent : list
-        In the order of the block.
-    """
+    """Operations of the block's cache and attention, and what stays outside. calls: of the prompt first."""
     first, *behind = [call for call in calls if call.part == "attention"]
     q, cache = first.inputs
     held = cache.held

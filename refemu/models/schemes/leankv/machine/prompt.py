@@ -9,7 +9,6 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16, integers
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.schemes.leankv.cache import sum_of
 from refemu.models.schemes.leankv.machine.kept import Kept
 from refemu.models.schemes.leankv.machine.pages import filled, paging, run_of, stored
 from refemu.models.schemes.leankv.pool import Pool
@@ -67,7 +66,7 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
     high, low = lengths.T
     inside = min(prepared.lean.window, tokens)  # of the window, high without being counted
     numbers = {"n_pruned": tokens - high - low, "n_low": low, "n_high": high - inside}
-    wrong = sum_of(differences(getattr(result, name).astype(np.int64), due) for name, due in numbers.items())
+    wrong = sum(differences(getattr(result, name).astype(np.int64), due) for name, due in numbers.items())
     elements, counts = len(numbers) * heads, {"high": 0, "low": 0, "pruned": 0}
     cls, order = (array.reshape(heads, tokens) for array in (result.cls, result.order))
     for head in range(heads):

@@ -12,9 +12,7 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16, integers
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.machine.runner import Call
-from refemu.models.schemes.leankv.cache import sum_of
+from refemu.models.machine.report import Call, Cost, Operation, differences, unchecked
 from refemu.models.schemes.leankv.machine.kept import Kept
 from refemu.models.schemes.leankv.machine.pages import filled, paging
 from refemu.models.schemes.leankv.pool import Plan, Pool
@@ -77,8 +75,8 @@ def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: 
         unit.name,
         config,
         grouped.shape,
-        sum_of(due.size for _, due in pairs),
-        sum_of(differences(got, due) for got, due in pairs),
+        sum(due.size for _, due in pairs),
+        sum(differences(got, due) for got, due in pairs),
         0,
         words={name.removesuffix("_words"): count for name, count in counted.items() if name.endswith("_words")},
         kind="attention",
@@ -148,5 +146,5 @@ def step_cost(counted: Mapping[str, int]) -> Cost:
         {"attention": counted["macs"]},
         comparisons=counted["comparisons"],
         conversions=counted["tokens_written"] + counted["requantized"],
-        words={"kv": sum_of(count for name, count in counted.items() if name.endswith("_words"))},
+        words={"kv": sum(counted[name] for name in counted if name.endswith("_words"))},
     )

@@ -7,7 +7,7 @@ from typing import Any
 from refemu import models
 from refemu.models import text
 from refemu.models.machine import Phase, runner
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from typing import Any
 from refemu import models
 from refemu.models import text
 from refemu.models.machine import Operation, Phase, runner
-from refemu.models.machine.runner import Call
+from refemu.models.machine.report import Call
 from refemu.models.schemes.kllm.machine import block
 
 

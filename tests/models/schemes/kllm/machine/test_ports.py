@@ -32,8 +32,8 @@ def test_names_and_norms_are_the_schemes() -> None:
 
     assert ports.full("q") == "blk.1.q"
     assert a.equals(operands.encode("blk.1.ffn_in", x)) if hasattr(a, "equals") else a.index.tobytes()
-    norm = ports.norm(a, "up")
-    assert norm.divisor.tobytes() == operands.units.norm(a, operands.sizes.rms_eps).divisor.tobytes()
+    norm = operands.norms(a, operands.group(1, ("gate", "up")))[1]
+    assert norm.divisor.tobytes() == operands.norms(a, operands.group(1, ("gate", "up")))[0].divisor.tobytes()
     assert norm.divided.shape == (2, 16) and norm.folded.shape == (2,)
 
 

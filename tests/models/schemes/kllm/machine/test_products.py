@@ -18,9 +18,9 @@ def test_a_scale_that_no_norm_divided_is_noticed() -> None:
     ports = Ports(prepared("kllm-a4").operands, 0)
     names, x = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").inputs
     output = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").output[0]
-    a, weight = ports.encode("attn_in", x), ports.operands.weights["blk.0.wq"]
+    a, weight = ports.encode("attn_in", x), ports.operands.group(0, names).weights[0]
 
-    undivided = weighted(ports, names[0], a, weight, None, output)
+    undivided = weighted(ports, weight, a, None, output)
 
     assert undivided.differing > undivided.elements // 2
 

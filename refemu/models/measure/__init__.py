@@ -1,1 +1,0 @@
-"""Figures measured on models: perplexity, accuracy."""

@@ -1,1 +1,0 @@
-"""Results of studies for people and tools: tables, figures, documents. No result depends on anything here."""

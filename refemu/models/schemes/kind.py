@@ -1,0 +1,81 @@
+"""The code of schemes: one object for each class of configurations.
+
+refemu's own is SCHEME in `schemes/<paper>/scheme.py`, which is imported when a model is first prepared, tapped or
+costed: units come with it, while names and parameters need configurations alone. Entry points name those of a
+distribution.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from refemu.arith.checks import RefusedType
+from refemu.models.backend import Backend
+from refemu.models.model import Model
+from refemu.models.schemes.scheme import CalibrationTokens, Half, Prepared, Progress, Scheme
+
+if TYPE_CHECKING:
+    from refemu.models.encoder.runtime import PreparedEncoder
+    from refemu.models.machine.report import Accelerator, Costs
+
+C = TypeVar("C", bound=Scheme)
+Calibration: TypeAlias = CalibrationTokens | None  #: None: the calibration text of the model
+
+_KINDS: dict[type, "SchemeKind[Any]"] = {}  #: by class of the configurations
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SchemeKind(Generic[C]):
+    """The code of the schemes whose configurations are of one class."""
+
+    config: type[C]  #: a frozen dataclass
+    #: prepare(config, model, backend, calibration, progress): converts the weights, searches or trains what is offline;
+    #: of a part of a mix, model is a `Share`
+    prepare: "Callable[[C, Model, Backend, Calibration, Progress], Prepared | PreparedEncoder]"
+    ready: Mapping[str, C] = field(default_factory=dict)  #: by the names of a distribution's entry points
+    #: taps(config, half): units whose ports a run can show, in alphabetical order; half None: of the whole scheme
+    taps: Callable[[C, Half | None], tuple[str, ...]] | None = None
+    accelerator: "Accelerator | None" = None  #: carries a block through the ports of the paper's units
+    cost: "Costs | None" = None  #: of a call of a part, on the accelerator
+    part_cost: "Costs | str" = "no machine computes it"  #: the same in a mix, or why there is none
+
+    def __post_init__(self) -> None:
+        """Refuse fields of another type, and a second object for one class."""
+        if not _frozen(self.config):
+            rule = "config must be a frozen dataclass that derives from refemu.models.Scheme"
+            raise RefusedType(f"SchemeKind: {rule}, got {self.config!r:.60}")
+        self._require("prepare", "a function", callable(self.prepare))
+        for name in ("taps", "accelerator", "cost"):
+            self._require(name, "a function or None", getattr(self, name) is None or callable(getattr(self, name)))
+        reason = isinstance(self.part_cost, str)
+        self._require("part_cost", "a function or a reason", reason or callable(self.part_cost))
+        same = isinstance(self.ready, Mapping) and all(type(each) is self.config for each in self.ready.values())
+        self._require("ready", f"a mapping of names to configurations {self.config.__name__}", same)
+        if self.config in _KINDS:
+            raise RefusedType(f"SchemeKind: config {self.config.__name__} has one; derive a class for another")
+        _KINDS[self.config] = self
+
+    def _require(self, name: str, what: str, right: bool) -> None:
+        if not right:
+            got = f"got {getattr(self, name)!r:.60}; docs/plugin-reference.md says what it is called with"
+            raise RefusedType(f"SchemeKind of {self.config.__name__}: {name} must be {what}, {got}")
+
+
+def _frozen(config: object) -> bool:
+    """Whether it is a frozen dataclass that derives from Scheme."""
+    if not (isinstance(config, type) and issubclass(config, Scheme)):
+        return False
+    options = vars(config).get("__dataclass_params__")
+    return options is not None and options.frozen is True
+
+
+def kind_of(config: Scheme) -> SchemeKind[Any]:
+    """The code for a configuration. RefusedType: there is none for its class."""
+    home = type(config).__module__
+    if home.startswith("refemu.models.schemes."):
+        importlib.import_module(f"{home.rpartition('.')[0]}.scheme")
+    if type(config) not in _KINDS:
+        name = type(config).__name__
+        raise RefusedType(f"scheme: {name} has no code; make a SchemeKind(config={name}, prepare=...)")
+    return _KINDS[type(config)]

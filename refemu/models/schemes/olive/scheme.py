@@ -1,0 +1,13 @@
+"""The code of the OliVe schemes, and of scheme `olive-study`, as one object each."""
+
+from refemu.models.schemes.kind import SchemeKind
+from refemu.models.schemes.olive import decoder, study
+from refemu.models.schemes.olive.config import OliveConfig, OliveStudyConfig
+from refemu.models.schemes.olive.cost import costs
+from refemu.models.schemes.olive.machine import machine
+from refemu.models.schemes.olive.taps import tapped
+
+SCHEME = SchemeKind(
+    config=OliveConfig, prepare=decoder.prepare, taps=tapped, accelerator=machine, cost=costs, part_cost=costs
+)
+STUDY = SchemeKind(config=OliveStudyConfig, prepare=study.prepare)

@@ -1,0 +1,158 @@
+"""Model and windows of a study, the steps that score a scheme on them, and the spread of the scores."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import dot
+from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
+from refemu.models import schemes
+from refemu.models.encoder.config import EncoderConfig
+from refemu.models.fetch import catalog
+from refemu.models.model import Model
+from refemu.models.schemes.scheme import Progress, Scheme
+from refemu.studies import perplexity
+from refemu.studies.steps import Bench, Step, factors
+from refemu.studies.uncertainty import Change, change, spread
+
+Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes what `models.prepare` takes as calibration
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model, a text in token ids, and how it is cut."""
+
+    model: Model
+    ids: tuple[int, ...]  #: of a decoder's text; of an encoder's, one text after the other
+    win: int  #: tokens of a window
+    prefill: int = 0  #: of them enter as a prompt, unscored, before decode steps
+    texts: tuple[tuple[int, ...], ...] = ()  #: those of an encoder
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether the model is an encoder."""
+        return isinstance(self.model.config, EncoderConfig)
+
+    @cached_property
+    def windows(self) -> list[np.ndarray]:
+        """Token ids of every window."""
+        return perplexity.windows(self.model.config.context, self.ids, self.win, self.prefill)
+
+    @property
+    def label(self) -> str:
+        """The name of the model, marked if nobody trained it."""
+        return label(self.model)
+
+    def require_decoder(self, study: str) -> None:
+        """Refuse an encoder."""
+        if self.is_encoder:
+            raise Refused(f"study {study}: {self.model.name} is an encoder; name a decoder of `refemu models list`")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A scheme over the windows of a text, each weighing alike."""
+
+    scheme: str
+    perplexity: float
+    error: float | None  #: standard error over the windows; None for one window
+    losses: tuple[float, ...]  #: mean negative log-likelihood of every window
+
+    def over(self, other: "Score") -> Change:
+        """The change of the perplexity over that of another scheme, window by window."""
+        return change(other.scheme, self.losses, other.losses)
+
+
+def paragraphs(model: Model, words: str, tokens: int, win: int) -> tuple[tuple[int, ...], ...]:
+    """The first paragraphs of a text for an encoder: `tokens` token ids at most, and `win` of a paragraph."""
+    most, left = min(win, model.config.context), tokens
+    parts = []
+    for paragraph in words.split("\n\n"):
+        ids = model.tokenizer.sentence(paragraph, most) if paragraph.strip() else []
+        if len(ids) > left:
+            break
+        parts += [tuple(ids)] if ids else []
+        left -= len(ids)
+    return tuple(parts)
+
+
+def seeded(model: Model) -> bool:
+    """Whether a model is one of those that are built in: nets with seeded weights, which nobody trained."""
+    entry = catalog.MODELS.get(model.name)
+    if entry is None or entry.package is not None:
+        return False
+    from refemu import models
+
+    return models.load(model.name).sha256 == model.sha256
+
+
+def label(model: Model) -> str:
+    """The name of a model, with a warning after that of a seeded net."""
+    return f"{model.name} (seeded net, not trained)" if seeded(model) else model.name
+
+
+def digest(ids: Sequence[int] | np.ndarray) -> str:
+    """sha256 of token ids."""
+    return hashlib.sha256(np.asarray(ids, "<i8").tobytes()).hexdigest()
+
+
+def token_macs(model: Model, tokens: int) -> float:
+    """Multiply-accumulates of a prompt."""
+    if isinstance(model.config, EncoderConfig):
+        from refemu.studies.steps import weights
+
+        return float(weights(model) * tokens)
+    return float(model.config.macs(tokens))
+
+
+def score_steps(setting: Setting, scheme: str, calibrate: Calibrate | None = None) -> list[Step]:
+    """A step for every window of a scheme, whose result is {"nll", "scored"}.
+
+    calibrate: makes the calibration of the scheme; by default it calibrates itself.
+    """
+    config = schemes.parse(scheme)
+    text = schemes.text(config)
+    macs = factors(text)[0] * token_macs(setting.model, setting.win)
+
+    def compute(window: np.ndarray) -> Callable[[Bench, Progress], Mapping[str, Any]]:
+        def measure(bench: Bench, progress: Progress) -> Mapping[str, Any]:
+            source = (lambda: calibrate(bench, config, progress)) if calibrate else None
+            losses = perplexity.window_losses(bench.prepared(config, progress, source), window, setting.prefill)
+            return {"nll": mean_of(losses.tolist()), "scored": int(losses.size)}
+
+        return measure
+
+    return [
+        Step(
+            f"{text}, window {index}",
+            {"what": "losses", "scheme": text, "ids": digest(window), "prefill": setting.prefill},
+            macs,
+            compute(window),
+            text,
+        )
+        for index, window in enumerate(setting.windows)
+    ]
+
+
+def score(setting: Setting, results: Mapping[str, Any], scheme: str) -> Score:
+    """The score of a scheme from the results of its steps."""
+    text = schemes.text(schemes.parse(scheme))
+    return score_of(scheme, [results[f"{text}, window {index}"]["nll"] for index in range(len(setting.windows))])
+
+
+def score_of(scheme: str, losses: Sequence[float]) -> Score:
+    """The score of the mean losses of windows."""
+    each = spread(losses)
+    value = float(np.exp(each.mean))
+    return Score(scheme, value, None if each.error is None else value * each.error, tuple(losses))
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Mean of at least one value, summed in float64 from the first on."""
+    array = np.array(values, np.float64)
+    return float(dot.total64(array, order=Sequential())) / array.size

@@ -1,0 +1,1 @@
+"""Output of a study: tables, plots and the JSON document."""

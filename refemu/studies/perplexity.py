@@ -1,0 +1,115 @@
+"""Perplexity, so that a change of a scheme's parameter can be judged.
+
+The token ids are cut into windows that do not overlap; each runs from position 0 with an empty cache. The figure is a
+report, computed in float64 with the C library's exp and log; the logits below it are exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refemu.arith import dot
+from refemu.arith.checks import Refused
+from refemu.arith.dot import Sequential
+from refemu.models.runtime import Session, require_tokens
+from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
+
+ROWS = 64  #: logits that are widened to float64 at a time
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """The perplexity of a text under a scheme."""
+
+    perplexity: float  #: exp of the mean negative log-likelihood of the scored tokens
+    nll: float  #: that mean, in nats
+    scored: int  #: tokens
+    windows: tuple[float, ...]  #: mean nll of each window
+
+    @property
+    def of_windows(self) -> tuple[float, ...]:
+        """The perplexity of each window."""
+        return tuple(float(np.exp(nll)) for nll in self.windows)
+
+
+def perplexity(
+    prepared: Prepared,
+    ids: Sequence[int] | np.ndarray,
+    win: int = 512,
+    prefill: int = 0,
+    progress: Progress | None = None,
+) -> Perplexity:
+    """Perplexity of `ids` in windows of `win` tokens; a last window shorter than 2 is dropped.
+
+    prefill: 0 scores every token of a window but its first, and reads the window as one prompt. P > 0 reads the first
+    P tokens of a window as a prompt, scores none of them, and reads the rest token by token: needed where prompt and
+    decode differ. Windows of P tokens or fewer are dropped.
+    """
+    cut = windows(prepared.model.context, ids, win, prefill)
+    losses = []
+    for index, window in enumerate(cut):
+        (progress or silent)("perplexity", index, len(cut))
+        losses.append(window_losses(prepared, window, prefill))
+    (progress or silent)("perplexity", len(cut), len(cut))
+    return summary(losses)
+
+
+def require_decoding(config: Scheme, prefill: int) -> None:
+    """Refuse a window read as one prompt under a scheme that a prompt does not show, as its cache is read by steps."""
+    if prefill == 0 and config.two_phases:
+        raise Refused(
+            "perplexity: the attention of this scheme reads its KV cache in steps only, so a window read as one prompt "
+            "shows nothing of it; read the rest of a window by steps: --prefill N, with N below --win"
+        )
+
+
+def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: int) -> list[np.ndarray]:
+    """The windows that `perplexity` scores; context: of the model. Refuses what leaves none."""
+    if not 2 <= win <= context:
+        raise Refused(f"perplexity: win must be in [2, {context}], got {win}")
+    if not 0 <= prefill < win:
+        raise Refused(f"perplexity: prefill must be in [0, {win}), got {prefill}")
+    tokens, shortest = np.asarray(ids), max(2, prefill + 1)
+    cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
+    scored = [window for window in cut if len(window) >= shortest]
+    if not scored:
+        raise Refused(f"perplexity: at least {shortest} tokens are needed, got {len(tokens)}")
+    return scored
+
+
+def window_losses(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> np.ndarray:
+    """Negative log-likelihood of every scored token of one window, float64; ids, prefill: as for `perplexity`."""
+    return run_window(prepared, ids, prefill)[0]
+
+
+def run_window(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> tuple[np.ndarray, Session]:
+    """The losses of one window, and the session that read it."""
+    require_decoding(prepared.config, prefill)
+    tokens = require_tokens(ids, prepared)
+    session = Session(prepared)
+    if prefill == 0:
+        return surprise(session.append(tokens[:-1]), tokens[1:]), session
+    rows = [session.append(tokens[:prefill], last=True)]
+    rows += [session.append([token]) for token in tokens[prefill:-1].tolist()]
+    return surprise(np.concatenate(rows), tokens[prefill:]), session
+
+
+def surprise(logits: np.ndarray, following: np.ndarray) -> np.ndarray:
+    """log(sum(exp(l - max))) + max - l[next] of every row, float64; logits: (tokens, vocabulary)."""
+    parts = []
+    for at in range(0, len(following), ROWS):
+        rows, chosen = logits[at : at + ROWS].astype(np.float64), following[at : at + ROWS]
+        largest = rows.max(axis=1)
+        spread = np.exp(rows - largest[:, None])
+        scores = np.take_along_axis(rows, chosen[:, None], axis=1)[:, 0]
+        parts.append(np.log(dot.total64(spread, order=Sequential())) + largest - scores)
+    return np.concatenate(parts)
+
+
+def summary(losses: Sequence[np.ndarray]) -> Perplexity:
+    """The figure of windows, each the negative log-likelihoods of its scored tokens."""
+    means = tuple(float(dot.total64(nll, order=Sequential())) / nll.size for nll in losses)
+    every = np.concatenate(losses)
+    mean = float(dot.total64(every, order=Sequential())) / every.size
+    return Perplexity(float(np.exp(mean)), mean, int(every.size), means)

@@ -1,0 +1,87 @@
+"""Where a rule's construct is right: file of refemu, what is met there, and why."""
+
+REPORT = "a figure in a report, never a vector"
+PLAIN = "plain float32, which a report compares schemes with"
+SECONDS = "seconds of a report, never a vector"
+ANY_UNIT = "every unit has inputs and registers of its own"
+ANY_MANAGER = "a device is any object with the methods of the golden manager"
+
+#: files of formats and units that hold no mechanism of a paper
+SHARED = (
+    *(f"formats/{name}" for name in ("code_format", "field", "html", "spelling")),
+    *(
+        f"units/{name}"
+        for name in ("alternative", "clocked", "comments", "config", "consistent", "declared", "derived")
+    ),
+    *(f"units/{name}" for name in ("described", "events", "faults", "parameters", "ports", "shown", "spelled")),
+    *(f"units/{name}" for name in ("stepped", "unit", "compiled/bounds", "compiled/lifted", "kernels/clocked")),
+    "units/kernels/packing",
+)
+#: modules that tests elsewhere cover
+ELSEWHERE = {
+    **{f"cli/options/{name}": "cli/test_arguments" for name in ("common", "devices", "models", "sets", "studies")},
+    "cli/unit_rows": "cli/test_list",
+    **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
+    "testing/types": "testing/test_strategies",
+    **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},
+    **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("mix", "olive")},
+}
+
+EXCEPTIONS = {
+    ("arith/casts.py", "cast to float16"): "the one place that casts",
+    ("arith/jit/__init__.py", "njit"): "the one place that compiles",
+    ("arith/rotary.py", "operator **"): "signs of rational coefficients, in Python integers",
+    ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
+    ("units/declared.py", "hash()"): "whether a value has a hash, not which",
+    ("formats/kllm/twins/kmeans.py", "ternary in a kernel loop"): "registers chosen by comparisons, of integers",
+    ("studies/perplexity.py", "library function exp"): REPORT,
+    ("studies/perplexity.py", "library function log"): REPORT,
+    ("studies/uncertainty.py", "library function exp"): REPORT,
+    ("studies/uncertainty.py", "library function expm1"): REPORT,
+    ("studies/evaluation.py", "library function exp"): REPORT,
+    ("studies/output/plot.py", "operator **"): "the limits of an axis, never a vector",
+    ("studies/output/scores.py", "library function exp"): REPORT,
+    ("studies/accuracy.py", "operator @"): "fits the probe, a figure in a report, never a vector",
+    ("studies/accuracy.py", "linalg of a library"): "fits the probe, a figure in a report, never a vector",
+    ("models/encoder/plain_float.py", "operator @"): PLAIN,
+    ("models/encoder/plain_float.py", "reduction mean"): PLAIN,
+    ("models/encoder/plain_float.py", "reduction sum"): PLAIN,
+    ("models/encoder/plain_float.py", "library function exp"): PLAIN,
+    ("models/encoder/plain_float.py", "library function erf"): PLAIN,
+    ("models/schemes/harmonia/search.py", "library function exp2"): "places a search passes; what it finds is data",
+    ("models/schemes/harmonia/search.py", "library function log2"): "where a search begins; what it finds is data",
+    ("studies/leankv/figures.py", "library function log10"): REPORT,
+    ("studies/steps.py", "module time"): "how long a study will take, never a vector",
+    ("models/weights/digests.py", "module time"): "whether a file changed too lately to be remembered, never a vector",
+    ("models/machine/runner.py", "module time"): "seconds of preparation in a report, never a vector",
+    ("cli/progress.py", "module time"): "lines of progress, never a vector",
+    ("cli/unit_rows.py", "module time"): "whether a source changed too lately for that, never a vector",
+    ("cli/grade.py", "module time"): SECONDS,
+    ("golden/grade/executed.py", "module time"): "how long a mutant may take before it counts as one that does not end",
+    ("golden/serve/server.py", "module time"): "how long a request is looked for before the process sleeps",
+    ("golden/serve/predictor.py", "module time"): "which of two equal forms answers sooner, never a bit of the answer",
+    ("golden/explain/running.py", "module time"): "how large a sample a slow device leaves time for, never a vector",
+    ("golden/explain/search.py", "module time"): "how long slow devices are tried for an explanation, never a vector",
+    ("golden/explain/verdict.py", "module time"): "how many rows of a large set a verdict reaches, which it says",
+    ("arith/dot.py", "dot says Any"): "`start` has the type that the accumulator has",
+    ("arith/jit/__init__.py", "kernel says Any"): "numba has no types",
+    ("arith/jit/__init__.py", "helper says Any"): "numba has no types",
+    ("units/config.py", "Config.__init__ says Any"): "parameters of any unit",
+    ("units/declared.py", "Sequential.admitted says Any"): ANY_UNIT,
+    ("units/declared.py", "Sequential.steps says Any"): ANY_UNIT,
+    **{
+        ("units/stepped.py", f"Stepped.{name} says Any"): ANY_UNIT
+        for name in ("reset", "latched", "changed", "accept", "admitted", "steps")
+    },
+    (
+        "units/leankv/paged_attention/arithmetic.py",
+        "Pages.of says Any",
+    ): "constants of a UnifiedPage, which checks them",
+    ("models/schemes/scheme.py", "Prepared.attention says Any"): "a scheme reads the cache that it made",
+    **{
+        ("testing/machines.py", f"PageManagerMachine.{name} says Any"): ANY_MANAGER for name in ("make", "call", "runs")
+    },
+    ("arith/float_jit/groups.py", "arith names a paper"): "a kernel of the papers that group elements",
+    **{(f"{name}.py", "no citation of a paper"): "shared by papers" for name in SHARED},
+    **{(f"{name}.py", "no test module"): f"tests/{place}.py covers it" for name, place in ELSEWHERE.items()},
+}

@@ -1,0 +1,197 @@
+"""Rules of public names: numpydoc docstrings that agree with signatures, citations, types.
+
+Public is `__all__` of refemu's packages, of the modules that `refemu.arith` names, of those for authors, and of units.
+"""
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import docstring_parser
+
+from tools.rules.house import House, Module, Place, last_of, root_of, rule
+from tools.rules.imports import layer
+from tools.rules.names import ASKING
+
+PACKAGES = ("arith", "formats", "units", "draw", "models", "golden", "testing")
+FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for authors of units, imported by who needs them
+#: what refuses its arguments, by the beginning of its name
+CHECKED = re.compile("require|admit|accept|lookup|reading|_admitted|_checked")
+CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) [^\]]+\]")
+OF_PAPER = re.compile(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b")
+DERIVED = {"UNIT", "State", "run"}  #: names of a unit that follow from its class, with their descriptions
+
+
+class Public(NamedTuple):
+    """A public name, and the module and statement that define it."""
+
+    name: str
+    module: Module
+    node: ast.stmt
+
+
+@functools.lru_cache(1)  # for all rules
+def packages(house: House) -> list[Module]:
+    """What exports public names."""
+    names = [*(f"refemu.{name}" for name in PACKAGES), *FOR_AUTHORS]
+    if arith := house.front("refemu.arith"):
+        places = [house.definition(arith, name) for name in arith.exported]
+        names += [place[0].name for place in places if place and place[1] is None]
+    if units := house.front("refemu.units"):
+        papers = ast.literal_eval(getattr(units.defined.get("PAPERS"), "value", ast.Dict([], [])))
+        names += [f"refemu.units.{paper}.{name}" for name, paper in papers.items()]
+    return [front for name in names if (front := house.front(name))]
+
+
+@functools.lru_cache(1)
+def public(house: House) -> list[Public]:
+    """Every public function, class and value."""
+    places = [(name, house.definition(front, name)) for front in packages(house) for name in exported(house, front)]
+    return [Public(name, place[0], place[1]) for name, place in places if place and place[1]]
+
+
+def exported(house: House, module: Module) -> list[str]:
+    """`__all__` of a module, or of the one that it takes it from."""
+    front = house.front(module.imported.get("__all__", ("", ""))[0])
+    return exported(house, front) if front else module.exported
+
+
+@rule("write numpydoc sections as CONTRIBUTING says")
+def numpydoc(house: House) -> Iterator[Place]:
+    """Public functions and methods have numpydoc sections that fit their signatures; fields and values, comments."""
+    for front in packages(house):
+        if not exported(house, front):
+            yield front.path, 1, "no __all__"
+    for name, module, node in public(house):
+        if isinstance(node, ast.FunctionDef):
+            yield from ((module.path, node.lineno, text) for text in of_function(name, node, [node]))
+        elif isinstance(node, ast.ClassDef):
+            yield from ((module.path, line, text) for line, text in of_class(house, module, node))
+        elif name not in DERIVED or "UNIT" not in module.defined:
+            text = comment(module.lines, node.lineno, node.end_lineno or 0)
+            if not text or ASKING.match(text):
+                yield module.path, node.lineno, f"{name}: no comment says what it is"
+
+
+def of_function(name: str, function: ast.FunctionDef, documented: Sequence[ast.FunctionDef]) -> Iterator[str]:
+    """Yield what is wrong in the docstring of a function. documented: it, and those whose docstring it inherits."""
+    text = next(filter(None, map(ast.get_docstring, documented)), "")
+    parsed = docstring_parser.parse(text, docstring_parser.DocstringStyle.NUMPYDOC)
+    if not parsed.short_description or ASKING.match(parsed.short_description):
+        yield f"{name}: no first line says what it does"
+    parameters = names_of(function)
+    parameters = parameters[parameters[:1] in (["self"], ["cls"]) and "." in name :]
+    described = [part for each in parsed.params for part in each.arg_name.split(", ")]
+    if parameters != described:
+        yield f"{name}: parameters {parameters}, described {described}"
+    for each in (*parsed.params, *parsed.many_returns):
+        if not (each.type_name and each.description):
+            yield f"{name}: {' '.join(each.args)} without type or description"
+    if ast.unparse(function.returns or function.args) != "None" and not parsed.many_returns:
+        yield f"{name}: no Returns"
+    inner = list(ast.walk(function))
+    calls = [last_of(node) for node in inner if isinstance(node, ast.Call)]
+    if (any(map(CHECKED.match, calls)) or any(isinstance(node, ast.Raise) for node in inner)) and not parsed.raises:
+        yield f"{name}: no Raises"
+
+
+def names_of(function: ast.FunctionDef) -> list[str]:
+    """Parameters of a function, with their stars."""
+    a = function.args
+    several = [f"*{a.vararg.arg}"] if a.vararg else []
+    named = [f"**{a.kwarg.arg}"] if a.kwarg else []
+    return [*(each.arg for each in a.posonlyargs + a.args), *several, *(each.arg for each in a.kwonlyargs), *named]
+
+
+def of_class(house: House, module: Module, node: ast.ClassDef) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong in the docstrings of a class, its constructor, fields, properties and methods."""
+    first = ast.get_docstring(node) or ""
+    if not first or ASKING.match(first):
+        yield node.lineno, f"{node.name}: no first line says what it is"
+    known = [each.node for each in public(house)]
+    for place, owner in ancestors(house, module, node):
+        bases = [base for _, base in ancestors(house, place, owner)]
+        declared = any(base.name == "Declared" for base in bases)
+        for method in methods_of(owner) if owner is node or owner not in known else ():
+            below = [each for base in bases[1:] for each in methods_of(base) if each.name == method.name]
+            texts = of_method(f"{node.name}.{method.name}", method, below, declared)
+            yield from ((method.lineno if place is module else node.lineno, text) for text in texts)
+    record = {"dataclass", "parameters", "NamedTuple"} & set(map(last_of, [*node.decorator_list, *node.bases]))
+    for each in node.body if record and node.name != "Result" else ():  # fields of a unit's Result are its ports
+        field = isinstance(each, ast.AnnAssign) and "ClassVar" not in ast.unparse(each.annotation)
+        if field and not comment(module.lines, each.lineno, each.end_lineno or 0):
+            yield each.lineno, f"{node.name}.{last_of(each.target)}: no comment"
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    """Public methods of a class and its constructor."""
+    functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    return [each for each in functions if each.name[0] != "_" or each.name == "__init__"]
+
+
+def of_method(name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], declared: bool) -> Iterator[str]:
+    """Yield what is wrong in a method. below: those it overrides; declared: only variants and composed units call it.
+
+    One line is enough where a method that it overrides documents the same parameters.
+    """
+    decorators = set(map(last_of, method.decorator_list))
+    documented = [each for each in (method, *below) if ast.get_docstring(each)]
+    if decorators & {"setter", "overload", "constant", "cached_property"}:
+        return
+    if declared or "property" in decorators:
+        yield from () if documented else (f"{name}: no docstring",)
+        return
+    same = [each for each in below if names_of(each) == names_of(method)]
+    one_line = "\n" not in (ast.get_docstring(method) or "\n")
+    if method.name == "__init__" or not one_line or all(any(of_function(name, each, [each])) for each in same):
+        yield from of_function(name, method, documented if method.name != "__init__" else [method])
+
+
+def ancestors(house: House, module: Module, node: ast.ClassDef) -> list[tuple[Module, ast.ClassDef]]:
+    """A class and its bases in refemu, nearest first."""
+    places = [(module, node)]
+    for base in node.bases:
+        base = base.value if isinstance(base, ast.Subscript) else base
+        place = house.definition(module, root_of(base) or "")
+        if place and place[1] is None and isinstance(base, ast.Attribute):
+            place = house.definition(place[0], base.attr)
+        if place and isinstance(place[1], ast.ClassDef):
+            places += [each for each in ancestors(house, place[0], place[1]) if each not in places]
+    return places
+
+
+def comment(lines: list[str], first: int, last: int) -> str:
+    """The `#:` at the end of a statement, or the lines of `#:` above it."""
+    for line in lines[first - 1 : last]:
+        if "#: " in line:
+            return line.partition("#: ")[2].strip()
+    above: list[str] = []
+    for line in reversed(lines[: first - 1]):
+        if not line.strip().startswith("#: "):
+            break
+        above.insert(0, line.partition("#: ")[2].strip())
+    return " ".join(above)
+
+
+@rule("cite it in References, [olive §4.2] say")
+def reference(house: House) -> Iterator[Place]:
+    """Public functions of a paper cite it in their References."""
+    for name, module, node in public(house):
+        if isinstance(node, ast.FunctionDef) and OF_PAPER.match(module.name):
+            references = (ast.get_docstring(node) or "").partition("References\n----------")[2]
+            if not CITATION.search(references):
+                yield module.path, node.lineno, f"{name}: no References to the paper"
+
+
+@rule("give it its type")
+def open_type(house: House) -> Iterator[Place]:
+    """No parameter or result of a public function or method is Any; drawings take the states of any unit."""
+    for name, module, node in public(house):
+        functions = methods_of(node) if isinstance(node, ast.ClassDef) else [node]
+        for each in functions if layer(module.name) != "draw" else ():
+            arguments = [part for part in ast.walk(getattr(each, "args", each)) if isinstance(part, ast.arg)]
+            types = [*(part.annotation for part in arguments), getattr(each, "returns", None)]
+            if "Any" in {ast.unparse(part).strip("'") for part in types if part}:
+                yield module.path, each.lineno, f"{name if each is node else f'{name}.{each.name}'} says Any"
