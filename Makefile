@@ -43,7 +43,7 @@ golden:
 	@$(BIN)/refemu models fetch $(MODEL)
 	@$(BIN)/refemu generate -o $(OUT)/golden --model $(MODEL) --scheme olive-4 --hex --bin
 	@$(BIN)/refemu check $(OUT)/golden
-	@echo "next: docs/vectors.md says how to read a set; $(BIN)/refemu step ovp_decoder shows a unit event by event; make test"
+	@echo "next: docs/set-format.md says how to read a set; $(BIN)/refemu step ovp_decoder shows a unit event by event; make test"
 
 TEST = $(BIN)/python -m pytest -n 2 --dist worksteal --max-worker-restart 4 --timeout $(LIMIT) --ignore tests/conformance
 

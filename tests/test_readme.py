@@ -27,11 +27,10 @@ DOCS = [
 
 
 def commands() -> list[str]:
-    """Every `refemu ...` line of a code block without a language, comments dropped."""
-    blocks = [
-        match for page in PAGES for match in re.findall(r"^```(.*)\n(?s:(.*?))^```", page.read_text(), re.MULTILINE)
-    ]
-    lines = [line for name, block in blocks if not name for line in block.splitlines() if line.startswith("refemu ")]
+    """Every `refemu ...` line of a code block, comments dropped."""
+    fences = re.compile(r"^( *)```(.*?)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+    blocks = [block for page in PAGES for _, language, block in fences.findall(page.read_text()) if not language]
+    lines = [line.strip() for block in blocks for line in block.splitlines() if line.strip().startswith("refemu ")]
     assert lines
     return [line.split(" #")[0].strip() for line in lines]
 

@@ -29,7 +29,7 @@ GRADED = (*FULL, "use", "width", "rounding", "decisions")  #: graded for every s
 ASIDE = (*grades_mutants.ALONE, "anew", "minimal", "missing")
 HEAD = """# Grades of the committed sets
 
-Written by `make grades`; do not edit. Classes and verdicts: docs/vectors.md, "Grading a stimulus". A cell: faults
+Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: faults
 convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
 covers the set, the code of its unit and the fault library.

@@ -1,7 +1,7 @@
 """Check the English of pages, docstrings, comments, messages and test names.
 
     python -m tools.prose                  # the places of tools/prose.toml; exit code 1 if a rule is broken
-    python -m tools.prose docs/rtl.md      # other files or folders
+    python -m tools.prose docs/waivers.md  # other files or folders
     python -m tools.prose --count          # a table for the whole repository: findings by rule and place
 
 A line for each finding: `path:line: rule N: 'word': advice`. Code, links and names in backticks are not read.

@@ -14,7 +14,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if sys.stdin is None or sys.__stdout__ is None or os.isatty(0):
         raise Refused(
-            "serve: a program starts it and speaks in frames through its pipes (docs/dpi.md), got a terminal or nothing"
+            "serve: a program starts it and speaks in frames through its pipes (docs/serve-protocol.md), "
+            "got a terminal or nothing"
         )
     sink = os.dup(1)
     os.dup2(2, 1)  # what anything else prints is no frame

@@ -99,7 +99,7 @@ def test_help_shows_how_it_is_started(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_page_has_the_numbers_of_the_frames() -> None:
     from refemu.golden.serve import server
 
-    page = (Path(__file__).parents[2] / "docs" / "dpi.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "serve-protocol.md").read_text()
     assert f"{server.MAGIC:#010x}" in page
     for number, name in ((server.STEP, "step"), (server.RUN, "run"), (server.RESET, "reset"), (server.CLOSE, "close")):
         assert f"| {number} | {name} |" in page

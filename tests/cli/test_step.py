@@ -125,7 +125,7 @@ def test_without_a_terminal_lines_have_100_columns(
 def test_the_output_in_the_docs_is_the_real_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/rtl.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs/step-through.md").read_text()
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["step", "free_page_list"]) == 0
 

@@ -23,7 +23,7 @@ def test_calls_of_others_are_not_revealed() -> None:
 def test_blocks_of_all_pages_are_read() -> None:
     pages = known_types.pages()
 
-    assert "OVP_INT4.encode" in pages["README.md"] and "np.load" in pages["docs/vectors.md"]
+    assert "OVP_INT4.encode" in pages["README.md"] and "np.load" in pages["docs/set-format.md"]
 
 
 def test_examples_of_docstrings_are_read() -> None:

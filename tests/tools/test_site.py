@@ -11,10 +11,12 @@ from tools.site import units as unit_pages
 
 
 def test_names_become_links_outside_code() -> None:
-    line = "D-olive-19 is in docs/decisions.md; `D-olive-19`, D-olive-99999 and [D-olive-19](x) stay; see `docs/rtl.md`"
+    line = (
+        "D-olive-19 is in docs/decisions.md; `D-olive-19`, D-olive-99999 and [D-olive-19](x) stay; see `docs/a-page.md`"
+    )
     assert text.linked(line) == (
         "[D-olive-19](#d-olive-19) is in [decisions](/decisions/index.md); `D-olive-19`, D-olive-99999 and "
-        "[D-olive-19](x) stay; see [rtl](/rtl.md)"
+        "[D-olive-19](x) stay; see [a-page](/a-page.md)"
     )
     assert text.linked("```\nD-olive-19\n```\n") == "```\nD-olive-19\n```\n"
     assert text.linked("# D-olive-19") == "# D-olive-19"

@@ -41,7 +41,9 @@ def test_change_of_ci_or_tools_starts_every_stage(path: str) -> None:
 
 
 def test_unknown_path_and_unknown_history_start_every_stage() -> None:
-    assert names(["new/folder.py"]) == names(["docs/rtl.md", "unheard-of"]) == names(None) == {s.name for s in STAGES}
+    assert (
+        names(["new/folder.py"]) == names(["docs/port-map.md", "unheard-of"]) == names(None) == {s.name for s in STAGES}
+    )
 
 
 def test_a_part_of_golden_starts_what_names_golden_and_what_names_the_part() -> None:

@@ -1,4 +1,4 @@
-"""The package uses only names of refemu that docs/plugins.md lists: their modules' `__all__`."""
+"""The package uses only names of refemu that docs/plugin-reference.md lists: their modules' `__all__`."""
 
 import ast
 import importlib

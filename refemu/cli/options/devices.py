@@ -50,13 +50,14 @@ def _export(commands: Commands) -> None:
     shell = new_kind(forms, "shell", help, json=False)
     shell.add_argument("set", metavar="SET", help="The golden set: a folder.")
     shell.add_argument("-o", "--out", required=True, type=path, metavar="DIR", help="Folder to write shell.v to.")
-    shell.add_argument("--map", type=path, metavar="FILE", help="Port map of your core, see docs/rtl.md.")
+    shell.add_argument("--map", type=path, metavar="FILE", help="Port map of your core, see docs/port-map.md.")
     shell.add_argument("--regs", action="store_true", help="Also write regs.mem, the registers after every row.")
     add_waive(shell, "Also write waive.mem, a mask that leaves out")
     help = "Write a live predictor: C sources, a DPI-C package, a random bench for Verilator, a C client."
     dpi = new_kind(forms, "dpi", help, json=False)
     dpi.epilog = (
-        "In C: h = ovp_decoder_open(); ovp_decoder_set_pair(in, 0x85); refemu_step(h, in, out). See docs/dpi.md."
+        "In C: h = ovp_decoder_open(); ovp_decoder_set_pair(in, 0x85); refemu_step(h, in, out). "
+        "See docs/dpi-predictor.md."
     )
     dpi.add_argument("unit", metavar="UNIT", help=UNIT)
     add_word(dpi, "--config", "CONFIG", CONFIG)
@@ -82,7 +83,10 @@ def _export(commands: Commands) -> None:
 def _of_a_core(rtl: Parser) -> None:
     """How a core that was not written for refemu is driven."""
     rtl.add_argument(
-        "--map", type=path, metavar="FILE", help="Port map of your core, which the Makefile takes, see docs/rtl.md."
+        "--map",
+        type=path,
+        metavar="FILE",
+        help="Port map of your core, which the Makefile takes, see docs/port-map.md.",
     )
     add_count(
         rtl,
@@ -98,7 +102,7 @@ def _serve(commands: Commands) -> None:
     command = new_command(commands, "serve", help, json=False)
     command.epilog = (
         "`refemu export dpi UNIT -o DIR` writes the client, for C and for simulators with DPI-C: "
-        'refemu_open("orizuru:n=16,k=2") starts `refemu serve orizuru:n=16,k=2`. docs/dpi.md describes the frames.'
+        'refemu_open("orizuru:n=16,k=2") starts `refemu serve orizuru:n=16,k=2`. docs/serve-protocol.md has the frames.'
     )
     command.add_argument("unit", metavar="UNIT", help=UNIT)
     add_word(command, "--config", "CONFIG", CONFIG)

@@ -1,8 +1,8 @@
 """The port map of a core that was not made for refemu: `map.json` read, checked against the ports of a unit.
 
 Keys, all optional: `top`, `parameters`, `clock`, `reset`, `handshake`, `inputs`, `outputs`, `open`, `unused`,
-`registers`; docs/rtl.md says what each holds. In `inputs` the keys are ports of the core and the names in the values
-those of the unit; in `outputs` and `registers` the other way round.
+`registers`; docs/port-map.md says what each holds. In `inputs` the keys are ports of the core and the names in the
+values those of the unit; in `outputs` and `registers` the other way round.
 """
 
 import json
@@ -58,7 +58,7 @@ def read(path: str | Path, unit: str, ports: Ports) -> Map:
     """The map in a file. Refused: no such file, what is no map, and one that does not fit the ports of `unit`."""
     place = Path(path)
     if not place.is_file():
-        raise Refused(f"{place}: no such file; docs/rtl.md shows a port map")
+        raise Refused(f"{place}: no such file; docs/port-map.md shows a port map")
     with reading(str(place), "a port map in JSON"):
         document = json.loads(contents(place, LONGEST, str(place)).decode("utf-8"), object_pairs_hook=_once)
     return parse(document, unit, ports, str(place))

@@ -217,5 +217,5 @@ def _check(target: str, value: str, says: str, key: str) -> str:
     return (
         f"    if ({bits} != $bits({value}))\n"
         f'      $fatal(1, "FAIL the ports do not fit: {shown}, %0d bits for %0d; '
-        f'write it with its width under \\"{key}\\" of map.json, docs/rtl.md", $bits({value}), {bits});'
+        f'write it with its width under \\"{key}\\" of map.json, docs/port-map.md", $bits({value}), {bits});'
     )

@@ -58,7 +58,7 @@ class SchemeKind(Generic[C]):
 
     def _require(self, name: str, what: str, right: bool) -> None:
         if not right:
-            got = f"got {getattr(self, name)!r:.60}; docs/plugins.md says what it is called with"
+            got = f"got {getattr(self, name)!r:.60}; docs/plugin-reference.md says what it is called with"
             raise RefusedType(f"SchemeKind of {self.config.__name__}: {name} must be {what}, {got}")
 
 

@@ -17,7 +17,7 @@ from refemu.golden.serve.predictor import Predictor
 
 
 class Client:
-    """Speaks the frames of docs/dpi.md, written without those of the server."""
+    """Speaks the frames of docs/serve-protocol.md, written without those of the server."""
 
     def __init__(self, sink: int, source: int) -> None:
         self.sink, self.source = sink, source

@@ -103,7 +103,10 @@ MADE = "SCHEME = models.SchemeKind(config=Acme, prepare=print, ready={'acme': Ac
     [
         ("SCHEME = Acme()", r"a SchemeKind is needed, got Acme\(times=1\); name SCHEME = SchemeKind\(config=..., prep"),
         ("SCHEME = models.SchemeKind(config=Acme)", "does not load: TypeError: .* argument: 'prepare'"),
-        (f"{MADE}, cost='x')", "SchemeKind of Acme: cost must be a function or None, got 'x'; docs/plugins.md says"),
+        (
+            f"{MADE}, cost='x')",
+            "SchemeKind of Acme: cost must be a function or None, got 'x'; docs/plugin-reference.md says",
+        ),
         (f"{MADE.replace('acme', 'other')})", "ready must hold a configuration of that name, got other; add it there"),
         (f"{MADE}, costs=print)", "unexpected keyword argument 'costs'"),
     ],

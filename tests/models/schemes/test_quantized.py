@@ -1,7 +1,11 @@
 """A scheme of somebody else's gives values for weights and inputs; all else is scheme `fp16`."""
 
 import dataclasses
+import importlib
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,6 +51,19 @@ def test_both_functions_reach_the_products() -> None:
     """Factors that cancel give the bits of fp16, one alone gives others."""
     assert logits(Shifted(weight=3, activation=-3)) == logits("fp16")
     assert len({logits(Shifted(weight=3)), logits(Shifted(activation=-2)), logits("fp16")}) == 3
+
+
+def test_scheme_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide weights give nearly the logits of fp16."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "plugin-reference.md").read_text()
+    block = re.search(r"```python\n(from dataclasses .*?)```", page, re.DOTALL)
+    assert block
+    (tmp_path / "my_scheme.py").write_text(block[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_scheme", raising=False)
+    rtn = importlib.import_module("my_scheme").Rtn
+    near, far, want = (models.run("tiny", IDS, scheme=s).logits for s in (rtn(bits=16), rtn(bits=3), "fp16"))
+    assert 0 < np.abs(near - want).max() < 0.01 < np.abs(far - want).max()
 
 
 def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:

@@ -281,7 +281,7 @@ $ports
       if (dut == 0) $$fatal(1, "FAIL cannot write %0s", path);
     end
     #1;
-    if (regs && named == 0) $$fatal(1, "FAIL +REGS, and the map names no register: give \"registers\" in map.json, docs/rtl.md");
+    if (regs && named == 0) $$fatal(1, "FAIL +REGS, and the map names no register: give \"registers\" in map.json, docs/port-map.md");
     if (waives) begin
       count_waived;
       if (judged_rows == 0) $$fatal(1, "FAIL every row is waived: nothing would be compared");

@@ -1,5 +1,5 @@
 // $unit of refemu, $paper: packed structs, texts, transactions, a scoreboard and coverage.
-// Golden set $set, sha256 $digest. Written by `refemu export sv`; docs/systemverilog.md describes it.
+// Golden set $set, sha256 $digest. Written by `refemu export sv`; docs/systemverilog-uvm.md describes it.
 // The first port of a struct is in its lowest bits, lane 0 of a port in the port's lowest bits.
 package refemu_${unit}_pkg;
   localparam string UNIT = "$unit";
