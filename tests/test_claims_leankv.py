@@ -193,7 +193,7 @@ def test_bytes_that_attention_reads(pair: str, tokens: int, ratio: str) -> None:
     seen = paged_attention.run(
         np.zeros(128, np.uint16),
         pages,
-        0,
+        [0],
         tokens,
         0,
         tokens,

@@ -25,7 +25,7 @@ dot_jit.matmul(x, dot_jit.panels(x), order=Sequential(), acc="fp32")""",
     ),
     "Orizuru": (
         2.0,
-        """from refemu.units.kllm.twins import orizuru as orizuru_jit
+        """from refemu.units.kllm.orizuru import compiled as orizuru_jit
 orizuru_jit.pops(numpy.arange(64, dtype=numpy.float16), 4)""",
     ),
     "OVP encode": (
@@ -43,7 +43,7 @@ bfp.encode(BFP8, numpy.ones((8, 64), numpy.float16))""",
     "index MatMul": (
         4.0,
         """from refemu.formats import Codebook, KMeans
-from refemu.units.kllm.twins import index_matmul as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
 book = Codebook(4, numpy.linspace(-1, 1, 16).astype(numpy.float16))
 x = numpy.ones((2, 64), numpy.float16)
 index_matmul_jit.matmul(KMeans(book).encode(x), index_matmul_jit.prepare(KMeans(book).encode(x.T.copy(), axis=0)))""",

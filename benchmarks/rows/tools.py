@@ -138,7 +138,7 @@ def steps() -> list[Row]:
     def counted() -> tuple[int, ...]:
         device = IndexCounter(bits=4, lanes=1)
         for q in index:
-            device.cycle(0, q, 1)
+            device.cycle(0, (q,), (1,))
             device.snapshot()
         return device.snapshot().count
 

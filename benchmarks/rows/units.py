@@ -138,7 +138,10 @@ def groups() -> list[Row]:
     size, shared = rng.integers(0, 256, (*shape, 32)).astype(np.uint8), rng.integers(10, 20, shape).astype(np.uint8)
     factor = rng.integers(0x2000, 0x3000, shape).astype(np.uint16)
     x, y = np.where(sign == 1, -size.astype(np.int64), size), (code.astype(np.int64) ^ 8) - 8
-    power, scale = exponent(0, shared.astype(np.int32), 0), factor.view(np.float16).astype(np.float32)
+    power, scale = (
+        np.array([exponent(0, code, 0) for code in range(32)], np.int32)[shared],
+        factor.view(np.float16).astype(np.float32),
+    )
 
     def sums() -> np.ndarray:
         return np.matmul(x[..., None, :], y[..., None])[..., 0, 0]

@@ -16,6 +16,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import parameters
 from refemu.units.config import Config
+from refemu.units.declared import Declared
 from refemu.units.derived import readable
 from refemu.units.stepped import Descriptor, Result, Stepped
 
@@ -113,8 +114,9 @@ def device(unit: Descriptor, config: Config, alternatives: Sequence[Alternative]
     try:
         for each in alternatives:
             before, changed = changed, each.apply(changed)
-            unknown = sorted(set(changed) - set(inspect.signature(unit.unit_class).parameters))
-            if unknown:
+            known = inspect.signature(unit.unit_class).parameters
+            unknown = sorted(set(changed) - set(known))
+            if unknown and issubclass(unit.unit_class, Declared):
                 raise RefusedType(
                     f"{unit.name}: {each.decision} ({each.says}) sets {unknown[0]!r}, which is not a parameter of it"
                 )

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "tools/picture.py": "tests/tools/test_picture.py",
     "tools/plugins.py": "plugins",
     "tools/programs.py": "programs",
+    "tools/prose.py": "lint",
     "tools/pythons.py": "pythons",
     "tools/rules/__main__.py": "lint",
     "tools/site/__main__.py": "docs",

@@ -306,7 +306,13 @@ class Bounds:
         if isinstance(target, ast.Name):
             local[target.id] = value
         elif isinstance(target, ast.Tuple):
-            for part, item in zip(target.elts, items(value), strict=True):
+            values = items(value)
+            if len(values) != len(target.elts):
+                raise Refused(
+                    f"{self.unit}: {ast.unparse(target)} must have as many values as are assigned, got {len(values)};"
+                    " write a twin, or state twin='none'"
+                )
+            for part, item in zip(target.elts, values, strict=True):
                 self._assign(part, item, local)
 
     # expressions

@@ -30,7 +30,7 @@ def test_constants_are_numbers_short_tuples_and_arrays() -> None:
 def test_an_event_returns_its_number_the_scalars_and_the_counters() -> None:
     text = text_of("clear")
 
-    changed = "f_shown(_new_total), f_shown(_new_any_odd), s_parts, s_grade, s_rank, s_first, f_shown(_new_left)"
+    changed = "f_shown(_new_total), f_shown(_new_any_odd), s_parts, s_grade, s_rank, f_shown(_new_left)"
     assert f"return ({number('clear')}, {changed}, 0, 0)" in text
     assert "write_halves(_new_halves)" in text and "write_kept(s_kept)" in text
 

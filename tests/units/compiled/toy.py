@@ -8,7 +8,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import div32, f32, pattern32
 from refemu.units.config import Config
 from refemu.units.declared import Changes, Combinational, Sequential, constant
-from refemu.units.ports import Port, Ports, lanes
+from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Kind, Unit
 
 LANES = 4
@@ -79,7 +79,7 @@ class Toy(Sequential):
                 Port("parts", 16, signed=True),
                 Port("grade", 32),
                 Port("rank", 4),
-                Port("first", 8),
+                Port("first", 8, 1),
             ),
             state=(
                 Port("left", 3),
@@ -119,7 +119,7 @@ class Toy(Sequential):
         return {
             **kept,
             **self.grader.rated(x[0]),
-            "first": lanes([(self.state.index + low + int(2 * abs(reals[3]))) & 255]),
+            "first": ((self.state.index + low + int(2 * abs(reals[3]))) & 255,),
             "halves": tuple(value >> 1 for value in x),
             "any_odd": any(sum(value & each for each in x) % 2 == 1 for value in x),
             "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),

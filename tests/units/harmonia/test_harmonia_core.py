@@ -196,7 +196,7 @@ def test_heads_that_end_inside_a_group_are_filled_with_zeros(run: Any) -> None:
 
 def test_a_result_beyond_fp16_is_refused_by_the_converter_and_changes_nothing() -> None:
     product = Product("linear", 1, 32, 32, "int4")
-    ports = product.ports | {"a_exp": np.array(30), "w_scale": np.full(32, 0x7BFF)}
+    ports = product.ports | {"a_exp": np.array([30]), "w_scale": np.full(32, 0x7BFF)}
     core = HarmoniaCore(**product.config)
     inputs = [ports[port.name].tolist() for port in core.ports.inputs]
     core.step(*inputs)

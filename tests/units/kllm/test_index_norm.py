@@ -304,7 +304,7 @@ def test_refuses_empty_vectors(run: Any) -> None:
 
 def test_a_refused_root_changes_nothing() -> None:
     device = IndexNorm(1, bits=1, weight_bits=1)
-    device.step(0, 0, 0, 0x3C00, squares=(0, 0), weights=(0, 0))
+    device.step((0,), (0,), (0,), 0x3C00, squares=(0, 0), weights=(0, 0))
     for _ in range(2):
         device.step()
     before = device.snapshot()

@@ -146,7 +146,7 @@ def test_a_column_by_hand() -> None:
     assert states[0].q == (3, 4, 6, 2, 5, 3, 0, 5)
     assert states[3].counted == states[4].reducing == (1, 0, 1, 2, 1, 2, 1, 0) and states[3].full
     assert [state.y_valid for state in states] == [0] * 14 + [1]
-    assert (states[-1].y, states[-1].overflow) == (0xBE40, 0)
+    assert (states[-1].y, states[-1].overflow) == ((0xBE40,), (0,))
     counters = {name: getattr(states[-1], name) for name in UNIT.counters}
     assert counters == dict(zip(UNIT.counters, (15, 2, 0, 1, 10, 1, 8, 8, 8, 8, 0, 0, 1, 1, 0), strict=True))
 
@@ -161,7 +161,7 @@ def test_an_integer_column_by_hand(merge: Any) -> None:
         lane.step(**feeder.inputs(feeder.pick(lane.state)))
 
     assert lane.state.reducing == (0, 3, 3, 6)
-    assert lane.state.y == 0x4600
+    assert lane.state.y == (0x4600,)
     assert lane.state.concats == 0
 
 
@@ -215,9 +215,9 @@ def test_a_product_of_outliers_takes_an_edge() -> None:
     states = product_of(lane, [B], [tile(lane, 1, a_scale=HALF, b_scale=np.array([QUARTER]), **operands)])
     (sparse,) = (state for state in states if state.event == "sparse")
 
-    assert (sparse.outside, sparse.left, sparse.phase) == (0x3A00, 0, PHASES["scale"])
+    assert (sparse.outside, sparse.left, sparse.phase) == ((0x3A00,), 0, PHASES["scale"])
     assert (sparse.dequants, sparse.macs_sparse) == (2, 1)
-    assert states[-1].y == 0x3870  # 0.75 - 1.5625 / 8 = 0.5547
+    assert states[-1].y == (0x3870,)  # 0.75 - 1.5625 / 8 = 0.5547
 
 
 def test_a_slab_that_comes_too_early_is_not_taken_and_a_full_tile_ends() -> None:

@@ -25,19 +25,12 @@ def patterns(*values: float) -> np.ndarray:
 
 
 def compress(run: Any, share: Any, window: int, limits: tuple[float, float], **parameters: Any) -> Any:
-    values = patterns(*share)
-    if len(values) == 1:
-        values = values[0]
-    return run(values, window, patterns(*limits), tokens=len(share), **parameters)
+    return run(patterns(*share), window, patterns(*limits), tokens=len(share), **parameters)
 
 
 def same(result: Any, wanted: units.Classes) -> bool:
     counts = tuple(int(n) for n in (result.n_pruned, result.n_low, result.n_high))
-    return (
-        np.atleast_1d(result.cls).tolist() == wanted.classes
-        and counts == wanted.numbers
-        and np.atleast_1d(result.order).tolist() == wanted.order
-    )
+    return result.cls.tolist() == wanted.classes and counts == wanted.numbers and result.order.tolist() == wanted.order
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -33,5 +33,7 @@ def test_some_heads_and_several_tokens() -> None:
     kept = Kept(np.empty(0), vectors, vectors, none, none, plans).of_heads(slice(1, 2))
     events = kept.events([(np.full((1, 1, 8), x, np.float32), vectors[0, :1], vectors[0, :1]) for x in (1, 2)])
 
-    assert events["op"].tolist() == [[ADMIT, LOAD, STEP, STEP]] and events["position"].tolist() == [[0, 2, 0, 0]]
+    assert events["op"].tolist() == [[ADMIT, LOAD, STEP, STEP]] and events["position"].tolist() == [
+        [[0], [2], [0], [0]]
+    ]
     assert events["q"][0, -2:, 0].tolist() == [0x3C00, 0x4000]
