@@ -119,7 +119,7 @@ def is_detected(rows: Answers) -> bool:
             got = operations(device, {port: array[case] for port, array in inputs.items()})
             for event, state in enumerate(got):
                 for port, array in right.items():
-                    if list(getattr(state, port)) != array[case, event].ravel().tolist():
+                    if np.ravel(getattr(state, port)).tolist() != array[case, event].ravel().tolist():
                         return True
     return False
 

@@ -10,6 +10,9 @@ from refemu_mx.elements import ELEMENTS, Element, ElementName
 from refemu_mx.mx_encoder import cases
 
 __all__ = [
+    "BIAS",
+    "BLOCK",
+    "NAN",
     "RULES",
     "UNIT",
     "Magnitude",
