@@ -119,7 +119,8 @@ def test_queries_get_the_root_of_the_head_once() -> None:
     for text in (f"{part('kllm-a4')}+{part('kllm-a4')}", f"{part('kllm-a4')}+fp16", "fp16+fp16"):
         assert prepared(text).queries(0, q) is q
     alone, apart = (prepared(text) for text in (part("kllm-a4"), f"{part('kllm-a4')}+fp16"))
-    ours, theirs = (parts.weights["blk.0.wq"] for parts in (alone.operands, apart.linear_parts[0].operands))
+    both = alone.operands, apart.linear_parts[0].operands
+    ours, theirs = (parts.group(0, "qkv").weights[0].tensor for parts in both)
     assert ours.index.tobytes() == theirs.index.tobytes()
     assert ours.scales.tobytes() == (theirs.scales * np.float16(0.25)).tobytes()
 

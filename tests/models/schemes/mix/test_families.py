@@ -75,7 +75,10 @@ def test_norms_of_q_and_k_are_the_attentions() -> None:
         assert mixed.queries(1, x) is x
     assert alone["fp16"].norm("blk.1.q_norm", x).tobytes() != alone["kllm-a4"].norm("blk.1.q_norm", x).tobytes()
     weights = [
-        (parts.linear_parts[0] if hasattr(parts, "linear_parts") else parts).operands.weights["blk.0.wq"].scale
+        (parts.linear_parts[0] if hasattr(parts, "linear_parts") else parts)
+        .operands.group(0, "qkv")
+        .weights[0]
+        .tensor.scale
         for parts in (alone["kllm-a4"], prepared(text("kllm-a4+fp16", "tiny-qwen3"), model="tiny-qwen3"))
     ]
     assert weights[0].tobytes() == weights[1].tobytes()
