@@ -35,6 +35,7 @@ def test_the_unit_counts_as_the_page_says(names: dict[str, Any]) -> None:
     assert device.state.ones == 3
 
 
+@pytest.mark.long
 def test_the_unit_follows_the_protocol(names: dict[str, Any]) -> None:
     for rule in unit_rules(names["UNIT"]):
         rule()
