@@ -32,7 +32,8 @@ HEAD = """# Grades of the committed sets
 Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: faults
 convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
 legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
-covers the set, the code of its unit and the fault library.
+covers the set, the code of its unit and the fault library. Rows that tests/tools/test_grades.py and
+test_grades_mutants.py list as due were counted before that code took its present form.
 
 """
 

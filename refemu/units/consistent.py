@@ -72,19 +72,25 @@ def _faults_of(unit: AnyUnit, name: str, config: Config) -> Iterator[str]:
 
 
 def _faults_of_events(device: Stepped[Any], inputs: Sequence[str]) -> Iterator[str]:
-    """An event that opens an operation takes every input, a later one none; `busy` says whether one is left."""
+    """Some event that may open an operation takes every input, some later one none; `busy` is a property."""
     if not isinstance(inspect.getattr_static(device, "busy"), property | cached_property):
         yield "`busy` must be a property: write @property above it"
+    if not isinstance(device, Declared):
+        return
     kind = type(device)
-    if not isinstance(device, Declared) or (kind._open, kind._continue) != (Declared._open, Declared._continue):
+    if (kind._open, kind._continue) != (Declared._open, Declared._continue):
         return  # the unit calls its events itself
-    takes = {name: inspect.signature(getattr(device, name)) for name in device.events if name not in device.does}
-    if takes and not any(_takes(each, len(inputs)) for each in takes.values()):
-        got = "; ".join(f"{name}{each}" for name, each in takes.items())
-        yield (
-            f"the event that opens an operation must take all inputs by position, {', '.join(inputs)}, and later events"
-            f" none: they read self.state; got {got}"
-        )
+    several, chooses = kind.busy is not Stepped.busy, kind.follows is not Declared.follows
+    first = device.events if kind.opens is not Declared.opens else device.events[:1]
+    last = () if not several else device.events if chooses else device.events[-1:]
+    opening = ", ".join(inputs)
+    for events, count, rule in (
+        (first, len(inputs), f"opens an operation must take all inputs by position, {opening}"),
+        (last, 0, "continues an operation must take no arguments; it reads self.state"),
+    ):
+        takes = {name: inspect.signature(getattr(device, name)) for name in events if name not in device.does}
+        if takes and not any(_takes(each, count) for each in takes.values()):
+            yield f"the event that {rule}, got {'; '.join(f'{name}{each}' for name, each in takes.items())}"
 
 
 def _takes(method: inspect.Signature, count: int) -> bool:

@@ -118,7 +118,14 @@ def test_an_operation_of_several_events_is_taken() -> None:
 @pytest.mark.parametrize(
     ("members", "rule"),
     [
-        ({"load": lambda self, word: {}}, "take all inputs by position, word, base, and later events none"),
+        (
+            {"load": lambda self, word: {}},
+            "opens an operation must take all inputs by position, word, base, got load(word)",
+        ),
+        (
+            {"cycle": lambda self, word: {}},
+            "continues an operation must take no arguments; it reads self.state, got cycle(word)",
+        ),
         ({"busy": lambda self: True}, "`busy` must be a property: write @property above it"),
     ],
 )

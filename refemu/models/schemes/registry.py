@@ -119,7 +119,7 @@ def costs(config: Scheme) -> "Costs":
 
 
 def _there(config: Scheme, function: T | None, field: str) -> T:
-    """A function of the machine. field: that it stands in."""
+    """A function of the machine. field: of `SchemeKind`. Refused: the scheme has none, or is a mix."""
     if function is not None:
         return function
     if isinstance(config, Mix):

@@ -506,16 +506,22 @@ COMPILED: dict[Callable[..., Any], Callable[..., Value]] = {
     scalar32.div32: lambda a, b: ANY,
     scalar32.f32: lambda x: _rounded(x),
     scalar32.odd_sum: lambda a, b: ANY,
-    scalar32.pattern16: lambda x: Range(0, real(x) and 0xFFFF),
-    scalar32.pattern32: lambda x: Range(0, real(x) and 0xFFFFFFFF),
+    scalar32.pattern16: lambda x: _of_number(x, Range(0, 0xFFFF)),
+    scalar32.pattern32: lambda x: _of_number(x, Range(0, 0xFFFFFFFF)),
     scalar32.value16: lambda word: _word(word, 16),
     scalar32.value32: lambda word: _word(word, 32),
     math.copysign: lambda x, y: Real(-max(map(abs, real(x))), max(map(abs, real(x)))),
     math.frexp: lambda x: (Real(-1.0, 1.0) if all(map(math.isfinite, real(x))) else ANY, Range(-1073, 1024)),
-    math.isinf: lambda x: real(x) and BIT,
-    math.isnan: lambda x: real(x) and BIT,
+    math.isinf: lambda x: _of_number(x, BIT),
+    math.isnan: lambda x: _of_number(x, BIT),
     math.ldexp: _ldexp,
 }
+
+
+def _of_number(value: Value, result: Range) -> Range:
+    """Bounds of a result that only numbers have."""
+    real(value)
+    return result
 
 
 def _word(word: Range, bits: int) -> Real:

@@ -28,7 +28,7 @@ LENGTHS, INITIAL = "_l", "_i"  #: arguments of a loop: lengths of lists, registe
 
 
 class _Spread(ast.NodeTransformer):
-    """Puts what a function needs in the place of the argument that stands for it."""
+    """Replaces the arguments for state, constants and arrays by the names that each function needs."""
 
     def __init__(
         self, arguments: Mapping[str, Sequence[str]], bodies: Mapping[str, Sequence[ast.stmt]], events: Iterable[str]
@@ -183,7 +183,7 @@ class Form:
         return {name: length for name, length in sorted(check.lengths.items()) if length >= 0}
 
     def _arguments(self, shared: Sequence[str]) -> dict[str, list[str]]:
-        """What stands for the first arguments of the functions."""
+        """Names that replace the first arguments of the functions."""
         vectors = [f"y_{port.name}" for port in self.registers if port.lanes]
         states = [f"s_{name}" for name in self.held]
         return {CONSTANTS: list(self.lifted.constants), STATE: states, PLACE: [*vectors, "_d", "_e", *shared]}
