@@ -164,7 +164,7 @@ grades:
 
 alternatives:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
-	@$(BIN)/python -m tools.alternatives
+	@$(BIN)/python -m tools.variants
 
 vectors:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models

@@ -17,11 +17,11 @@ import numpy as np
 from numba.core import event
 
 from refemu import models, units
-from refemu.arith import dot_jit, fp16_jit, fp32_jit, jit
+from refemu.arith import dot_compiled, fp16_compiled, fp32_compiled, jit
 from refemu.arith.orders import Sequential, Tree
 from refemu.formats import BFP8, OVP_INT4
-from refemu.formats.harmonia.twins import bfp as bfp_jit
-from refemu.formats.olive.twins import ovp as ovp_jit
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
+from refemu.formats.olive.compiled import ovp as ovp_compiled
 from refemu.golden.make import build, generate
 
 SCHEMES = ("fp16", "olive-4", "harmonia-kv4", "kllm-a4")
@@ -60,7 +60,7 @@ def use_units(share: int, processes: int) -> None:
         for config in unit.configs:
             blocks, made = generate.collect(unit, config, ("paper",), 0, ())
             if blocks:
-                build.build(unit, config, blocks, generator=made, twin_from=0)
+                build.build(unit, config, blocks, generator=made, compiled_from=0)
 
 
 def use_models() -> None:
@@ -77,12 +77,12 @@ def use_arithmetic() -> None:
     x = np.eye(4, dtype=np.float32)
     for weights in (x, x.astype(np.float16)):
         for acc in ("fp32", "fp32_fma", "fp16", "fp16_fma"):
-            dot_jit.matmul(x, dot_jit.panels(weights), order=Sequential(), acc=acc)
-    dot_jit.matmul(x, x, order=Tree(2), acc="fp32")
-    fp16_jit.fma16(x, x, x), fp32_jit.fma32(x, x, x), fp32_jit.exp32(x)
-    ovp_jit.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
+            dot_compiled.matmul(x, dot_compiled.panels(weights), order=Sequential(), acc=acc)
+    dot_compiled.matmul(x, x, order=Tree(2), acc="fp32")
+    fp16_compiled.fma16(x, x, x), fp32_compiled.fma32(x, x, x), fp32_compiled.exp32(x)
+    ovp_compiled.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
     tensor = BFP8.encode(np.zeros((2, 32), np.float16))
-    bfp_jit.decode(tensor), bfp_jit.encode(BFP8, np.zeros((2, 32), np.float16))
+    bfp_compiled.decode(tensor), bfp_compiled.encode(BFP8, np.zeros((2, 32), np.float16))
 
 
 def shared(command: Sequence[str], processes: int) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def main(words: Sequence[str]) -> None:
     compiler = Compiler()
     event.register("numba:compile", compiler)
     if arguments.smallest:
-        ovp_jit.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
+        ovp_compiled.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
     else:
         use_units(share, arguments.processes)
     if share == arguments.processes - 1 and not arguments.smallest:

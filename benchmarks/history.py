@@ -27,10 +27,10 @@ SCHEMA: dict[str, Any] = {
         },
         "row": {
             "type": "object",
-            "required": [*_NAMES, "verdict"],
+            "required": [*_NAMES, "outcome"],
             "properties": {
                 **{name: {"type": kind} for name, kind in _NAMES.items()},
-                "verdict": {"enum": ["met", "missed", "wrong", "no goal"]},
+                "outcome": {"enum": ["met", "missed", "wrong", "no goal"]},
             },
         },
     },

@@ -37,7 +37,7 @@ def cell(row: Row) -> str:
         return f"{row.peak_mb / 1000:.1f} GB"
     tokens = row.what.split()[3]
     note = f" ({tokens} tokens)" if row.id == "PERF-M1" and tokens != "256" else ""
-    told = "" if row.verdict in ("met", "") else f", {row.verdict}"
+    told = "" if row.outcome in ("met", "") else f", {row.outcome}"
     return f"{row.ratio:.2f} x{note}{told}"
 
 

@@ -55,7 +55,7 @@ class Row:
         return f"{self.id} | {self.what.partition(':')[0]} | {self.rival} | {self.threads}"
 
     @property
-    def verdict(self) -> str:
+    def outcome(self) -> str:
         """wrong, met, missed, or nothing where there is no goal."""
         if not self.checked:
             return "WRONG"
@@ -74,7 +74,7 @@ class Row:
 
     def record(self) -> dict[str, Any]:
         """For a JSON line."""
-        return {**asdict(self), "verdict": self.verdict.lower() or "no goal"}
+        return {**asdict(self), "outcome": self.outcome.lower() or "no goal"}
 
 
 @dataclass(frozen=True)

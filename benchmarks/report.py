@@ -31,7 +31,7 @@ def text(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
     """Everything that a run prints."""
     lines = [_line(dict(zip(WIDTHS, WIDTHS, strict=True)))]
     lines += [_line(cells(row)) if isinstance(row, Row) else f"{row.id:16} {_reason(row)}" for row in rows]
-    return "\n".join([*lines, "", *grown(rows), "", machine(about), *verdict(rows)])
+    return "\n".join([*lines, "", *grown(rows), "", machine(about), *outcome(rows)])
 
 
 def _reason(row: Absent | Broken) -> str:
@@ -57,7 +57,7 @@ def cells(row: Row) -> dict[str, str]:
         "p10": number(row.low),
         "p90": number(row.high),
         "goal": number(row.goal) if row.goal else "",
-        "": row.verdict,
+        "": row.outcome,
         "ours": seconds(row.ours_s),
         "first": seconds(warm),
         "cold": seconds(row.cold_s or (0.0 if warm else row.first_s)),
@@ -102,10 +102,10 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
     return statistics.linear_regression([math.log(size) for size in sizes], [math.log(time) for time in times]).slope
 
 
-def verdict(rows: Sequence[AnyRow]) -> list[str]:
+def outcome(rows: Sequence[AnyRow]) -> list[str]:
     """How many goals are met and missed, and by name and ratio what is missed, wrong, absent or broken."""
     measured = [row for row in rows if isinstance(row, Row)]
-    of = {name: [row for row in measured if row.verdict == name] for name in ("met", "missed", "", "WRONG")}
+    of = {name: [row for row in measured if row.outcome == name] for name in ("met", "missed", "", "WRONG")}
     absent, broken = ([row for row in rows if isinstance(row, kind)] for kind in (Absent, Broken))
     lines = [
         f"{len(of['met'])} goals met, {len(of['missed'])} missed, {len(of['WRONG'])} wrong; "
@@ -153,7 +153,7 @@ def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
         "|" + "|".join("---" if WIDTHS[name] < 0 else "---:" for name in names) + "|",
     ]
     lines += ["| " + " | ".join(cells(row)[name] for name in names) + " |" for row in rows if isinstance(row, Row)]
-    return "\n".join([*lines, "", *(f"- {line}" for line in [*grown(rows)[1:], *verdict(rows)]), ""])
+    return "\n".join([*lines, "", *(f"- {line}" for line in [*grown(rows)[1:], *outcome(rows)]), ""])
 
 
 def write_markdown(file: Path, rows: Sequence[AnyRow], about: dict[str, Any]) -> None:

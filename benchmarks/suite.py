@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import apart, history, report
+from benchmarks import history, processes, report
 from benchmarks.context import context
 from benchmarks.pairs import Absent, AnyRow, Broken, Row, guarded, smallest
 from benchmarks.rows import (
@@ -158,8 +158,8 @@ def _apart(entry: Entry, cache: str, cold: bool, pinned: bool) -> list[AnyRow]:
     """The rows of an entry from a process of its own, which may die."""
     id = " ".join(entry.ids)
     try:
-        return apart.measure(lambda: guarded(id, "", entry.rows), cache, cold, pinned)
-    except apart.Failed as error:
+        return processes.measure(lambda: guarded(id, "", entry.rows), cache, cold, pinned)
+    except processes.Failed as error:
         return [Broken(id, "", str(error).strip().splitlines()[-1])]
 
 

@@ -176,14 +176,14 @@ class Registry(Generic[T]):
     """Things of one kind that are not refemu's own, by name."""
 
     def __init__(
-        self, kind: Kind, known: Callable[[], Collection[str]], admit: Callable[[Any, str, Origin], T]
+        self, kind: Kind, known: Callable[[], Collection[str]], validate: Callable[[Any, str, Origin], T]
     ) -> None:
         """Make a registry.
 
         known: names of refemu itself. admit(thing, name, origin): the thing; Refused: it breaks a rule.
         """
         self.kind: Kind = kind
-        self._known, self._admit = known, admit
+        self._known, self._validate = known, validate
         self._called: dict[str, T] = {}
         self._loaded: dict[str, T] = {}
         _registries.append(self)
@@ -192,7 +192,7 @@ class Registry(Generic[T]):
         """Add a thing by call: it takes the place of an earlier one of that name. Refused: a name of refemu's own."""
         if name in self._known():
             raise Refused(f"{self.kind} {name}: refemu has one of that name; give yours another name")
-        self._called[name] = self._admit(thing, name, Origin())
+        self._called[name] = self._validate(thing, name, Origin())
         return self._called[name]
 
     def forget(self, name: str) -> None:
@@ -278,7 +278,7 @@ class Registry(Generic[T]):
             about = f"plug-in {plug.origin.distribution} {plug.origin.version}: {self.kind} {plug.name}"
             try:
                 with _announced(about):
-                    self._loaded[plug.key] = self._admit(plug.point.load(), plug.name, plug.origin)
+                    self._loaded[plug.key] = self._validate(plug.point.load(), plug.name, plug.origin)
             except (Refused, RefusedType) as error:
                 raise Unloadable(f"{about} is refused: {error}") from error
             except KeyboardInterrupt:

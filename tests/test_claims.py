@@ -74,7 +74,7 @@ def test_two_to_the_fifteen_is_768_sigma() -> None:
 def saturates(fmt: Ovp, values: np.ndarray) -> list[bool]:
     """Whether the encoder stores an outlier that is larger than it can."""
     pairs = np.stack([values, np.zeros_like(values)], axis=-1).astype(np.float32)
-    return [bool(flag) for flag in ovp_encoder.UNIT.run_jit(pairs.view(np.uint32), fmt=fmt).saturated]
+    return [bool(flag) for flag in ovp_encoder.UNIT.run_compiled(pairs.view(np.uint32), fmt=fmt).saturated]
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_pairs_until_a_sum_can_leave_32_bits(a: Ovp, b: Ovp, product: int, pairs
     (a_exp, a_int), (b_exp, b_int) = largest(a), largest(b)
     steps = np.zeros(pairs + 1, int)
     if a.width == 4:
-        result = olive_mac.UNIT.run_jit(steps, 0, a_exp, a_int, b_exp, b_int)
+        result = olive_mac.UNIT.run_compiled(steps, 0, a_exp, a_int, b_exp, b_int)
     else:
-        result = olive_pe8.UNIT.run_jit(steps, 0, a_exp, a_int, b_exp, b_int)
+        result = olive_pe8.UNIT.run_compiled(steps, 0, a_exp, a_int, b_exp, b_int)
 
     assert int(result.acc[0]) == product and int(result.acc[pairs - 1]) == pairs * product
     assert np.flatnonzero(result.overflow).tolist() == [pairs]
@@ -152,14 +152,14 @@ def test_no_two_pairs_add_more_than_the_largest_outliers(a: Ovp, b: Ovp, product
     x, y = (np.repeat(left, len(right)), np.tile(right, len(left)))
     zeros = np.zeros((len(x), 7), int)
     config = {"a": a.normal.name, "b": b.normal.name}
-    result = olive_edp.UNIT.run_jit(
+    result = olive_edp.UNIT.run_compiled(
         np.column_stack([x, zeros]), np.column_stack([y, zeros]), a.outlier.bias, b.outlier.bias, 0, **config
     )
     assert int(np.abs(result.d).max()) == product
 
     tops = [int(fmt.encode(np.array([fmt.outlier.largest, 0])).pairs()[0]) for fmt in (a, b)]  # type: ignore[union-attr]
     room = np.array([INT32 - 8 * product, INT32 - 8 * product + 1])
-    for run in (olive_edp.run, olive_edp.UNIT.run_jit):
+    for run in (olive_edp.run, olive_edp.UNIT.run_compiled):
         full = run([tops[0]] * 8, [tops[1]] * 8, a.outlier.bias, b.outlier.bias, room, **config)
         assert (full.d.tolist(), full.overflow.tolist()) == ([INT32, -INT32 - 1], [False, True])
 
@@ -167,7 +167,7 @@ def test_no_two_pairs_add_more_than_the_largest_outliers(a: Ovp, b: Ovp, product
 @pytest.mark.parametrize("count", [516, 517])
 def test_outliers_beside_normal_values_leave_32_bits_after_516_products(count: int) -> None:
     """[olive §4.4] at 8 bits: 2**15 * 127 = 4,161,536; D-olive-33 flags what leaves."""
-    result = olive_pe8.UNIT.run_jit(0, 0, np.full(count, 12), 8, 0, 127)
+    result = olive_pe8.UNIT.run_compiled(0, 0, np.full(count, 12), 8, 0, 127)
 
     assert int(result.overflow.sum()) == (count == 517)
     assert not result.overflow[:516].any() and int(result.acc[515]) == 516 * 4_161_536
@@ -196,7 +196,7 @@ def test_a_larger_threshold_never_gives_more_outlier_pairs() -> None:
     counts = []
     for percent in range(75, 250, 2):
         scale = base * np.float32(percent * 0.01) / np.float32(7)
-        result = ovp_encoder.UNIT.run_jit((x / scale).view(np.uint32))
+        result = ovp_encoder.UNIT.run_compiled((x / scale).view(np.uint32))
         counts.append((result.left_outliers + result.right_outliers, result.pruned_outliers))
     for one in zip(*counts, strict=True):
         assert list(one) == sorted(one, reverse=True) and one[0] > one[-1]
@@ -222,7 +222,7 @@ def test_encoded_matrices_multiply_as_the_integers_that_they_stand_for(a: Ovp, b
     d = np.zeros(64, np.int32)
     for at in range(0, k // 2, k // 8):
         chunk = (tensor.pairs()[:, at : at + k // 8].ravel() for tensor in (left, right))
-        d = unit.run_jit(*chunk, a.outlier.bias, b.outlier.bias, d, **unit.configs[config]).d
+        d = unit.run_compiled(*chunk, a.outlier.bias, b.outlier.bias, d, **unit.configs[config]).d
     exact = [
         [sum(x * y for x, y in zip(row, column, strict=True)) for column in right.decode().tolist()]
         for row in left.decode().tolist()

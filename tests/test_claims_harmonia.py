@@ -11,7 +11,7 @@ from refemu.formats import BFP4, BFP8
 from refemu.formats.groupint import INT4_G128
 from refemu.units.harmonia import bfp_converter, bfp_pe_array, bfp_pe_array_clocked
 from refemu.units.harmonia.k_offset import Offsets
-from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 
 TABLE_1 = {  #: [harmonia Table I] perplexities of Llama 7B, 13B, Llama-2 7B, 13B, OPT 6.7B, and the reduction of KV
     "Full": "5.68 5.09 5.47 4.88 10.86 0.00",
@@ -146,7 +146,7 @@ def test_operations_per_cycle_of_the_whole_array() -> None:
     for inner in (64, 128, 512, 4096):
         a, rates = BFP8.encode(half((8, inner), 1)), []
         for b in (INT4_G128.encode(half((16, inner), 2).astype(np.float32)), BFP8.encode(half((16, inner), 2))):
-            result = bfp_pe_array.UNIT.run_jit(**bfp_pe_array.tile(a, b), groups=inner // 32)
+            result = bfp_pe_array.UNIT.run_compiled(**bfp_pe_array.tile(a, b), groups=inner // 32)
             assert result.macs == 8 * 16 * inner
             rates.append(Fraction(2 * result.macs, result.cycles))
         found[inner] = round(float(rates[0])), round(float(rates[1] / rates[0]), 2)
@@ -171,7 +171,7 @@ def test_operations_per_cycle_where_tiles_overlap() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [pytest.param(bfp_converter.run, id="unit"), pytest.param(bfp_converter.UNIT.run_jit, id="twin")]
+    "run", [pytest.param(bfp_converter.run, id="unit"), pytest.param(bfp_converter.UNIT.run_compiled, id="compiled")]
 )
 def test_a_short_token_block_behind_a_full_v_block_stalls(run: Any) -> None:
     """[harmonia §IV-C] "real time" holds for a stream of equal blocks: here the array waits 63 clocks for a bank."""
@@ -214,7 +214,7 @@ def test_offsets_leave_the_softmax_behind_the_rotation_only() -> None:
     """
     words = half((12, 12), 3) * np.float16(0.25)
     words[:, 4] += np.float16(2)
-    offset, _ = k_offset_jit.select(Offsets(12), words.view(np.uint16))
+    offset, _ = k_offset_compiled.select(Offsets(12), words.view(np.uint16))
     o = [Fraction(float(one)) for one in offset.view(np.float16)]
     keys = [[Fraction(float(x)) for x in row] for row in words]
     q = [Fraction(float(x)) for x in half((12,), 4)]

@@ -16,7 +16,7 @@ from refemu.models import text
 from refemu.models.schemes.kllm.cost import SOFTMAX_LANES, SOFTMAX_PASSES, search
 from refemu.units.kllm import index_counter, index_matmul
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 from refemu.units.kllm.kllm_chip import ChipSizes, edges, laid_out
 
 MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
@@ -210,7 +210,7 @@ def operands(k: int, bits: int) -> list[Any]:
     return [KMeans(book, TopK("1")).encode(rng.standard_normal((n, k)).astype(np.float16)) for n in (1, 100)]
 
 
-@pytest.mark.parametrize("run", [index_matmul.matmul, index_matmul_jit.matmul], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [index_matmul.matmul, index_matmul_compiled.matmul], ids=["unit", "compiled"])
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_logits_take_more_macs_than_the_dense_product(run: Any, head_dim: int) -> None:
     """[kllm §III-B] "only a minimal number of FP operations". Not of q K^T: 256 counters a key, head_dim products."""
@@ -222,7 +222,7 @@ def test_logits_take_more_macs_than_the_dense_product(run: Any, head_dim: int) -
 
 def test_three_bits_break_even_at_a_head_of_64() -> None:
     """[kllm §III-B] 64 counters a key; a matrix of weights with a K of 4,096 takes a fifteenth of the dense MACs."""
-    narrow, wide = index_matmul_jit.matmul(*operands(64, 3)), index_matmul_jit.matmul(*operands(128, 3))
+    narrow, wide = index_matmul_compiled.matmul(*operands(64, 3)), index_matmul_compiled.matmul(*operands(128, 3))
     assert narrow.macs_reduce == narrow.macs_dense < narrow.macs_reduce + narrow.macs_sparse
     assert wide.macs_reduce + wide.macs_sparse < wide.macs_dense
 
@@ -232,7 +232,7 @@ def test_three_bits_break_even_at_a_head_of_64() -> None:
             np.random.default_rng(1).standard_normal((100, 4096)).astype(np.float16)
         ),
     )
-    linear = index_matmul_jit.matmul(a, b)
+    linear = index_matmul_compiled.matmul(a, b)
     assert (linear.macs_reduce, linear.macs_sparse, linear.macs_dense) == (25600, 4200, 409600)
 
 

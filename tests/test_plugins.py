@@ -281,7 +281,7 @@ def test_a_unit_object_stands_wherever_a_name_is_taken(tmp_path: Path) -> None:
         assert listing.units()[-1]["unit"] == "trimmer"
         assert golden.check(tmp_path).equal and golden.grade_set(tmp_path / "trimmer-b4").passes is not None
         assert "distribution_version" not in golden.load(tmp_path / "trimmer-b4").manifest
-        assert golden.alternatives(unit) == ()
+        assert golden.variants(unit) == ()
         with pytest.raises(Refused, match="class model changes sources, and module notebook has no file"):
             golden.grade_set(tmp_path / "trimmer-b4", classes=["model"])
         units.unregister("trimmer")
@@ -383,13 +383,13 @@ def test_decisions_of_a_plug_in_are_explained_listed_and_counted(
     assert (entry["title"], entry["origin"]) == ("A value beyond the codes", "acme-clip")
     assert entry["test"] == "tests/test_clip.py::test_ends" and entry["text"] == "Saturates. It may wrap instead."
     assert [each["name"] for each in entry["taken"]] == ["Clipper._open"]
-    assert [(each["unit"], each["says"]) for each in entry["alternatives"]] == [("clipper", "the upper bits are lost")]
+    assert [(each["unit"], each["says"]) for each in entry["variants"]] == [("clipper", "the upper bits are lost")]
     assert told["explain D-acme-1 --set"]["choices"][0]["rows"] > 100
     assert told["explain acme-clip/D-olive-1"]["title"] == "Named as one of refemu's"
     assert (
         told["explain D-olive-1"]["origin"] == "" and told["explain D-olive-1"]["title"] != "Named as one of refemu's"
     )
-    assert [each["decision"] for each in told["explain acme-clip/clipper"]["alternatives"]] == ["D-acme-1", "F-acme-1"]
+    assert [each["decision"] for each in told["explain acme-clip/clipper"]["variants"]] == ["D-acme-1", "F-acme-1"]
     assert told["explain clipper.bits"]["parameter"]["default"] == "4"
     assert told["explain clipper.bits"]["decisions"] == [{"id": "D-olive-1", "title": "Named as one of refemu's"}]
     assert told["explain clipper.over"]["port"]["direction"] == "output"

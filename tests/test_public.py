@@ -43,7 +43,7 @@ def test_units_have_compiled_forms_with_the_same_arguments() -> None:
     for name in units.names():
         unit = units.find(name)
         assert unit.name == name and unit.paper.startswith(units.PAPERS[name])
-        assert list(arguments(unit.run).items()) == list(arguments(unit.run_jit).items()), name
+        assert list(arguments(unit.run).items()) == list(arguments(unit.run_compiled).items()), name
 
 
 def test_compiled_forms_have_the_defaults_of_readable_ones() -> None:

@@ -12,7 +12,7 @@ from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import OVP_INT4, Bfp, Ovp, OvpTensor
 from refemu.units import find, names, orizuru
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 
 
 def test_formats_are_known_by_name() -> None:

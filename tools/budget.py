@@ -39,13 +39,13 @@ KEPT_LONG = (
     "tests/golden/start/test_your_paper.py",
     "tests/tools/test_tutorials.py::test_a_run_prints_what_is_committed[kernel]",
     "tests/tools/test_tutorials.py::test_a_run_prints_what_is_committed[verification]",
-    "tests/arith/float_jit/test_float_jit.py",
+    "tests/arith/kernels/test_kernels.py",
 )
 #: tests that the list leaves in `make test`: no quicker one sees a mutant that they see (tools/mutation.json)
 KEPT_FAST = (
     "tests/arith/attention/test_scores.py::test_tanh_of_edges_and_of_many_values",
     "tests/formats/olive/test_ovp_search.py::test_the_type_with_the_least_sum_of_errors_wins[readable]",
-    "tests/models/kept/test_schemes.py::test_factors_are_learned_once",
+    "tests/models/prepared/test_schemes.py::test_factors_are_learned_once",
     "tests/studies/leankv/test_experiments.py::test_an_equal_budget_is_what_the_row_before_kept",
 )
 #: how far a test may go above its budget before it fails: processors and their neighbours differ

@@ -62,8 +62,8 @@ def cell(counts: Counts) -> str:
     """Counts of a class in a few characters."""
     if not counts.faults:
         return "-"
-    known = counts.convicted + counts.holes
-    parts = [f"{counts.convicted}/{known}"] * bool(known)
+    known = counts.detected + counts.missed
+    parts = [f"{counts.detected}/{known}"] * bool(known)
     return " ".join([*parts, *(f"{sign}{number}" for sign, number in _others(counts) if number)])
 
 
@@ -80,19 +80,19 @@ def row(name: str, rows: int, classes: Mapping[str, Counts], end: str) -> str:
 
 def counted(text: str) -> Counts:
     """Counts from a cell; the number of faults is that of those named."""
-    convicted = holes = undecided = raised = 0
+    detected = missed = undecided = raised = 0
     for part in text.split():
         if part[0] in "?!":
             undecided, raised = (int(part[1:]), raised) if part[0] == "?" else (undecided, int(part[1:]))
         elif part != "-":
-            convicted, known = map(int, part.split("/"))
-            holes = known - convicted
-    return Counts(convicted + holes + undecided + raised, convicted, holes, undecided, raised)
+            detected, known = map(int, part.split("/"))
+            missed = known - detected
+    return Counts(detected + missed + undecided + raised, detected, missed, undecided, raised)
 
 
 def total(rows: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
     """Counts of all sets."""
-    fields = ("faults", "convicted", "holes", "undecided", "raised")
+    fields = ("faults", "detected", "missed", "undecided", "raised")
     return {
         each: Counts(*(sum(getattr(classes[each], name) for classes in rows) for name in fields)) for each in GRADED
     }

@@ -23,7 +23,7 @@ Class model: up to 300 seeded mutants of each unit, of lines that legal cases re
 configuration. The share is that of the convicted among those known to be wrong; the gate is 97 %.
 
 """
-COLUMNS = ("unit", "rows", "mutants", "convicted", "share", "digest")
+COLUMNS = ("unit", "rows", "mutants", "detected", "share", "digest")
 MODULES = (
     "executed",
     "limit",

@@ -33,8 +33,8 @@ import numpy
 from numpy.typing import ArrayLike
 
 '''
-BASES = """from refemu.units.declared import DeclaredState
-from refemu.units.stepped import Result as _Base
+BASES = """from refemu.units.declaration import DeclaredState
+from refemu.units.stepping import Result as _Base
 from refemu.units.unit import Unit
 """
 HEAD = '''"""Hardware blocks by name. Written by tools/stubs.py; do not edit."""
@@ -45,11 +45,11 @@ from typing import Literal, overload
 '''
 COMMON = """from refemu.plugins import Broken
 from refemu.units.ports import Port as Port, Ports as Ports
-from refemu.units.stepped import Result as Result, Stepped as Stepped
-from refemu.units.unit import Alternative as Alternative, AnyUnit as AnyUnit, Cases as Cases, Config as Config
-from refemu.units.declared import Changes as Changes, Combinational as Combinational
-from refemu.units.declared import Sequential as Sequential, constant as constant, decides as decides
-from refemu.units.derived import twin as twin
+from refemu.units.stepping import Result as Result, Stepped as Stepped
+from refemu.units.unit import Variant as Variant, AnyUnit as AnyUnit, Cases as Cases, Config as Config
+from refemu.units.declaration import Changes as Changes, Combinational as Combinational
+from refemu.units.declaration import Sequential as Sequential, constant as constant, decides as decides
+from refemu.units.derivation import compiled_run as compiled_run
 from refemu.units.faults import FaultLibrary as FaultLibrary
 from refemu.units.unit import Flag as Flag, Kind as Kind, RunFunction as RunFunction, Unit as Unit, choices as choices
 """
@@ -147,7 +147,7 @@ def classes(unit: AnyUnit) -> list[str]:
         "    run: Run",
         f"    unit_class: type[{name}]",
         "    @cached_property",
-        "    def run_jit(self) -> Run: ...",
+        "    def run_compiled(self) -> Run: ...",
         "",
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.pairs import Row, pairs, size
-from refemu.arith import dot, dot_jit, fp16_jit, fp32_jit
+from refemu.arith import dot, dot_compiled, fp16_compiled, fp32_compiled
 from refemu.arith.dot import Sequential
 
 
@@ -28,14 +28,14 @@ def matmul_fp32() -> list[Row]:
         side = size(full, 64)
         for acc in ("fp32", "fp32_fma"):
             a, w = normal((m, side), 1), normal((side, side), 2)
-            weights = dot_jit.panels(w)
+            weights = dot_compiled.panels(w)
             rows.append(
                 pairs(
                     id,
                     f"ordered {acc} matmul M={m} K=N={side}",
                     "BLAS sgemm (no order)",
                     lambda a=a, w=w: a @ w.T,
-                    lambda a=a, p=weights, acc=acc: dot_jit.matmul(a, p, order=Sequential(), acc=acc),
+                    lambda a=a, p=weights, acc=acc: dot_compiled.matmul(a, p, order=Sequential(), acc=acc),
                     lambda _, ours, a=a, w=w, acc=acc: _columns_equal(a, w, ours, acc),
                     goal,
                 )
@@ -47,8 +47,8 @@ def matmul_fp16_weights() -> list[Row]:
     """One row against weights kept as fp16, against sgemm on float32 weights and NumPy's own float16 product."""
     side = size(4096, 64)
     a, w = normal((1, side), 1), normal((side, side), 2).astype(np.float16)
-    wide, weights = w.astype(np.float32), dot_jit.panels(w)
-    call = lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32")  # noqa: E731
+    wide, weights = w.astype(np.float32), dot_compiled.panels(w)
+    call = lambda: dot_compiled.matmul(a, weights, order=Sequential(), acc="fp32")  # noqa: E731
     check = lambda _, ours: _columns_equal(a, wide, ours, "fp32")  # noqa: E731
     a16 = a.astype(np.float16)
     return [
@@ -78,7 +78,7 @@ def matmul_fp16_acc() -> list[Row]:
     """fp16 multiply and add, each rounded, against the same loop in NumPy float16."""
     side = size(1024, 64)
     a, w = normal((64, side), 1).astype(np.float16), normal((side, side), 2).astype(np.float16) / np.float16(32)
-    wide, weights = a.astype(np.float32), dot_jit.panels(w)
+    wide, weights = a.astype(np.float32), dot_compiled.panels(w)
 
     def rival() -> np.ndarray:
         s, b = np.zeros((64, side), np.float16), np.ascontiguousarray(w.T)
@@ -92,7 +92,7 @@ def matmul_fp16_acc() -> list[Row]:
             f"fp16 MAC rounded twice, M=64 K=N={side}",
             "NumPy float16 loop",
             rival,
-            lambda: dot_jit.matmul(wide, weights, order=Sequential(), acc="fp16"),
+            lambda: dot_compiled.matmul(wide, weights, order=Sequential(), acc="fp16"),
             np.array_equal,
             80,
             count=3,
@@ -109,7 +109,7 @@ def round16() -> list[Row]:
             "round16 of 2^20 float32",
             "NumPy to float16 and back",
             lambda: x.astype(np.float16).astype(np.float32),
-            lambda: fp16_jit.round16(x),
+            lambda: fp16_compiled.round16(x),
             np.array_equal,
             10,
         )
@@ -125,7 +125,7 @@ def exp32() -> list[Row]:
             "exp32 of 2^20 float32",
             "np.exp in float64, and casts",
             lambda: np.exp(x.astype(np.float64)).astype(np.float32),
-            lambda: fp32_jit.exp32(x),
+            lambda: fp32_compiled.exp32(x),
             np.array_equal,
         )
     ]

@@ -7,9 +7,9 @@ import numpy as np
 from benchmarks.pairs import Row, pairs
 from benchmarks.rows.arith import normal
 from refemu.formats import BFP8, INT4_G128, BfpTensor
-from refemu.formats.harmonia.twins import bfp as bfp_jit
-from refemu.formats.twins import groupint as groupint_jit
-from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
+from refemu.formats.compiled import groupint as groupint_compiled
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
+from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 
 
 def numpy_encode(x: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def encode() -> list[Row]:
             "BFP8 encode 2^20 fp16 along rows",
             "NumPy shifts on uint16",
             lambda: numpy_encode(x),
-            lambda: bfp_jit.encode(BFP8, x),
+            lambda: bfp_compiled.encode(BFP8, x),
             same,
             15,
         )
@@ -55,7 +55,7 @@ def encode_tokens() -> list[Row]:
             "BFP8 encode 2^20 fp16 along tokens",
             "NumPy shifts on uint16",
             lambda: numpy_encode(x, 0),
-            lambda: bfp_jit.encode(BFP8, x, 0),
+            lambda: bfp_compiled.encode(BFP8, x, 0),
             same,
         )
     ]
@@ -70,7 +70,7 @@ def convert() -> list[Row]:
             "bfp_converter, 2^20 fp16 in blocks of 8 x 32",
             "NumPy shifts on uint16",
             lambda: numpy_encode(x),
-            lambda: bfp_converter_jit.convert(x),
+            lambda: bfp_converter_compiled.convert(x),
             lambda theirs, ours: same(theirs, ours.tensor),
         )
     ]
@@ -92,7 +92,7 @@ def weights() -> list[Row]:
             "INT4_G128 encode 2^20 float32",
             "NumPy divide, rint, clip",
             lambda: numpy_int4(w),
-            lambda: groupint_jit.encode(INT4_G128, w),
+            lambda: groupint_compiled.encode(INT4_G128, w),
             lambda theirs, ours: np.array_equal(theirs, ours.code),
         )
     ]

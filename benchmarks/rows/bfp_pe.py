@@ -10,9 +10,9 @@ from refemu.formats import BFP8
 from refemu.formats.groupint import INT4_G128, GroupIntTensor
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.formats.harmonia.twins.bfp_dot import bfp_dot as bfp_dot_jit
-from refemu.formats.harmonia.twins.bfp_dot import bfp_dot_int as bfp_dot_int_jit
-from refemu.formats.harmonia.twins.bfp_dot import prepare
+from refemu.formats.harmonia.compiled.bfp_dot import bfp_dot as bfp_dot_compiled
+from refemu.formats.harmonia.compiled.bfp_dot import bfp_dot_int as bfp_dot_int_compiled
+from refemu.formats.harmonia.compiled.bfp_dot import prepare
 
 #: rows, inner, columns, goal
 SHAPES = (
@@ -56,7 +56,7 @@ def _weights(rows: int, inner: int, columns: int, goal: float) -> list[Row]:
     want, what = bfp_dot_int(a, w), f"BFP8 x INT4, M={rows}, {inner} x {columns}, prepared"
 
     def ours() -> np.ndarray:
-        return bfp_dot_int_jit(a, ready)
+        return bfp_dot_int_compiled(a, ready)
 
     def right(_: np.ndarray, found: np.ndarray) -> bool:
         return found.tobytes() == want.tobytes()
@@ -81,7 +81,9 @@ def activations() -> list[Row]:
         "NumPy float32 matmul, sums only": lambda: x.astype(np.float32) @ y.transpose(0, 2, 1).astype(np.float32),
     }
     what = "BFP8 x BFP8, 512 x 64 x 512, prepared"
-    return [pairs("BFP-BFP", what, name, rival, lambda: bfp_dot_jit(a, ready), right) for name, rival in rivals.items()]
+    return [
+        pairs("BFP-BFP", what, name, rival, lambda: bfp_dot_compiled(a, ready), right) for name, rival in rivals.items()
+    ]
 
 
 ROWS: dict[str, Callable[[], list[Row]]] = {"PERF-7 PERF-8": weights, "BFP-BFP": activations}

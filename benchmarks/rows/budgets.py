@@ -31,13 +31,13 @@ orizuru_jit.pops(numpy.arange(64, dtype=numpy.float16), 4)""",
     "OVP encode": (
         2.0,
         """from refemu.formats import OVP_INT4
-from refemu.formats.olive.twins import ovp
+from refemu.formats.olive.compiled import ovp
 ovp.encode_pairs(OVP_INT4, numpy.ones((8, 64), numpy.float32))""",
     ),
     "BFP encode": (
         2.0,
         """from refemu.formats import BFP8
-from refemu.formats.harmonia.twins import bfp
+from refemu.formats.harmonia.compiled import bfp
 bfp.encode(BFP8, numpy.ones((8, 64), numpy.float16))""",
     ),
     "index MatMul": (

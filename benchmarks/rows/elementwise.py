@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.pairs import Row, absolute, pairs
 from benchmarks.rows.arith import normal
-from refemu.arith import fp16, fp16_jit, fp32, fp32_jit, rotary, tables
+from refemu.arith import fp16, fp16_compiled, fp32, fp32_compiled, rotary, tables
 from refemu.formats import E2M1_BIAS2
 from refemu.models.backend import Jit
 
@@ -47,7 +47,7 @@ def widen() -> list[Row]:
             "fp16 to float32, 2^20",
             "NumPy astype",
             lambda: x.astype(np.float32),
-            lambda: fp16_jit.to_f32(x),
+            lambda: fp16_compiled.to_f32(x),
             np.array_equal,
             10.0,
         )
@@ -70,7 +70,7 @@ def fma() -> list[Row]:
             "fp16 fma, 2^20",
             "float64 expression, cast to float16 and back",
             rival,
-            lambda: fp16_jit.fma16(a, b, c),
+            lambda: fp16_compiled.fma16(a, b, c),
             same,
             8.0,
         )
@@ -119,7 +119,7 @@ def exponential() -> list[Row]:
             "exp32 of 2^20 float32",
             "goal: 0.4 G/s",
             COUNT / 0.4e9,
-            lambda: fp32_jit.exp32(x),
+            lambda: fp32_compiled.exp32(x),
             lambda ours: np.array_equal(fp32.exp32(x), ours),
         )
     ]

@@ -8,14 +8,14 @@ import numpy as np
 
 from benchmarks.pairs import Row, absolute, pairs, size
 from benchmarks.rows.arith import normal
-from refemu.arith import dot_jit, exact, fp16
+from refemu.arith import dot_compiled, exact, fp16
 from refemu.arith.orders import Exact
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.models.backend import Jit
 from refemu.units.kllm import weighted_sum
 from refemu.units.kllm.kernels import index_matmul
-from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
+from refemu.units.kllm.weighted_sum import compiled as weighted_sum_compiled
 
 SIZE, TILE = 4096, 512  #: columns whose counters are summed, and those of a tile
 GOAL = "goal: 8 G MAC/s"
@@ -60,7 +60,7 @@ def accumulator() -> list[Row]:
         ]
 
     def ours() -> np.ndarray:
-        return dot_jit.matmul(a, b, order=Exact(), acc="exact", out="fp32")
+        return dot_compiled.matmul(a, b, order=Exact(), acc="exact", out="fp32")
 
     def same(theirs: list[int], found: np.ndarray) -> bool:
         return [np.float32(exact.to_odd(total)) for total in theirs] == found[0].tolist()
@@ -107,7 +107,7 @@ def counters() -> list[Row]:
                 f"{what}, from int64 counts of a unit's ports",
                 GOAL,
                 count.size / 8e9,
-                lambda: weighted_sum_jit.sums(count, np.broadcast_to(table, count.shape), arith),
+                lambda: weighted_sum_compiled.sums(count, np.broadcast_to(table, count.shape), arith),
                 same,
             ),
             goal=0.0,

@@ -12,13 +12,13 @@ import numpy as np
 from benchmarks.commands import process_row
 from benchmarks.pairs import AnyRow, Row, guarded, size
 from refemu import units
-from refemu.golden.compare import dut
-from refemu.golden.explain import running, table
+from refemu.golden.compare import answer_files
+from refemu.golden.explain import table, unit_runs
 from refemu.golden.files import npz, sets, store
 from refemu.golden.make import build, generate
-from refemu.units import alternative as other
-from refemu.units.alternative import Device
+from refemu.units import variant as other
 from refemu.units.unit import AnyUnit
+from refemu.units.variant import Device
 
 SMALL, LARGE = 10_000, 1_000_000
 ALLOWED = {SMALL: 2.0, LARGE: 20.0}
@@ -69,7 +69,7 @@ def _set(name: str, rows: int, folder: Path) -> sets.Golden:
     each = sum(next(iter(case.inputs.values())).shape[0] for case in generate.random_cases(unit, config, 0, 1))
     blocks = generate.random_cases(unit, config, 0, -(-rows // each))
     entry = {"function": generate.function_of(unit), "seed": 0, "seeds": -(-rows // each)}
-    manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, twin_from=1)
+    manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, compiled_from=1)
     store.replace(folder, sets.render(manifest, arrays))
     return sets.load(folder)
 
@@ -94,7 +94,7 @@ def _devices(golden: sets.Golden) -> Iterator[tuple[str, dict[str, np.ndarray], 
 def _other(unit: AnyUnit, golden: sets.Golden) -> tuple[Device, str]:
     """The first device with another decision that answers otherwise somewhere."""
     right = _right(golden)
-    for each in unit.alternatives:
+    for each in unit.variants:
         device = other.device(unit, unit.config(golden.config), [each])
         if device is not None and any((right[n] != a).mean() > 0.01 for n, a in _answers(golden, device).items()):
             return device, each.decision
@@ -108,8 +108,8 @@ def _right(golden: sets.Golden) -> dict[str, np.ndarray]:
 def _answers(golden: sets.Golden, device: Device) -> dict[str, np.ndarray]:
     """Of a device to the stimulus of a set."""
     right = _right(golden)
-    whole = table.whole(golden, dut.Answer(right, {}))
-    words, _ = running.words(whole, [], device)
+    whole = table.whole(golden, answer_files.Answer(right, {}))
+    words, _ = unit_runs.words(whole, [], device)
     answers = {name: array.copy() for name, array in right.items()}
     for name, array in answers.items():
         array[whole.rows] = words[name].reshape(-1, *array.shape[1:])

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.pairs import Row, pairs
 from benchmarks.rows.arith import normal
 from refemu.formats import OVP_INT4
-from refemu.formats.olive.twins import ovp as ovp_jit
+from refemu.formats.olive.compiled import ovp as ovp_compiled
 
 MAGNITUDES = np.array([12, 16, 24, 32, 48, 64, 96], np.float32)
 
@@ -36,7 +36,7 @@ def encode() -> list[Row]:
             "OVP_INT4 encode 2^20 float32 to packed pairs",
             "NumPy where chain",
             lambda: numpy_encode(x),
-            lambda: ovp_jit.encode_pairs(OVP_INT4, x),
+            lambda: ovp_compiled.encode_pairs(OVP_INT4, x),
             lambda theirs, ours: np.array_equal(theirs, ours.reshape(-1)),
             30,
         )
@@ -47,14 +47,14 @@ def decode() -> list[Row]:
     """Packed pairs to grid values."""
     tensor = OVP_INT4.encode(normal((1 << 12, 1 << 8), 3) * np.float32(3))
     packed = tensor.pairs()
-    table = ovp_jit.decode_pairs(OVP_INT4, np.arange(256, dtype=np.uint8), strict=False).reshape(256, 2)
+    table = ovp_compiled.decode_pairs(OVP_INT4, np.arange(256, dtype=np.uint8), strict=False).reshape(256, 2)
     return [
         pairs(
             "PERF-18",
             "OVP_INT4 decode 2^19 packed pairs to int8",
             "np.take on a 256-entry table",
             lambda: np.take(table, packed, axis=0),
-            lambda: ovp_jit.decode_pairs(OVP_INT4, packed),
+            lambda: ovp_compiled.decode_pairs(OVP_INT4, packed),
             lambda theirs, ours: np.array_equal(theirs.reshape(-1), ours.reshape(-1)),
             5,
         )

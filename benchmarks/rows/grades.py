@@ -116,7 +116,7 @@ def build_set(unit: AnyUnit, config: str, seeds: int) -> tuple[int, int]:
     """Rows and bytes of a set of random cases, answers by the compiled twin."""
     blocks = generate.random_cases(unit, config, 0, seeds)
     entry = {"function": generate.function_of(unit), "seed": 0, "seeds": seeds}
-    manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, twin_from=1)
+    manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, compiled_from=1)
     return len(arrays["flags"]), len(sets.render(manifest, arrays)[sets.VECTORS])
 
 

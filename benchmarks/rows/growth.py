@@ -11,13 +11,13 @@ from benchmarks.rows.arith import normal
 from benchmarks.rows.kllm import operands
 from benchmarks.rows.leankv_memory import attention_row, step_row
 from refemu import models
-from refemu.arith import dot, dot_jit
+from refemu.arith import dot, dot_compiled
 from refemu.arith.orders import Sequential
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.units.kllm import index_matmul
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
-from refemu.units.kllm.orizuru import compiled as orizuru_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
+from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 
 SCALES = (256, 512, 1024, 2048, 4096)
 SMALL = 5  #: pairs of a point: the fit is over the points
@@ -38,13 +38,13 @@ def ordered() -> list[Row]:
 
 def _ordered(m: int, k: int, n: int) -> Row:
     a, w = normal((m, k), 1), normal((n, k), 2)
-    weights, want = dot_jit.panels(w), dot.matmul(a, w[:8].T.copy(), order=Sequential(), acc="fp32")
+    weights, want = dot_compiled.panels(w), dot.matmul(a, w[:8].T.copy(), order=Sequential(), acc="fp32")
     return pairs(
         "",
         f"{m} x {k} x {n}",
         "BLAS sgemm (no order)",
         lambda: a @ w.T,
-        lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"),
+        lambda: dot_compiled.matmul(a, weights, order=Sequential(), acc="fp32"),
         lambda _, ours: want.tobytes() == np.ascontiguousarray(ours[:, :8]).tobytes(),
         count=SMALL,
     )
@@ -62,14 +62,14 @@ def _indexed(k: int, n: int) -> Row:
     a, b = operands(1, k, n)
     few = operands(1, k, n)[1]
     few = replace(few, index=few.index[:, :2].copy(), mask=few.mask[:, :2].copy(), scale=few.scale[:2].copy())
-    right, want = index_matmul_jit.prepare(b), index_matmul.matmul(a, few).y
+    right, want = index_matmul_compiled.prepare(b), index_matmul.matmul(a, few).y
     x, kept = a.dequantized().astype(np.float32), b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     return pairs(
         "",
         f"1 x {k} x {n}",
         "sgemm on kept float32 weights",
         lambda: x @ kept,
-        lambda: index_matmul_jit.matmul(a, right),
+        lambda: index_matmul_compiled.matmul(a, right),
         lambda _, ours: want.tobytes() == np.ascontiguousarray(ours.y[:, :2]).tobytes(),
         count=SMALL,
     )
@@ -90,7 +90,7 @@ def _selected(n: int, k: int) -> Row:
     wide = x.astype(np.float32)
     ends = np.sort(wide, axis=-1)
 
-    def same(_: np.ndarray, ours: orizuru_jit.Result) -> bool:
+    def same(_: np.ndarray, ours: orizuru_compiled.Result) -> bool:
         low, top = (np.sort(np.take_along_axis(wide, index, -1), -1) for index in (ours.min_index, ours.max_index))
         return np.array_equal(low, ends[:, :k]) and np.array_equal(top, ends[:, -k:])
 
@@ -99,7 +99,7 @@ def _selected(n: int, k: int) -> Row:
         f"64 x {n}, k = {k} + {k}",
         "np.argpartition at both ends, float32",
         lambda: np.argpartition(wide, (k - 1, n - k), axis=-1),
-        lambda: orizuru_jit.pops(x, k),
+        lambda: orizuru_compiled.pops(x, k),
         same,
         count=SMALL,
     )
@@ -139,7 +139,7 @@ def _attended(tokens: int) -> Row:
         f"{tokens} tokens",
         "NumPy float32",
         rival,
-        lambda: dot_jit.attention(q, k, v, scale=scale, start=0),
+        lambda: dot_compiled.attention(q, k, v, scale=scale, start=0),
         lambda _, ours: first.tobytes() == ours[:8].tobytes(),
         count=SMALL,
     )

@@ -10,8 +10,8 @@ from refemu.formats import train
 from refemu.formats.kllm.kmeans import KMeans, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul
-from refemu.units.kllm.index_counter import compiled as index_counter_jit
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_counter import compiled as index_counter_compiled
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 
 SIZE = 4096
 
@@ -27,7 +27,7 @@ def counting() -> list[Row]:
     """256 counters per column: of one token by a square weight, and of given joint indices."""
     side = size(SIZE, 256)
     a, b = operands(1, side, side)
-    right = index_matmul_jit.prepare(b)
+    right = index_matmul_compiled.prepare(b)
     inliers = ~a.mask[0]
     index = ((a.index.T.astype(np.int64) << 4) | b.index).T.copy()
 
@@ -41,7 +41,7 @@ def counting() -> list[Row]:
             f"distribution of joint indices, K = N = {side}, all columns",
             "np.bincount per column",
             bincount,
-            lambda: index_matmul_jit.distribution(a, right),
+            lambda: index_matmul_compiled.distribution(a, right),
             lambda theirs, ours: np.array_equal(theirs, ours[0]),
             goal=10.0,
         ),
@@ -50,7 +50,7 @@ def counting() -> list[Row]:
             f"index_counter: 256 columns of {side} joint indices",
             "np.bincount per column",
             lambda: np.stack([np.bincount(column, minlength=256) for column in given]),
-            lambda: index_counter_jit.counts(given, 8),
+            lambda: index_counter_compiled.counts(given, 8),
             lambda theirs, ours: np.array_equal(theirs, ours.count),
         ),
     ]
@@ -64,7 +64,7 @@ def matmul() -> list[Row]:
 def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
     """`rows` tokens of k elements by a weight of n columns, both quantized, beside BLAS on floats."""
     a, b = operands(rows, k, n)
-    right = index_matmul_jit.prepare(b)
+    right = index_matmul_compiled.prepare(b)
     centroids, x = b.codebook.centroids, a.dequantized().astype(np.float32)
     scale = b.scales.astype(np.float32)
     kept = centroids[b.index] * scale
@@ -79,7 +79,7 @@ def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
 
     name = f"index MatMul {rows} x {k} x {n}, W4A4, fp16 MAC"
     return [
-        pairs("PERF-13", name, rival, call, lambda: index_matmul_jit.matmul(a, right), same, goal=goal)
+        pairs("PERF-13", name, rival, call, lambda: index_matmul_compiled.matmul(a, right), same, goal=goal)
         for rival, call, goal in (
             ("dequantize by table, sgemm", dequantize, 5.0 if rows == 1 else 0.0),
             ("sgemm on kept float32 weights", lambda: x @ kept, 0.5 if rows == 1 else 0.0),

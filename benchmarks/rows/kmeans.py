@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks.pairs import Absent, Row, pairs
 from benchmarks.rows.arith import normal
 from refemu.formats import Codebook, KllmArith, KMeans, TopK
+from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
+from refemu.formats.kllm.compiled import kmeans_train as kmeans_train_compiled
 from refemu.formats.kllm.kmeans import normalized_inliers
 from refemu.formats.kllm.kmeans_nearest import nearest_normalized
-from refemu.formats.kllm.twins import kmeans as kmeans_jit
-from refemu.formats.kllm.twins import kmeans_train as kmeans_train_jit
 
 EXACT = KllmArith.preset("exact")
 
@@ -25,7 +25,7 @@ def _samples(count: int) -> np.ndarray:
 
 def _nearest() -> tuple[np.ndarray, Codebook]:
     x = _samples(1 << 20).astype(np.float16)
-    return x, kmeans_train_jit.train(x, bits=4)
+    return x, kmeans_train_compiled.train(x, bits=4)
 
 
 def nearest() -> list[Row]:
@@ -45,7 +45,7 @@ def nearest() -> list[Row]:
             "nearest of 16 centroids, 2^20 fp16",
             name,
             rival,
-            lambda: kmeans_jit.indices(words, one, mask, book, EXACT),
+            lambda: kmeans_compiled.indices(words, one, mask, book, EXACT),
             lambda theirs, ours: np.array_equal(np.ravel(theirs), np.ravel(ours)),
             goal,
         )
@@ -63,7 +63,7 @@ def encode() -> list[Row]:
             "encode 256 tokens of 4,096, 1 % outliers, preset paper",
             "NumPy, argpartition and searchsorted",
             lambda: _numpy_encode(x, fmt.codebook, fmt.outliers.count(4096) if isinstance(fmt.outliers, TopK) else 0),
-            lambda: kmeans_jit.encode(fmt, x),
+            lambda: kmeans_compiled.encode(fmt, x),
             lambda theirs, ours: bool(np.count_nonzero(theirs != ours.index) <= x.size // 1000),  # it rounds otherwise
         )
     ]
@@ -98,7 +98,7 @@ def train() -> list[Row] | list[Absent]:
             "train 16 centroids of 204,800 samples",
             "scikit-learn KMeans, one start, 300 updates",
             theirs,
-            lambda: kmeans_train_jit.train(x, bits=4),
+            lambda: kmeans_train_compiled.train(x, bits=4),
             lambda floats, ours: bool(np.abs(floats - ours.centroids).max() < 0.01),  # their sums round, ours do not
             count=3,
         )

@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.pairs import Row, pairs
 from benchmarks.rows.arith import normal
 from refemu.formats import K8V4, Affine, UnifiedPage
-from refemu.formats.leankv.twins import affine as affine_jit
-from refemu.formats.leankv.twins import kv_page as kv_page_jit
+from refemu.formats.leankv.compiled import affine as affine_compiled
+from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
 
 VECTORS, FEATURES = 1 << 13, 128
 
@@ -31,7 +31,7 @@ def quantize() -> list[Row]:
             f"Affine(4) encode and pack {VECTORS} x {FEATURES} fp16",
             "NumPy min, max, rint, shift",
             lambda: numpy_quantize(x),
-            lambda: affine_jit.encode_words(fmt, x),
+            lambda: affine_compiled.encode_words(fmt, x),
             lambda theirs, ours: np.array_equal(theirs, ours[0]),
             4,
         )
@@ -51,7 +51,7 @@ def page() -> list[Row]:
         return copy
 
     def write() -> np.ndarray:
-        kv_page_jit.write(fmt, words, pages, slots, records)
+        kv_page_compiled.write(fmt, words, pages, slots, records)
         return words
 
     what = f"{len(slots)} tokens, 256 pages of K8V4"
@@ -61,7 +61,7 @@ def page() -> list[Row]:
             f"read {what}",
             "NumPy fancy indexing",
             lambda: words[index],
-            lambda: kv_page_jit.read(fmt, words, pages, slots),
+            lambda: kv_page_compiled.read(fmt, words, pages, slots),
             np.array_equal,
             5,
         ),

@@ -8,11 +8,11 @@ import numpy as np
 from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows.arith import normal
 from refemu.formats import K4V2, K8V4, UnifiedPage
-from refemu.formats.leankv.twins import kv_page as kv_page_jit
+from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager.compiled import PageManager
 from refemu.units.leankv.paged_attention import Pages
-from refemu.units.leankv.paged_attention import compiled as paged_attention_jit
+from refemu.units.leankv.paged_attention import compiled as paged_attention_compiled
 
 GROWTH = ((1, 30, 3), (8, 30, 3), (1, 32, 32), (16, 32, 32))  #: requests, layers, heads
 
@@ -115,7 +115,7 @@ def _read(page: UnifiedPage, images: np.ndarray, ids: np.ndarray, slots: np.ndar
         f"64 pages of {page.config.name}, {64 * page.tokens} tokens, to records",
         "NumPy fancy indexing",
         lambda: images[ids[:, None], words[slots]],
-        lambda: kv_page_jit.read(page, images, ids, slots),
+        lambda: kv_page_compiled.read(page, images, ids, slots),
         np.array_equal,
     )
 
@@ -140,7 +140,7 @@ def attention_row(tokens: int, low_share: float, heads: int = 3, group: int = 3,
             records = page.record(*encoded)
             index = np.arange(count)
             entry = cells[head] if section == 0 else cells[head, ::-1]
-            kv_page_jit.write(page, images, entry[index // page.tokens], index % page.tokens, records)
+            kv_page_compiled.write(page, images, entry[index // page.tokens], index % page.tokens, records)
     q = normal((heads, group, features), 3).astype(np.float16)
     lengths, scale = np.tile(counts, (heads, 1)), np.float32(1 / np.sqrt(features))
 
@@ -154,7 +154,7 @@ def attention_row(tokens: int, low_share: float, heads: int = 3, group: int = 3,
         f"{tokens} tokens, {100 * low_share:.0f} % low, {heads} x {group} heads of {features}",
         "NumPy float32 on fp16 keys and values",
         rival,
-        lambda: paged_attention_jit.attend(pages, q, images, cells, lengths).out,
+        lambda: paged_attention_compiled.attend(pages, q, images, cells, lengths).out,
         lambda theirs, ours: bool(np.abs(theirs.astype(np.float64) - ours).max() < 0.25),
     )
 

@@ -34,7 +34,7 @@ def _steps(row: str, whose: str, heads: int, steps: int) -> Row:
             history.step(THRESHOLDS)
         histories.append(history.inputs())
     device = LayerStep(**CONFIG)  # type: ignore[arg-type]  # a name has one type in the table
-    inputs = device.admitted(**{name: np.concatenate([x[name] for x in histories]) for name in histories[0]})
+    inputs = device.validated(**{name: np.concatenate([x[name] for x in histories]) for name in histories[0]})
     loads = inputs[0].shape[1] - steps
     prompt, loaded = _operands(device, [x[:, :loads] for x in inputs]), Devices(device, heads)
     fine, following = loaded.events(*prompt), _operands(device, [x[:, loads:] for x in inputs])

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.pairs import Row, absolute, pairs
 from benchmarks.rows.formats import numpy_encode
 from refemu.units.olive.olive_requant import NO_BIAS
-from refemu.units.olive.olive_requant import compiled as olive_requant_jit
+from refemu.units.olive.olive_requant import compiled as olive_requant_compiled
 from refemu.units.olive.olive_systolic_clocked import OliveSystolicClocked, Product, multiply, tile
 
 EDGES, ELEMENT_CYCLES = 2e3, 50e6  #: a second, by the goals
@@ -89,7 +89,7 @@ def outputs() -> list[Row]:
             "olive_requant, int4: 2^19 sums to fp16 and to pairs",
             "NumPy float32, float16, where chain",
             rival,
-            lambda: olive_requant_jit.run(acc, scale_a, scale_w, bias, scale_next),
+            lambda: olive_requant_compiled.run(acc, scale_a, scale_w, bias, scale_next),
             lambda theirs, ours: np.array_equal(theirs[0], ours.y) and np.array_equal(theirs[1].reshape(-1), ours.pair),
         )
     ]

@@ -6,9 +6,9 @@ import numpy as np
 
 from benchmarks.pairs import Row, pairs
 from benchmarks.rows.arith import normal
-from refemu.units.kllm.functional import compiled as functional_jit
+from refemu.units.kllm.functional import compiled as functional_compiled
 from refemu.units.kllm.orizuru import Result
-from refemu.units.kllm.orizuru import compiled as orizuru_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 
 N, K = 4096, 20  #: values of a token, outliers per side
 
@@ -38,7 +38,7 @@ def _tokens(what: str, x: np.ndarray, goal: float) -> Row:
         f"Orizuru, {what} of {N}, k = {K} + {K}, fp16",
         "np.argpartition at both ends, float32",
         lambda: _ends(wide),
-        lambda: orizuru_jit.pops(x, K),
+        lambda: orizuru_compiled.pops(x, K),
         lambda theirs, ours: _same(wide, theirs, ours),
         goal=goal,
     )
@@ -57,7 +57,7 @@ def _both_calls(x: np.ndarray) -> Row:
         f"Orizuru, one token of {N}, k = {k} + {k}, fp16",
         "np.argpartition, a call for each end, float32",
         lambda: (np.argpartition(wide, k), np.argpartition(wide, N - k)),
-        lambda: orizuru_jit.pops(x, k),
+        lambda: orizuru_compiled.pops(x, k),
         same,
         goal=1.0,
     )
@@ -83,7 +83,7 @@ def softmax() -> list[Row]:
             "softmax of 512 rows of 512 fp16 logits",
             "NumPy in float32, unrounded",
             lambda: _numpy_softmax(wide),
-            lambda: functional_jit.apply(x, op="softmax"),
+            lambda: functional_compiled.apply(x, op="softmax"),
             lambda theirs, ours: _near(theirs, ours.y),
         )
     ]

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.pairs import Absent, Row, pairs
 from benchmarks.rows.arith import normal
 from benchmarks.rows.elementwise import half
-from refemu.arith import dot_jit, fp16_jit
+from refemu.arith import dot_compiled, fp16_compiled
 from refemu.arith.orders import Sequential
 from refemu.formats import BFP8, E2M1_BIAS2
-from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 
 Rows = list[Row | Absent]
 
@@ -70,7 +70,7 @@ def rounding() -> Rows:
     wide, what = x.astype(np.float64), "round16 of 2^16 float32"
 
     def ours() -> np.ndarray:
-        return fp16_jit.round16(x)
+        return fp16_compiled.round16(x)
 
     return [
         pairs(
@@ -101,14 +101,14 @@ def mac() -> Rows:
     left, right = (
         modules[0].APyFloatArray.from_float(side.astype(np.float64), exp_bits=5, man_bits=10) for side in (a, w.T)
     )
-    wide, weights = a.astype(np.float32), dot_jit.panels(w)
+    wide, weights = a.astype(np.float32), dot_compiled.panels(w)
     return [
         pairs(
             "RIVAL-MAC16",
             "fp16 MAC rounded twice, M=1 K=N=1024",
             "apytypes matmul",
             lambda: left @ right,
-            lambda: dot_jit.matmul(wide, weights, order=Sequential(), acc="fp16"),
+            lambda: dot_compiled.matmul(wide, weights, order=Sequential(), acc="fp16"),
             lambda theirs, ours: np.array_equal(theirs.to_numpy(), ours),
             count=5,
             clock=time.perf_counter,
@@ -135,7 +135,7 @@ def blocks() -> Rows:
             "BFP8 encode 2^20 fp16 along rows",
             "torch eager: frexp, ldexp, trunc",
             quantize,
-            lambda: bfp_jit.encode(BFP8, x),
+            lambda: bfp_compiled.encode(BFP8, x),
             lambda theirs, ours: np.array_equal(theirs.reshape(x.shape), ours.signed()),
             6.0,
         )

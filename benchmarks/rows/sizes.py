@@ -16,7 +16,7 @@ from benchmarks import seeded_checkpoint, sizes
 from benchmarks.pairs import AnyRow, First, Row, absolute, row, size
 from refemu import models
 from refemu.formats.olive import ovp_search
-from refemu.formats.olive.twins import ovp_search as twin
+from refemu.formats.olive.compiled import ovp_search as compiled_run
 from refemu.models.schemes.olive.config import OliveConfig
 
 RATE, SEARCHED = 200e6, 10e6  #: weights a second and core, prepared and searched
@@ -86,7 +86,7 @@ def search() -> list[Row]:
             what,
             "goal: 10 M weights/s",
             allowed,
-            lambda: twin.select(weights, formats),
+            lambda: compiled_run.select(weights, formats),
             right,
             clock=time.process_time,  # a thread of its own searches
         )

@@ -11,12 +11,12 @@ import numpy as np
 from benchmarks.pairs import Row, pairs, size
 from benchmarks.rows import bfp_pe, kllm
 from benchmarks.rows.arith import normal
-from refemu.arith import dot_jit
+from refemu.arith import dot_compiled
 from refemu.arith.orders import Sequential
 from refemu.arith.threads import using_threads
-from refemu.formats.harmonia.twins.bfp_dot import bfp_dot_int, prepare
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
-from refemu.units.kllm.orizuru import compiled as orizuru_jit
+from refemu.formats.harmonia.compiled.bfp_dot import bfp_dot_int, prepare
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
+from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 
 COUNT = int(os.environ.get("NUMBA_NUM_THREADS", "1"))  #: threads of this process, those of BLAS too
 
@@ -56,13 +56,13 @@ def matmul() -> list[Row]:
 def _matmul(m: int, side: int, dtype: type) -> list[Row]:
     a = normal((m, side), 1)
     w: np.ndarray = normal((side, side), 2).astype(dtype)
-    wide, weights = w.astype(np.float32), dot_jit.panels(w)
+    wide, weights = w.astype(np.float32), dot_compiled.panels(w)
     return beside(
         "THREADS-MATMUL",
         f"ordered fp32 matmul M={m} K=N={side}, {np.dtype(dtype)} weights",
         "BLAS sgemm (no order)",
         lambda: a @ wide.T,
-        lambda: dot_jit.matmul(a, weights, order=Sequential(), acc="fp32"),
+        lambda: dot_compiled.matmul(a, weights, order=Sequential(), acc="fp32"),
     )
 
 
@@ -95,14 +95,14 @@ def attention() -> list[Row]:
         "attention of a prompt of 512, 9 heads of 64 on 3",
         "NumPy float32, every score, no mask",
         rival,
-        lambda: dot_jit.attention(q, k, v, scale=np.float32(0.125), start=0),
+        lambda: dot_compiled.attention(q, k, v, scale=np.float32(0.125), start=0),
     )
 
 
 def indexed() -> list[Row]:
     """KLLM's product of a prompt, and its selection of outliers."""
     a, b = kllm.operands(*size((64, 576, 1536), (2, 64, 64)))
-    right, x = index_matmul_jit.prepare(b), a.dequantized().astype(np.float32)
+    right, x = index_matmul_compiled.prepare(b), a.dequantized().astype(np.float32)
     kept = b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     rows = normal((256, 4096), 5).astype(np.float16)
     wide = rows.astype(np.float32)
@@ -112,7 +112,7 @@ def indexed() -> list[Row]:
             "index MatMul 64 x 576 x 1536, W4A4, fp16 MAC",
             "sgemm on kept float32 weights",
             lambda: x @ kept,
-            lambda: index_matmul_jit.matmul(a, right),
+            lambda: index_matmul_compiled.matmul(a, right),
             lambda one, other: one.equals(other),
         ),
         *beside(
@@ -120,7 +120,7 @@ def indexed() -> list[Row]:
             "Orizuru, 256 tokens of 4096, k = 20 + 20",
             "np.argpartition, one thread",
             lambda: np.argpartition(wide, (19, 4076), axis=-1),
-            lambda: orizuru_jit.pops(rows, 20),
+            lambda: orizuru_compiled.pops(rows, 20),
             lambda one, other: one.equals(other),
         ),
     ]

@@ -20,7 +20,7 @@ from refemu.golden.make.rows import evaluate
 from refemu.units import find
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.orizuru import compiled as orizuru_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 
 UNIT, CONFIG = "ovp_decoder", "int8"
 MILLION = 10**6
@@ -143,7 +143,7 @@ def steps() -> list[Row]:
         return device.snapshot().count
 
     def same(ours: orizuru.Result) -> bool:
-        return ours.equals(orizuru_jit.pops(x, 20))
+        return ours.equals(orizuru_compiled.pops(x, 20))
 
     return [
         absolute(

@@ -9,11 +9,11 @@ from benchmarks.pairs import Row, pairs
 from benchmarks.rows.arith import normal
 from benchmarks.rows.formats import numpy_encode
 from refemu.formats import OVP_INT4, OVP_INT8, Ovp
-from refemu.formats.olive.twins import ovp as ovp_jit
+from refemu.formats.olive.compiled import ovp as ovp_compiled
 from refemu.units.harmonia.bfp_accumulator import exponent
-from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_jit
-from refemu.units.olive.mmaovp import compiled as mmaovp_jit
-from refemu.units.olive.olive_edp import compiled as olive_edp_jit
+from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_compiled
+from refemu.units.olive.mmaovp import compiled as mmaovp_compiled
+from refemu.units.olive.olive_edp import compiled as olive_edp_compiled
 
 TYPES = {"int4": (OVP_INT4, "ovpi4"), "int8": (OVP_INT8, "ovpi8")}
 BIAS = {"int4": 2, "int8": 4}  #: of the outliers beside each type
@@ -33,7 +33,7 @@ def encode() -> list[Row]:
             "OVP_INT4 encode 2^20 fp16, one scale, to packed pairs",
             "NumPy where chain",
             lambda: numpy_encode(x.astype(np.float32) / scale),
-            lambda: ovp_jit.encode_pairs(OVP_INT4, x, scale),
+            lambda: ovp_compiled.encode_pairs(OVP_INT4, x, scale),
             lambda theirs, ours: np.array_equal(theirs, ours.reshape(-1)),
         )
     ]
@@ -41,7 +41,7 @@ def encode() -> list[Row]:
 
 def decode() -> list[Row]:
     """Packed pairs back to fp16 values, carried in float32 as everywhere in the runtime."""
-    packed, scale = ovp_jit.encode_pairs(OVP_INT4, half((1 << 11, 1 << 9), 3)), np.float32(0.5)
+    packed, scale = ovp_compiled.encode_pairs(OVP_INT4, half((1 << 11, 1 << 9), 3)), np.float32(0.5)
     wide = _table(OVP_INT4).astype(np.float32) * scale
     return [
         pairs(
@@ -49,7 +49,7 @@ def decode() -> list[Row]:
             "OVP_INT4 decode 2^19 packed pairs to fp16 values",
             "np.take on a 256-entry table",
             lambda: np.take(wide, packed, axis=0),
-            lambda: ovp_jit.dequantize_pairs(OVP_INT4, packed, scale),
+            lambda: ovp_compiled.dequantize_pairs(OVP_INT4, packed, scale),
             lambda theirs, ours: np.array_equal(theirs.reshape(-1), ours.reshape(-1)),
         )
     ]
@@ -58,7 +58,7 @@ def decode() -> list[Row]:
 def _table(fmt: Ovp) -> np.ndarray:
     """Both values of every pair word, (words, 2); 0 for illegal ones."""
     words = np.arange(1 << 2 * fmt.width).astype(np.uint8 if fmt.width == 4 else np.uint16)
-    return ovp_jit.decode_pairs(fmt, words, strict=False).reshape(-1, 2).astype(np.int64)
+    return ovp_compiled.decode_pairs(fmt, words, strict=False).reshape(-1, 2).astype(np.int64)
 
 
 def _operands(fmt: Ovp, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ def _dot_products(kind: str, n: int) -> list[Row]:
             f"{n}EDP, {kind}: 2^14 operations from pairs",
             rival,
             call,
-            lambda: olive_edp_jit.run(a, b, bias, bias, c, a=kind, b=kind),
+            lambda: olive_edp_compiled.run(a, b, bias, bias, c, a=kind, b=kind),
             lambda theirs, ours: np.array_equal(theirs, ours.d),
         )
         for rival, call in (("NumPy int64 matmul, decoded before", decoded), ("NumPy take, int64 matmul", from_pairs))
@@ -124,7 +124,7 @@ def _tiles(kind: str, k: int) -> list[Row]:
             f"mmaovp m8n8k{k}, {kind}: 2^10 tiles from pairs",
             rival,
             call,
-            lambda: mmaovp_jit.run(a, b, bias, bias, c, a_type=name, b_type=name),
+            lambda: mmaovp_compiled.run(a, b, bias, bias, c, a_type=name, b_type=name),
             lambda theirs, ours: np.array_equal(theirs.reshape(-1, 64), ours.d),
         )
         for rival, call in (("NumPy int64 matmul, decoded before", decoded), ("NumPy take, int64 matmul", from_pairs))
@@ -151,7 +151,7 @@ def groups() -> list[Row]:
         return np.add.accumulate(half * scale, axis=-1)
 
     def ours() -> Any:
-        return bfp_pe_jit.run(0, sign, size, shared, code, w_scale=factor)
+        return bfp_pe_compiled.run(0, sign, size, shared, code, w_scale=factor)
 
     what = "bfp_pe, M8W4: 2^14 groups of 32"
     return [

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.pairs import Row, pairs, size
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 from refemu.golden.compare.check import check_files
 from refemu.golden.compare.diff import compare
 from refemu.golden.files import npz, sets, store
@@ -60,7 +60,7 @@ def vectors() -> list[Row]:
         golden = sets.load(place)
         arrays = dict(golden.arrays)
         data, plain = files[sets.VECTORS], saved(arrays)
-        answer = dut.Answer({name: array for name, array in arrays.items() if name.startswith("out.")}, {})
+        answer = answer_files.Answer({name: array for name, array in arrays.items() if name.startswith("out.")}, {})
         rows = [
             pairs(
                 "VEC-MAKE",

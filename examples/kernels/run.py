@@ -15,7 +15,7 @@ from examples.kernels.bugs import BUGS, Bug, planted
 from examples.kernels.ways import HERE, WAYS, Absent, Run, runs
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 from refemu.golden.compare.diff import compare
 
 #: sets of each kernel
@@ -44,7 +44,7 @@ class Line:
     set: str
     rows: int
     rows_per_second: float
-    verdict: str  #: "equal", "skipped: ..." or the first difference; of a bug "caught by ..." or "NOT CAUGHT"
+    outcome: str  #: "equal", "skipped: ..." or the first difference; of a bug "caught by ..." or "NOT CAUGHT"
     good: bool
     bug: str = ""
 
@@ -69,7 +69,7 @@ def held(out: Path, way: str, unit: str, config: str) -> Line:
     except RuntimeError as reason:  # one kernel that ends leaves the others their lines
         return Line(NAMES[unit], way, "", name, 0, 0.0, _ended(reason), False)
     first = difference.first
-    verdict = (
+    outcome = (
         "equal"
         if first is None
         else (
@@ -77,11 +77,11 @@ def held(out: Path, way: str, unit: str, config: str) -> Line:
             f"got {first.got.hex}, want {first.want.hex}"
         )
     )
-    return _line(unit, way, run, name, verdict, difference.equal)
+    return _line(unit, way, run, name, outcome, difference.equal)
 
 
-def _line(unit: str, way: str, run: Run, name: str, verdict: str, good: bool, bug: str = "") -> Line:
-    return Line(NAMES[unit], way, run.where, name, run.rows, run.rows / run.seconds, verdict, good, bug)
+def _line(unit: str, way: str, run: Run, name: str, outcome: str, good: bool, bug: str = "") -> Line:
+    return Line(NAMES[unit], way, run.where, name, run.rows, run.rows / run.seconds, outcome, good, bug)
 
 
 def hunted(out: Path, bug: Bug) -> Line:
@@ -112,7 +112,7 @@ def _kinds(folder: Path, run: Run) -> list[str]:
     """Kinds of the rows that differ, with their number."""
     made = golden.load(folder)
     try:
-        answer = dut.read(run.answers, made)
+        answer = answer_files.read(run.answers, made)
     except Refused as reason:
         return [f"a refused answer ({reason})"]
     if compare(made, answer).equal:
@@ -135,9 +135,9 @@ def report(lines: list[Line]) -> str:
     shown = [f"{'kernel':22} {'language':11} {'how it ran':{wide}} {'set':22} {'rows':>6} {'rows/s':>8}  verdict"]
     for line in lines:
         rate = f"{line.rows_per_second:8.2g}" if line.rows else f"{'':8}"
-        verdict = line.verdict if not line.bug else f"{line.verdict}: {line.bug}"
+        outcome = line.outcome if not line.bug else f"{line.outcome}: {line.bug}"
         shown.append(
-            f"{line.kernel:22} {line.way:11} {line.where:{wide}} {line.set:22} {line.rows or '':>6} {rate}  {verdict}"
+            f"{line.kernel:22} {line.way:11} {line.where:{wide}} {line.set:22} {line.rows or '':>6} {rate}  {outcome}"
         )
     return "\n".join(shown)
 

@@ -69,12 +69,12 @@ DESIGNS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """What one simulator says of one design."""
 
     set: str
     simulator: str
-    verdict: str  #: "pass", "absent" or "FAIL"
+    outcome: str  #: "pass", "absent" or "FAIL"
     rows: int = 0
     vectors_per_second: int = 0
     output: str = ""  #: of the simulator, if it does not pass
@@ -131,18 +131,18 @@ def make(
     )
 
 
-def bench(design: Design, folder: Path, simulator: str) -> Verdict:
+def bench(design: Design, folder: Path, simulator: str) -> Outcome:
     """Build and run one bench."""
     why = absent(simulator)
     if why:
-        return Verdict(design.set, simulator, "absent", output=why)
+        return Outcome(design.set, simulator, "absent", output=why)
     sources = [HERE / name for name in design.sources]
     if simulator.startswith("cocotb"):
         ran = make("cocotb", folder, sources, f"SIM={simulator.partition('-')[2]}")
-        return verdict(design, simulator, ran, 0.0)
+        return outcome(design, simulator, ran, 0.0)
     built = make(program(design, simulator)[-1], folder, sources)
     if built.returncode:
-        return verdict(design, simulator, built, 0.0)
+        return outcome(design, simulator, built, 0.0)
     return timed(design, simulator, [*program(design, simulator), f"+VEC={folder / design.set}"], folder)
 
 
@@ -153,7 +153,7 @@ def program(design: Design, simulator: str) -> list[str]:
     )
 
 
-def timed(design: Design, simulator: str, command: list[str], folder: Path) -> Verdict:
+def timed(design: Design, simulator: str, command: list[str], folder: Path) -> Outcome:
     """Run the set once; if that is over soon, again so often that start and reading of files hardly count."""
     times, seconds = 1, 0.0
     while True:
@@ -161,11 +161,11 @@ def timed(design: Design, simulator: str, command: list[str], folder: Path) -> V
         ran = call([*command, f"+REPEAT={times}"], folder)
         seconds = time.perf_counter() - begun
         if ran.returncode or seconds > 0.3 or times > 10**6:
-            return verdict(design, simulator, ran, seconds / times)
+            return outcome(design, simulator, ran, seconds / times)
         times *= 10
 
 
-def verdict(design: Design, simulator: str, ran: "subprocess.CompletedProcess[str]", seconds: float) -> Verdict:
+def outcome(design: Design, simulator: str, ran: "subprocess.CompletedProcess[str]", seconds: float) -> Outcome:
     """Exit code and what was printed must both say PASS, for every row."""
     passed = re.search(
         rf"^PASS (\d+) rows of {design.set}, sha256 [0-9a-f]{{64}}; ports [^;]+; .*\n(?:([\d.]+) s$)?",
@@ -173,6 +173,6 @@ def verdict(design: Design, simulator: str, ran: "subprocess.CompletedProcess[st
         re.MULTILINE,
     )
     if ran.returncode or not passed:
-        return Verdict(design.set, simulator, "FAIL", output=ran.stdout + ran.stderr)
+        return Outcome(design.set, simulator, "FAIL", output=ran.stdout + ran.stderr)
     rows, seconds = int(passed[1]), float(passed[2] or seconds)
-    return Verdict(design.set, simulator, "pass", rows, round(rows / seconds))
+    return Outcome(design.set, simulator, "pass", rows, round(rows / seconds))

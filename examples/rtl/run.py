@@ -24,7 +24,7 @@ from examples.rtl.benches import (
     ROOT,
     SIMULATORS,
     Design,
-    Verdict,
+    Outcome,
     absent,
     bench,
     call,
@@ -34,7 +34,7 @@ from examples.rtl.benches import (
 )
 from examples.rtl.mutants import MUTANTS, Mutant
 from refemu import golden
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 
 T, U = TypeVar("T"), TypeVar("U")
 TOGETHER = 20  #: bugs in one build of Verilator
@@ -91,7 +91,7 @@ def _each(
 
 def counted(mutant: Mutant, set_: golden.Golden, answers: Path) -> Caught:
     """The rows of a set that differ from `answers`."""
-    rows = differing(set_, dut.read(answers, set_))
+    rows = differing(set_, answer_files.read(answers, set_))
     kinds: dict[str, list[int]] = {}
     for entry in set_.manifest["cases"]:
         part = rows[entry["first"] : entry["first"] + entry["cases"] * entry["rows"]]
@@ -110,7 +110,7 @@ def counted(mutant: Mutant, set_: golden.Golden, answers: Path) -> Caught:
     )
 
 
-def differing(set_: golden.Golden, answer: dut.Answer) -> np.ndarray:
+def differing(set_: golden.Golden, answer: answer_files.Answer) -> np.ndarray:
     """bool (rows,): where a bit that counts differs, or is x."""
     rows = np.zeros(set_.rows, np.bool_)
     for name, got in answer.arrays.items():
@@ -125,14 +125,14 @@ def main(words: Sequence[str]) -> int:
     say = (lambda line: None) if arguments.json else (lambda line: print(line, flush=True))
     chosen = [design for design in DESIGNS if wanted(design, arguments)]
     folders = {design.set: export(design, Path(arguments.out).resolve()) for design in chosen}
-    verdicts, held, found = list[Verdict](), list[planted.Held](), list[Caught]()
+    outcomes, held, found = list[Outcome](), list[planted.Held](), list[Caught]()
     beside = list[live.Live]()
     say(f"{'golden set':36}{'simulator':18}{'verdict':9}{'rows':>6}{'vectors/s':>12}")
     simulators = arguments.simulators.split(",")
     for benches in side_by_side(lambda design: [bench(design, folders[design.set], one) for one in simulators], chosen):
-        verdicts += benches
-        for verdict in benches:
-            say(shown(verdict))
+        outcomes += benches
+        for outcome in benches:
+            say(shown(outcome))
     if arguments.mutants:
         say(f"\n{'golden set':36}{'simulator':18}{'held':9}what no bench may pass, or a device without a fault")
         present = [simulator for simulator in simulators if not absent(simulator)]
@@ -161,17 +161,17 @@ def main(words: Sequence[str]) -> int:
             beside += seen
             for transaction in seen:
                 say(live.shown(transaction))
-    passed, known = sum(one.verdict == "pass" for one in verdicts), sum(one.caught for one in found)
+    passed, known = sum(one.outcome == "pass" for one in outcomes), sum(one.caught for one in found)
     right = sum(one.right for one in [*held, *beside])
     say(
-        f"\n{passed} of {len(verdicts)} benches pass, {right} of {len(held) + len(beside)} say what they must, "
+        f"\n{passed} of {len(outcomes)} benches pass, {right} of {len(held) + len(beside)} say what they must, "
         f"{known} of {len(found)} injected bugs are caught"
     )
     if arguments.json:
         print(
             json.dumps(
                 {
-                    "benches": [dataclasses.asdict(one) for one in verdicts],
+                    "benches": [dataclasses.asdict(one) for one in outcomes],
                     "planted": [dataclasses.asdict(one) for one in held],
                     "live": [dataclasses.asdict(one) for one in beside],
                     "mutants": [dataclasses.asdict(one) for one in found],
@@ -179,7 +179,7 @@ def main(words: Sequence[str]) -> int:
                 indent=1,
             )
         )
-    return int(passed + right + known < len(verdicts) + len(held) + len(beside) + len(found))
+    return int(passed + right + known < len(outcomes) + len(held) + len(beside) + len(found))
 
 
 def side_by_side(run: Callable[[T], list[U]], items: Sequence[T]) -> Iterator[list[U]]:
@@ -217,10 +217,10 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def shown(one: Verdict) -> str:
+def shown(one: Outcome) -> str:
     """A line of the first table; below it what a simulator that does not pass had to say."""
-    rate = f"{one.vectors_per_second:,}" if one.verdict == "pass" else ""
-    line = f"{one.set:36}{one.simulator:18}{one.verdict:9}{one.rows or '':>6}{rate:>12}"
+    rate = f"{one.vectors_per_second:,}" if one.outcome == "pass" else ""
+    line = f"{one.set:36}{one.simulator:18}{one.outcome:9}{one.rows or '':>6}{rate:>12}"
     return "\n  ".join([line, *one.output.splitlines()[-20:]])
 
 

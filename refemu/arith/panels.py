@@ -83,13 +83,13 @@ def _transpose(rows: np.ndarray, out: np.ndarray) -> None:
     if rows.size < COMPILED or rows.dtype != np.uint16:
         out[:, : len(rows)] = rows.T
         return
-    from refemu.arith import float_jit
+    from refemu.arith import kernels
 
     plain = np.ascontiguousarray(rows)
     if not plain.flags.writeable:  # a kernel sees one array type
         frozen, plain = plain, np.empty(plain.shape, plain.dtype)
         np.copyto(plain, frozen)
-    float_jit.transpose_words(plain, out.view(np.uint64))
+    kernels.transpose_words(plain, out.view(np.uint64))
 
 
 def peak(x: np.ndarray) -> float:

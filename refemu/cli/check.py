@@ -13,7 +13,7 @@ from refemu.cli.progress import progress
 
 if TYPE_CHECKING:
     from refemu.golden import Checked, Report
-    from refemu.golden.compare.pipe import Verdict
+    from refemu.golden.compare.pipe import Outcome
 
 UNUSABLE = 2  #: exit code of a folder of which a set could not be checked
 
@@ -73,36 +73,36 @@ def _stream(arguments: argparse.Namespace) -> int:
         raise Refused("check: standard input is closed: nothing was compared")
     with contextlib.suppress(OSError):  # a stream without a file
         os.set_blocking(sys.stdin.buffer.fileno(), True)  # else what is not there yet counts as the end
-    verdict = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
+    outcome = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
     if arguments.json:
-        print_json("check", _plain(verdict))
-    elif verdict.passed:
-        print(f"PASS {verdict.rows}{masks.remark(verdict.any_nan)}")
+        print_json("check", _plain(outcome))
+    elif outcome.passed:
+        print(f"PASS {outcome.rows}{masks.remark(outcome.any_nan)}")
     else:
-        print("\n".join(_failed(verdict, f"{unit.name}-{config}{masks.remark(verdict.any_nan)}")))
-    return int(not verdict.passed)
+        print("\n".join(_failed(outcome, f"{unit.name}-{config}{masks.remark(outcome.any_nan)}")))
+    return int(not outcome.passed)
 
 
-def _plain(verdict: "Verdict") -> dict[str, Any]:
+def _plain(outcome: "Outcome") -> dict[str, Any]:
     """The verdict as JSON has it; with --explain as `refemu diff` has explanations."""
-    fields = [field.name for field in dataclasses.fields(verdict) if field.name != "explained"]
-    document = {"passed": verdict.passed, **{name: getattr(verdict, name) for name in fields}}
-    seen = verdict.explained
+    fields = [field.name for field in dataclasses.fields(outcome) if field.name != "explained"]
+    document = {"passed": outcome.passed, **{name: getattr(outcome, name) for name in fields}}
+    seen = outcome.explained
     if seen is None:
         return document
-    parts = [part.plain() for part in seen.verdict.explanations]
+    parts = [part.plain() for part in seen.diagnosis.explanations]
     return {**document, "where": dataclasses.asdict(seen.where), "explanations": parts}
 
 
-def _failed(verdict: "Verdict", name: str) -> Iterator[str]:
-    if verdict.first is not None:
-        first = verdict.first
-        yield f"FAIL {verdict.rows_differ} of {verdict.rows} rows differ from {name}"
+def _failed(outcome: "Outcome", name: str) -> Iterator[str]:
+    if outcome.first is not None:
+        first = outcome.first
+        yield f"FAIL {outcome.rows_differ} of {outcome.rows} rows differ from {name}"
         yield (
             f"line {first['line']}: stimulus {first['stimulus']}, port {first['port']}, lane {first['lane']}: "
             f"got {first['got']}, want {first['want']}"
         )
-    if verdict.lost:
-        yield f"FAIL {verdict.lost}"
-    if verdict.explained is not None:
-        yield from verdict.explained.lines
+    if outcome.lost:
+        yield f"FAIL {outcome.lost}"
+    if outcome.explained is not None:
+        yield from outcome.explained.lines

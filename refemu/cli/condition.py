@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 
 BITS = 1 << 12  #: of a value, at most: ports have 64, words of all lanes some hundreds
 LONGEST = 1 << 12  #: characters of a condition

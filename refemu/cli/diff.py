@@ -10,7 +10,7 @@ from refemu.cli.output import print_json
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict; returns 0 if every compared bit is equal, else 1."""
     from refemu import golden
-    from refemu.golden.compare import wording
+    from refemu.golden.compare import diff_text
 
     if arguments.cases:
         return _cases(arguments)
@@ -25,12 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
         waive=arguments.waive,
         force=arguments.force,
     )
-    if arguments.write_missing and difference.verdict:
+    if arguments.write_missing and difference.diagnosis:
         _write_missing(arguments, difference)
     if arguments.json:
-        print_json("diff", wording.document(difference))
+        print_json("diff", diff_text.document(difference))
     else:
-        print("\n".join(wording.lines(difference, arguments.full)))
+        print("\n".join(diff_text.lines(difference, arguments.full)))
     return int(not difference.equal)
 
 
@@ -38,9 +38,9 @@ def _write_missing(arguments: argparse.Namespace, difference: Any) -> None:
     """A set of rows that tell the best explanations apart, where the set has none."""
     from pathlib import Path
 
-    from refemu.golden.explain import apart
+    from refemu.golden.explain import distinguish
 
-    target = apart.write(arguments.golden, difference.verdict, Path(arguments.write_missing))
+    target = distinguish.write(arguments.golden, difference.diagnosis, Path(arguments.write_missing))
     if not arguments.json:
         print(f"rows that tell the explanations apart: {target or 'none is missing, or none is known'}")
 

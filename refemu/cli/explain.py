@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.cli import explain_words
+from refemu.cli import explain_names
 from refemu.cli.output import print_json, print_table
 
 NO_DOCSTRINGS = (
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         return decision(topic.of, arguments.set, arguments.json)
     if arguments.set:
         raise Refused(f"explain: --set goes with a unit or a decision, got the {topic.kind} {arguments.word!r}")
-    return explain_words.show(topic, arguments.json)
+    return explain_names.show(topic, arguments.json)
 
 
 def unit(arguments: argparse.Namespace) -> int:
@@ -43,21 +43,21 @@ def unit(arguments: argparse.Namespace) -> int:
     from refemu.golden.pages import state as pages
 
     chosen, config = units.choose(arguments.word, arguments.config)
-    listed = golden.alternatives(chosen.key, config, arguments.set)
-    ports = explain_words.ports(chosen, config)
-    parameters = explain_words.parameters("unit", chosen.key)
-    state = explain_words.state(chosen, config)
+    listed = golden.variants(chosen.key, config, arguments.set)
+    ports = explain_names.ports(chosen, config)
+    parameters = explain_names.parameters("unit", chosen.key)
+    state = explain_names.state(chosen, config)
     if arguments.json:
         heads = {"unit": chosen.key, "config": config, "meaning": chosen.meaning, "paper": chosen.paper}
         tables = {"timing": chosen.timing, "ports": ports, "parameters": parameters, "state": state}
-        alternatives = [dataclasses.asdict(each) for each in listed]
-        more = {"set": arguments.set, "alternatives": alternatives, "unobservable": dict(chosen.unobservable)}
+        variants = [dataclasses.asdict(each) for each in listed]
+        more = {"set": arguments.set, "variants": variants, "unobservable": dict(chosen.unobservable)}
         print_json("explain", {"kind": "unit", **heads, **tables, **more})
         return 0
     print(f"{chosen.name}  {chosen.meaning}\n\n[{chosen.paper}], configuration {config}\n{pages.timing(chosen)}\n")
-    explain_words.print_ports(ports)
-    explain_words.print_parameters(parameters, "default")
-    explain_words.print_state(state)
+    explain_names.print_ports(ports)
+    explain_names.print_parameters(parameters, "default")
+    explain_names.print_state(state)
     columns = ["decision", "other answer", "parameters", *(["rows"] if arguments.set else [])]
     rows = [_row(each, arguments.set) for each in listed]
     print_table(f"decisions of {chosen.name}-{config}", columns, rows, ["rows"])
@@ -81,11 +81,11 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
     choices: tuple[Any, ...] = ()
     if path is not None:
         loaded = golden.load(path)
-        listed = golden.alternatives(loaded.manifest["unit"], loaded.config, path)
+        listed = golden.variants(loaded.manifest["unit"], loaded.config, path)
         choices = tuple(each for each in listed if each.decision == entry.id)
     taken = places.of_decision(entry.id, plugins.packages()[entry.origin] if entry.origin else ())
     entry = dataclasses.replace(entry, **_of_units(entry)) if entry.origin else entry
-    set_by = explain_words.parameters_of_decision(entry.id)
+    set_by = explain_names.parameters_of_decision(entry.id)
     if as_json:
         more = {"set": path, "choices": [dataclasses.asdict(each) for each in choices]}
         where = {"taken": [dataclasses.asdict(place) for place in taken], "parameters": set_by}
@@ -97,9 +97,9 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
     if set_by:
         print(f"Set by {', '.join(set_by)}")
     print()
-    if entry.alternatives:
+    if entry.variants:
         sets = [] if entry.origin else ["committed set that tells it", "rows"]  # those of a plug-in are not committed
-        cells = [[each.unit, each.says, each.set, each.rows][: 2 + len(sets)] for each in entry.alternatives]
+        cells = [[each.unit, each.says, each.set, each.rows][: 2 + len(sets)] for each in entry.variants]
         print_table("other answers", ["unit", "other answer", *sets], cells, ["rows"])
     for name, reason in entry.unobservable.items():
         print(f"{name}: no other answer shows: {reason}")
@@ -115,9 +115,9 @@ def _of_units(entry: Any) -> dict[str, Any]:
     from refemu.golden.pages.decisions import Other
 
     working = [unit for unit in units.working().values() if unit.origin.distribution == entry.origin]
-    others = [(unit, each) for unit in working for each in unit.alternatives if each.decision == entry.id]
+    others = [(unit, each) for unit in working for each in unit.variants if each.decision == entry.id]
     reasons = {unit.name: unit.unobservable[entry.id] for unit in working if entry.id in unit.unobservable}
-    return {"alternatives": tuple(Other(unit.name, each.says, "", 0) for unit, each in others), "unobservable": reasons}
+    return {"variants": tuple(Other(unit.name, each.says, "", 0) for unit, each in others), "unobservable": reasons}
 
 
 def _telling(each: Any) -> tuple[str, Any]:

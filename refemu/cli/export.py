@@ -41,7 +41,7 @@ def _beside(arguments: argparse.Namespace) -> int:
 
     unit, config = units.choose(arguments.unit, arguments.config)
     out, in_c = Path(arguments.out), arguments.form == "c"
-    missing, kept = program.beside(unit, config, out) if in_c else _of_a_core(arguments, unit, config)
+    missing, kept = program.files_to_write(unit, config, out) if in_c else _of_a_core(arguments, unit, config)
     spec = [f"{unit.key}:{config}"]
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
@@ -63,7 +63,7 @@ def _of_a_core(arguments: argparse.Namespace, unit: "AnyUnit", config: str) -> t
     if arguments.map:
         mapping.read(arguments.map, unit.name, unit.ports(unit.config(config)))
         path = os.path.relpath(arguments.map, out)
-    return bench.beside(unit, config, out, path, arguments.latency, arguments.valid)
+    return bench.files_to_write(unit, config, out, path, arguments.latency, arguments.valid)
 
 
 def _sv(arguments: argparse.Namespace) -> int:
@@ -86,9 +86,9 @@ def _sv(arguments: argparse.Namespace) -> int:
 def _shell(arguments: argparse.Namespace) -> int:
     """What the Makefile of a bench has made for a core with a port map, for registers and for waivers."""
     from refemu import golden, units
-    from refemu.golden.compare import waivers, wording
+    from refemu.golden.compare import diff_text, waivers
     from refemu.golden.files import store
-    from refemu.golden.rtl import made, mapping, shell
+    from refemu.golden.rtl import bench_files, mapping, wrapper
 
     set_ = golden.load(arguments.set)
     unit = units.find(set_.manifest["unit"])
@@ -101,13 +101,13 @@ def _shell(arguments: argparse.Namespace) -> int:
             f"map; registers of the unit: {known}"
         )
     out, origin = Path(arguments.out), f"Made of {arguments.map}." if arguments.map else ""
-    written = {"shell.v": shell.text(unit, set_.config, map_, origin).encode("ascii", "backslashreplace")}
+    written = {"shell.v": wrapper.text(unit, set_.config, map_, origin).encode("ascii", "backslashreplace")}
     if arguments.regs:
-        written |= made.registers(set_)
+        written |= bench_files.registers(set_)
     if arguments.waive:
         left = waivers.bits(set_, arguments.waive, arguments.force)
-        written["waive.mem"] = made.mask(set_, arguments.waive, left)
-        print("\n".join(wording.coverage(arguments.waive, *waivers.coverage(set_, left))))
+        written["waive.mem"] = bench_files.mask(set_, arguments.waive, left)
+        print("\n".join(diff_text.coverage(arguments.waive, *waivers.coverage(set_, left))))
     out.mkdir(parents=True, exist_ok=True)
     store.write_files({out / name: content for name, content in written.items()})
     return 0
@@ -121,7 +121,7 @@ def _dpi(arguments: argparse.Namespace) -> int:
 
     unit, config = units.choose(arguments.unit, arguments.config)
     out = Path(arguments.out)
-    missing, kept = dpi.beside(unit, config, out, arguments.name or "", arguments.registers)
+    missing, kept = dpi.files_to_write(unit, config, out, arguments.name or "", arguments.registers)
     written = golden.generate(out, units=[f"{unit.key}:{config}"], kinds=["paper", "edge", "random"], hex=True)
     store.write_files(missing)
     print(f"{written[0].path}: {written[0].rows} rows; run make client there, or make verilator DEVICE=your.v")

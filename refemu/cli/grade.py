@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     completed = {} if arguments.unit else coverage.completions(answers.of_set(golden.load(arguments.stimulus)))
-    holes = any(counts.holes for counts in result.classes.values())
+    missed = any(counts.missed for counts in result.classes.values())
     if arguments.json:
         print_json(
             "grade", {**grades.document(result), "completed": completed, "seconds": round(perf_counter() - start, 3)}
@@ -42,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
         name = result.set if not arguments.unit else _set_name(arguments.unit, arguments.config)
         print(
             f"{arguments.write_missing}/{name}: convicts every hole"
-            if holes
+            if missed
             else "there is no hole; nothing was written"
         )
     undecided = any(counts.undecided for counts in result.classes.values())
-    return int(not result.passes or (arguments.strict and (undecided or holes)))
+    return int(not result.passes or (arguments.strict and (undecided or missed)))
 
 
 def _set_name(unit: str, config: str | None) -> str:
@@ -58,10 +58,10 @@ def _set_name(unit: str, config: str | None) -> str:
 
 def _print(result: Any) -> None:
     rows = [
-        (klass, counts.faults, counts.convicted, counts.holes, counts.undecided, counts.raised, _percent(counts.grade))
+        (klass, counts.faults, counts.detected, counts.missed, counts.undecided, counts.raised, _percent(counts.grade))
         for klass, counts in result.classes.items()
     ]
-    numbers = ("faults", "convicted", "holes", "undecided", "raised", "grade")
+    numbers = ("faults", "detected", "missed", "undecided", "raised", "grade")
     title = f"{result.set}: {result.rows} rows"
     print_table(title, ("class", *numbers), rows, numbers)
     seen = ("bits", "0", "1", "rising", "falling")
@@ -72,7 +72,7 @@ def _print(result: Any) -> None:
     for klass in result.classes:
         survivors = [survivor for survivor in result.survivors if survivor.klass == klass]
         for survivor in survivors[:SHOWN]:
-            print(f"{survivor.verdict:9}  {klass:9}  {survivor.fault}; {survivor.reason}")
+            print(f"{survivor.outcome:9}  {klass:9}  {survivor.fault}; {survivor.reason}")
             if survivor.row is not None:
                 print(f"           told by  {'  '.join(_port(name, words) for name, words in survivor.row.items())}")
         if len(survivors) > SHOWN:

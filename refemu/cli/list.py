@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 def formats() -> list[dict[str, Any]]:
     """Every ready constant: name, bits of one element (block formats: of its fields), the expression that makes it."""
     from refemu import formats as layer
-    from refemu.formats import ready
+    from refemu.formats import presets
 
     tables = [
         {"name": name, "bits": str(fmt.width), "definition": repr(fmt)} for name, fmt in layer.constants().items()
@@ -45,7 +45,7 @@ def formats() -> list[dict[str, Any]]:
     ]
     others = [
         {"name": name, "bits": str(fmt.width), "definition": repr(fmt)}
-        for name, fmt in ready.REGISTRY.working()[0].items()
+        for name, fmt in presets.REGISTRY.working()[0].items()
     ]
     return tables + blocks + others
 
@@ -129,9 +129,9 @@ _LISTS = {"formats": formats, "units": units, "schemes": schemes, "models": mode
 
 
 def _broken_formats() -> tuple[plugins.Broken, ...]:
-    from refemu.formats import ready
+    from refemu.formats import presets
 
-    return ready.REGISTRY.working()[1]
+    return presets.REGISTRY.working()[1]
 
 
 def _broken_units() -> tuple[plugins.Broken, ...]:
@@ -149,9 +149,9 @@ def _broken_schemes() -> tuple[plugins.Broken, ...]:
 
 
 def _broken_models() -> tuple[plugins.Broken, ...]:
-    from refemu.models import plugged
+    from refemu.models import plugin_models
 
-    return plugged.REGISTRY.working()[1]
+    return plugin_models.REGISTRY.working()[1]
 
 
 _BROKEN: dict[str, Callable[[], tuple[plugins.Broken, ...]]] = {

@@ -41,7 +41,7 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 
 def _prepared(arguments: argparse.Namespace) -> int:
-    from refemu.models.kept import store as kept
+    from refemu.models.prepared import store as kept
 
     rows = [prepared.row() for prepared in kept.listing()]
     if arguments.json:
@@ -54,7 +54,7 @@ def _prepared(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from refemu.models.kept import store as kept
+    from refemu.models.prepared import store as kept
 
     chosen = kept.find(arguments.name) if arguments.name else kept.listing()
     results = list(kept.check(chosen))
@@ -67,7 +67,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _prune(arguments: argparse.Namespace) -> int:
-    from refemu.models.kept import store as kept
+    from refemu.models.prepared import store as kept
 
     chosen = kept.find(arguments.name) if arguments.name else None
     deleted = [str(path) for path in kept.prune(chosen, arguments.damaged)]

@@ -17,17 +17,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     places = _places(arguments)
     with progress() as bar:
-        judged = regression.regression(arguments.folder, arguments.grade, bar)
+        outcome = regression.regression(arguments.folder, arguments.grade, bar)
     writers = {"junit": junit.text, "json": document.text, "html": page.text}
-    texts = {form: writers[form](judged) for form in places}
+    texts = {form: writers[form](outcome) for form in places}
     shown = texts.pop("json") if places.get("json") == "-" else None
     files = {Path(places[form]): text.encode("utf-8", "backslashreplace") for form, text in texts.items()}
     store.write_files(files)
     if shown is None:
-        _print(judged)
+        _print(outcome)
     else:
         print_lines([shown])
-    return int(judged.code)
+    return int(outcome.code)
 
 
 def _places(arguments: argparse.Namespace) -> dict[str, str]:
@@ -36,26 +36,26 @@ def _places(arguments: argparse.Namespace) -> dict[str, str]:
     return named or {form: str(Path(arguments.folder) / name) for form, name in NAMES.items()}
 
 
-def _print(judged: Any) -> None:
+def _print(outcome: Any) -> None:
     rows = [
         (
             each.path,
-            each.verdict,
+            each.outcome,
             each.rows,
             max((answer.rows_differ for answer in each.answers if answer.rows_differ is not None), default=""),
             next((answer.reason for answer in each.answers if answer.reason), each.reason),
         )
-        for each in judged.sets
+        for each in outcome.sets
     ]
-    columns = ("set", "verdict", "rows", "differ", "note")
-    print_table(f"regression of {judged.folder}", columns, rows, ("rows", "differ"))
-    for log in judged.logs:
-        print(f"{log.path}: {log.verdict}: {log.reason}")
-    for each in judged.campaigns:
+    columns = ("set", "outcome", "rows", "differ", "note")
+    print_table(f"regression of {outcome.folder}", columns, rows, ("rows", "differ"))
+    for log in outcome.logs:
+        print(f"{log.path}: {log.outcome}: {log.reason}")
+    for each in outcome.campaigns:
         if not each.whole:
             print(f"campaign {each.path}: {each.reason}")
-    for each in judged.sets:
+    for each in outcome.sets:
         for answer in each.answers:
             if answer.commands:
                 print(f"{each.path}: {answer.commands[0].run}")
-    print(", ".join(f"{count} {verdict}" for verdict, count in judged.counts.items() if count))
+    print(", ".join(f"{count} {outcome}" for outcome, count in outcome.counts.items() if count))

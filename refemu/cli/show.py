@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import integer
+from refemu.arith.reader_errors import integer
 from refemu.cli import explain
 from refemu.cli.output import print_json, print_table
 

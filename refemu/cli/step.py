@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import integer
+from refemu.arith.reader_errors import integer
 from refemu.cli import condition, step_table
 from refemu.cli.output import print_json, print_title
 from refemu.golden.view.members import registers_of

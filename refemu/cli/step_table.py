@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from refemu.cli.output import GAP
 from refemu.golden.view.members import Member, members
 from refemu.units.ports import Port, Ports
-from refemu.units.spelled import folded, values_of, whole
+from refemu.units.value_text import folded, values_of, whole
 
 NARROW = 8  #: characters of a column's name before it goes on in a second line
 MOST_LINES = 2  #: of a value in a list, where lanes may be left out

@@ -244,10 +244,10 @@ def _write_csv(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any]) ->
 
 
 def _write(path: Path, data: bytes) -> None:
-    from refemu.models.schemes import offline
+    from refemu.models.schemes import offline_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    offline.save(path, data)
+    offline_file.save(path, data)
 
 
 _MEANING = """\

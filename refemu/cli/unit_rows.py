@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from refemu import __version__, scratch, sealed
+from refemu import __version__, checked_json, scratch
 from refemu.home import cache_folder, make_private
 
 FOLDER = "lists"  #: below the cache folder
@@ -54,13 +54,13 @@ def _sources(package: Path) -> Iterator[tuple[str, int, int]]:
 
 def _recall(memory: Path, state: str) -> Rows | None:
     """Rows remembered for a state of the sources; None: there are none, or the file is damaged."""
-    known = sealed.load(memory)
+    known = checked_json.load(memory)
     return known["rows"] if known and known["state"] == state else None
 
 
 def _remember(memory: Path, state: str, rows: Rows) -> None:
     make_private(memory.parent)
-    scratch.write_file(memory, sealed.dump({"state": state, "rows": rows}), shared=True)
+    scratch.write_file(memory, checked_json.dump({"state": state, "rows": rows}), shared=True)
 
 
 def _sha256(text: str) -> str:

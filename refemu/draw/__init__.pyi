@@ -12,7 +12,7 @@ from .harmonia.pe import pe, pe_array
 from .kllm.counters import counters
 from .kllm.trees import trees
 from .leankv.attention import attention
-from .leankv.lists import free_list, page_table
+from .leankv.free_list import free_list, page_table
 from .leankv.page import page
 from .olive.pair import abfloat, pair
 from .olive.systolic import array

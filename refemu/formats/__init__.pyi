@@ -54,7 +54,7 @@ from .olive.ovp import (
     Ovp,
     OvpTensor,
 )
-from .ready import Block, blocks, constants, find, plugged, register, unregister
+from .presets import Block, blocks, constants, find, plugged, register, unregister
 from .structure import structure
 
 __all__ = [

@@ -72,7 +72,7 @@ class CodeFormat(Protocol):
         """
 
 
-def admitted(fmt: Any, name: str, origin: plugins.Origin) -> CodeFormat:
+def validated(fmt: Any, name: str, origin: plugins.Origin) -> CodeFormat:
     """The format. Refused: a name that is no constant's, codes that do not fit; RefusedType: a method is missing."""
     if not _NAME.fullmatch(name):
         raise Refused(f"format: a name is an upper case word, got {name!r}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from refemu.formats.leankv.affine import Affine
-    from refemu.formats.ready import Block
+    from refemu.formats.presets import Block
 
 
 class Part(NamedTuple):

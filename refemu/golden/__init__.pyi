@@ -11,13 +11,13 @@ from .compare.cases import CaseChanges, diff_cases
 from .compare.check import Checked, Finding, Report, check
 from .compare.decode import Value
 from .compare.diff import Difference, Mismatch, diff
-from .explain.listing import Choice, alternatives
-from .explain.verdict import Explanation, Verdict
-from .explain.where import Where
+from .explain.diagnosis import Diagnosis, Explanation
+from .explain.histograms import Where
+from .explain.variant_list import Choice, variants
 from .files.sets import Golden, case_inputs, load
 from .grade.entry import grade_set, grade_stimulus
 from .grade.grade import Counts, Grade, Survivor
-from .grade.minimal import Minimal, generate_minimal
+from .grade.minimize import Minimal, generate_minimal
 from .make.generate import Summary, generate
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Checked",
     "Choice",
     "Counts",
+    "Diagnosis",
     "Difference",
     "Explanation",
     "Finding",
@@ -36,9 +37,7 @@ __all__ = [
     "Summary",
     "Survivor",
     "Value",
-    "Verdict",
     "Where",
-    "alternatives",
     "case_inputs",
     "check",
     "diff",
@@ -48,4 +47,5 @@ __all__ = [
     "grade_set",
     "grade_stimulus",
     "load",
+    "variants",
 ]

@@ -20,12 +20,12 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import backend as backends
-from refemu.models import plugged, schemes
+from refemu.models import plugin_models, schemes
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.plugged import register
+from refemu.models.plugin_models import register
 from refemu.models.runtime import Session, greedy
 from refemu.models.schemes import registry
 from refemu.models.schemes.kind import SchemeKind
@@ -102,14 +102,14 @@ def load(name: str | Path) -> Model:
         from refemu.models.builtin import tiny_encoder
 
         return tiny_encoder.model()
-    from refemu.models import stored
+    from refemu.models import model_files
     from refemu.models.builtin import tiny_decoders
 
     if str(name) in tiny_decoders.CONFIGS:
         return tiny_decoders.model(str(name))
-    if isinstance(name, str) and not Path(name).exists() and plugged.REGISTRY.knows(name):
-        return plugged.load(name)
-    return stored.load(name)
+    if isinstance(name, str) and not Path(name).exists() and plugin_models.REGISTRY.knows(name):
+        return plugin_models.load(name)
+    return model_files.load(name)
 
 
 def prepare(

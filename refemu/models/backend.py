@@ -124,12 +124,12 @@ class Jit:
 
     def __init__(self, threads: int | None = None) -> None:
         """threads: None for the number of the process, `refemu.arith.threads`."""
-        from refemu.arith import dot_jit, fp16_jit, fp32_jit, tables_jit
+        from refemu.arith import dot_compiled, fp16_compiled, fp32_compiled, tables_compiled
 
         if threads is not None:
             require_int(threads, 1, MOST, "Jit", "threads")
         self.threads = threads
-        self._dot, self._fp16, self._fp32, self._tables = dot_jit, fp16_jit, fp32_jit, tables_jit
+        self._dot, self._fp16, self._fp32, self._tables = dot_compiled, fp16_compiled, fp32_compiled, tables_compiled
 
     def __repr__(self) -> str:
         return "Jit()" if self.threads is None else f"Jit(threads={self.threads})"

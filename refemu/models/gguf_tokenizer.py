@@ -11,7 +11,7 @@ from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, Any
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.models.extras import need
 from refemu.models.tokenizer import OR_IDS, LibraryTokenizer
 

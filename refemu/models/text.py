@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import contents, reading
+from refemu.arith.reader_errors import contents, reading
 
 
 @dataclass(frozen=True)

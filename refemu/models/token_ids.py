@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import contents, integer, reading
+from refemu.arith.reader_errors import contents, integer, reading
 
 LONGEST = 1 << 24  #: bytes of a file: two million ids
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.models.extras import need
 
 

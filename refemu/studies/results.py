@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from refemu import sealed
+from refemu import checked_json
 from refemu.home import cache_folder
 from refemu.models import schemes
-from refemu.models.schemes import offline
+from refemu.models.schemes import offline_file
 
 PACKAGE = Path(__file__).parents[1]
 LAYERS = ("arith", "formats", "units", "models", "studies")  #: whose sources results depend on
@@ -64,19 +64,19 @@ class ResultStore:
 
     def get(self, depends: Mapping[str, Any]) -> Any | None:
         """The result that depends on that; None if there is none."""
-        entry = sealed.load(self.path(depends))
+        entry = checked_json.load(self.path(depends))
         return entry["value"] if entry and entry["depends"] == json.loads(json.dumps(depends)) else None
 
     def put(self, depends: Mapping[str, Any], value: Any) -> None:
         """Save a result, a JSON value, whole or not at all. One with NaN or infinity is not saved: JSON has neither."""
         with contextlib.suppress(ValueError):
-            self.write(self.path(depends), sealed.dump({"depends": depends, "value": value}))
+            self.write(self.path(depends), checked_json.dump({"depends": depends, "value": value}))
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file of the folder; where that cannot be done, say so once and go on."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            offline.save(path, data)
+            offline_file.save(path, data)
         except OSError as error:
             if self._writable:
                 self._notice(f"{path.parent}: {error.strerror or error}; results are not kept for a later run")

@@ -26,7 +26,7 @@ def lines(failure: Failure, tried: Sequence[Failure]) -> list[str]:
         result = explained(unit, config, parts, loose & set(failure.answers))
     except (Refused, RefusedType):  # a stimulus that makes no set: say nothing rather than hide the failure
         return []
-    return result.lines if result is not None and result.verdict.stories else []
+    return result.lines if result is not None and result.diagnosis.stories else []
 
 
 def _key(failure: Failure) -> tuple[str, str, tuple[str, ...]]:

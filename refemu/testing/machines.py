@@ -63,9 +63,9 @@ class PageManagerMachine(RuleBasedStateMachine):
         object
             Device with the methods of the golden manager.
         """
-        from refemu.units.leankv.page_manager import compiled as page_manager_jit
+        from refemu.units.leankv.page_manager import compiled as page_manager_compiled
 
-        return page_manager_jit.PageManager(**vars(shape))
+        return page_manager_compiled.PageManager(**vars(shape))
 
     @initialize(shape=shapes())
     def begin(self, shape: Shape) -> None:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.make import rows as golden_rows
 from refemu.golden.rtl import keywords
-from refemu.testing.material import OWN, blocks, drawn, evaluated, neighbours, one_case, refused, require, rows
-from refemu.units import consistent
-from refemu.units.shown import MOST
+from refemu.testing.protocol_cases import OWN, blocks, drawn, evaluated, neighbours, one_case, refused, require, rows
+from refemu.units import descriptor_rules
+from refemu.units.state_text import MOST
 from refemu.units.unit import AnyUnit, Config
 
 Check: TypeAlias = Callable[[AnyUnit, str], None]
@@ -95,7 +95,7 @@ def rule(check: Check) -> Check:
 @rule
 def descriptor_follows_its_rules(unit: AnyUnit, name: str) -> None:
     """Names, flags and configurations are whole, and its text is its name and meaning."""
-    consistent.require(unit)
+    descriptor_rules.require(unit)
     require(unit.timing in ("combinational", "event"), f"timing is {unit.timing!r}")
     require(sorted(flag.bit for flag in unit.flags.values()) == list(range(len(unit.flags))), "flags leave a bit out")
     require(repr(unit) == f"<Unit {unit.name}: {unit.meaning}>", f"repr is {unit!r}")
@@ -152,7 +152,7 @@ def cases_fit_their_ports_and_say_why(unit: AnyUnit, name: str) -> None:
 
 
 @rule
-def first_row_tells_a_device_from_none(unit: AnyUnit, name: str) -> None:
+def first_row_detects_a_missing_device(unit: AnyUnit, name: str) -> None:
     """Stimulus not zero; answer neither zero nor what an all-zero stimulus gives."""
     config, block = unit.configs[name], blocks(unit, name)[0]
     first = {port: array[:1] for port, array in block.inputs.items()}
@@ -249,7 +249,7 @@ def readable_run_refuses_what_does_not_fit_a_port(unit: AnyUnit, name: str) -> N
 
 
 @rule
-def twin_refuses_what_does_not_fit_a_port(unit: AnyUnit, name: str) -> None:
+def compiled_form_rejects_misfits(unit: AnyUnit, name: str) -> None:
     """As the readable form does, in the same words."""
     _run_refuses(unit, name, jit=True)
 
@@ -356,15 +356,15 @@ def restore_takes_only_its_own_state(unit: AnyUnit, name: str) -> None:
 
 
 @rule
-def twin_equals_unit_on_every_case(unit: AnyUnit, name: str) -> None:
+def compiled_form_equals_unit_on_every_case(unit: AnyUnit, name: str) -> None:
     """Outputs, registers and counters of both forms, in bits."""
     forms = (evaluated(unit, name, jit=jit) for jit in (False, True))
-    for block, result, twin in zip(blocks(unit, name), *forms, strict=True):
-        require(result.equals(twin), f"{block.why}: the twin gives other bits")
+    for block, result, compiled_run in zip(blocks(unit, name), *forms, strict=True):
+        require(result.equals(compiled_run), f"{block.why}: the twin gives other bits")
 
 
 @rule
-def twin_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
+def compiled_form_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
     """The same on stimuli that hypothesis draws."""
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -378,7 +378,7 @@ def twin_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
 
 
 @rule
-def configurations_beside_the_first_have_stimuli(unit: AnyUnit, name: str) -> None:
+def other_configurations_have_stimuli(unit: AnyUnit, name: str) -> None:
     """A configuration that the unit takes, though no ready one, has cases that it takes."""
     if name != next(iter(unit.configs)):
         return
@@ -387,4 +387,4 @@ def configurations_beside_the_first_have_stimuli(unit: AnyUnit, name: str) -> No
         stimuli = [block for kind in OWN for block in unit.stimuli(config, kind, 0, left.append)]
         require(stimuli, f"{text} has no cases: {left}")
         for block in stimuli:
-            golden_rows.evaluate(unit, config, block, twin_from=1)
+            golden_rows.evaluate(unit, config, block, compiled_from=1)

@@ -18,7 +18,7 @@ from refemu import units
 from refemu.arith.checks import require_int
 from refemu.formats import Element
 from refemu.units.ports import Port
-from refemu.units.stimuli import admitted
+from refemu.units.stimuli import validated
 from refemu.units.unit import AnyUnit, Config
 
 F16 = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x0401, 0x3BFF, 0x3C00, 0xBC00, 0x3C01, 0x4000, 0x7BFF, 0xFBFF)
@@ -236,13 +236,13 @@ class _Column:
         if port.bits == 64:
             return words.view(np.int64)
         words &= np.uint64((1 << port.bits) - 1)
-        return self.admitted(_signed(words, port.bits) if port.signed else words.view(np.int64))
+        return self.validated(_signed(words, port.bits) if port.signed else words.view(np.int64))
 
-    def admitted(self, values: np.ndarray) -> np.ndarray:
+    def validated(self, values: np.ndarray) -> np.ndarray:
         """Finite floats, values between the limits."""
         if self.port.kind == "f32":
             values = np.where(values & INFINITY[32] == INFINITY[32], values ^ (1 << 23), values)
-        return admitted(self.port, values) if self.port.bits < 64 else values
+        return validated(self.port, values) if self.port.bits < 64 else values
 
 
 def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.ndarray]:
@@ -256,7 +256,7 @@ def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.n
         for row, (codes, copies) in zip(values, patches, strict=True):
             _patch(column, row, first, total_lanes, codes, copies)
         byte, first = byte + column.size * lanes, first + lanes
-        coded = column.admitted(values).astype(column.port.dtype)
+        coded = column.validated(values).astype(column.port.dtype)
         drawn[column.port.name] = coded.reshape(-1, *column.port.shape)
     return drawn
 

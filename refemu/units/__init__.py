@@ -8,17 +8,16 @@ from types import ModuleType
 
 from refemu import plugins
 from refemu.arith.checks import Refused
-from refemu.units import consistent, faults, parameters
-from refemu.units.declared import Changes, Combinational, Sequential, constant, decides
-from refemu.units.derived import twin
+from refemu.units import descriptor_rules, faults, parameters
+from refemu.units.declaration import Changes, Combinational, Sequential, constant, decides
+from refemu.units.derivation import compiled_run
 from refemu.units.faults import FaultLibrary
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result, Stepped
-from refemu.units.unit import Alternative, AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit, choices
+from refemu.units.stepping import Result, Stepped
+from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit, Variant, choices
 
 __all__ = [
     "PAPERS",
-    "Alternative",
     "AnyUnit",
     "Cases",
     "Changes",
@@ -34,10 +33,12 @@ __all__ = [
     "Sequential",
     "Stepped",
     "Unit",
+    "Variant",
     "broken",
     "called",
     "choices",
     "choose",
+    "compiled_run",
     "configurations",
     "constant",
     "decides",
@@ -47,7 +48,6 @@ __all__ = [
     "plugged",
     "register",
     "register_faults",
-    "twin",
     "unregister",
     "unregister_faults",
     "working",
@@ -112,15 +112,15 @@ PAPERS = {
 }
 
 
-def _admitted(unit: object, name: str, origin: plugins.Origin) -> AnyUnit:
-    checked = consistent.require(unit)
+def _validated(unit: object, name: str, origin: plugins.Origin) -> AnyUnit:
+    checked = descriptor_rules.require(unit)
     if checked.name != name:
         raise Refused(f"unit {name}: the entry point must have the unit's name, {checked.name}")
     vars(checked)["origin"] = origin
     return checked
 
 
-_PLUGGED = plugins.Registry("unit", lambda: PAPERS, _admitted)
+_PLUGGED = plugins.Registry("unit", lambda: PAPERS, _validated)
 
 
 def names() -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def register(unit: AnyUnit) -> AnyUnit:
     """
     if _PLUGGED.holds(unit) or _is_own(unit):
         return unit
-    known = consistent.require(unit)
+    known = descriptor_rules.require(unit)
     if not known.origin.distribution or not _PLUGGED.knows(known.key):
         return _PLUGGED.register(known, known.name)
     if _PLUGGED.find(known.key) is not known:
@@ -367,7 +367,7 @@ def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
     if _is_own(unit):
         return module(unit.name, compiled)
     if compiled:
-        return importlib.import_module(unit.twin.partition(":")[0])
+        return importlib.import_module(unit.compiled_run.partition(":")[0])
     points = [plug.module for plug in plugins.plugs("unit") if plug.key == unit.key]
     return importlib.import_module(points[0] if points else unit.unit_class.__module__)
 

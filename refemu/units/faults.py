@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units.alternative import Alternative
+from refemu.units.variant import Variant
 
 DECISION, FAULT = (re.compile(rf"{letter}-[a-z]+-\d{{1,6}}") for letter in "DF")
 
@@ -20,10 +20,10 @@ class FaultLibrary:
     """Wrong devices of a unit, beside those that it has itself: other answers to its decisions, and faults."""
 
     unit: str  #: name of the unit, of a plug-in's "distribution/unit"
-    faults: Sequence[Alternative]  #: each under an id: of a decision, "D-olive-1", or of its own, "F-lab-1"
+    faults: Sequence[Variant]  #: each under an id: of a decision, "D-olive-1", or of its own, "F-lab-1"
 
 
-def _admitted(library: object, name: str, origin: plugins.Origin) -> FaultLibrary:
+def _validated(library: object, name: str, origin: plugins.Origin) -> FaultLibrary:
     known = required(library)
     if name not in (known.unit, known.unit.rpartition("/")[2]):
         raise Refused(f"faults of {known.unit}: the entry point must have the unit's name, got {name!r}")
@@ -41,9 +41,9 @@ def required(library: object) -> FaultLibrary:
     return library
 
 
-def require(each: object, thing: str, *ids: re.Pattern[str]) -> Alternative:
+def require(each: object, thing: str, *ids: re.Pattern[str]) -> Variant:
     """A wrong device. RefusedType: it is no Alternative; Refused: its id is of another form, or it says nothing."""
-    if not isinstance(each, Alternative):
+    if not isinstance(each, Variant):
         raise RefusedType(f"{thing}: an Alternative is needed, got {type(each).__name__}")
     if not any(pattern.fullmatch(each.decision) for pattern in ids):
         forms = " or ".join(pattern.pattern for pattern in ids)
@@ -53,10 +53,10 @@ def require(each: object, thing: str, *ids: re.Pattern[str]) -> Alternative:
     return each
 
 
-REGISTRY = plugins.Registry("fault", lambda: (), _admitted)
+REGISTRY = plugins.Registry("fault", lambda: (), _validated)
 
 
-def of_unit(key: str) -> tuple[Alternative, ...]:
+def of_unit(key: str) -> tuple[Variant, ...]:
     """The wrong devices that libraries have for a unit; a library that fails to load is named by a warning."""
     called = [REGISTRY.find(key)] if key in REGISTRY.called() else []
     libraries = (*_brought(key.rpartition("/")[2]), *called)

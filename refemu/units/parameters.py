@@ -1,7 +1,7 @@
 """Configurations of a unit by text: a ready name, or parameters as `n=4096,k=21` or `n8,k=3`.
 
-refemu.formats.spelling has the grammar. Parameters that the text leaves out are those of the ready configuration that
-it begins with, or else the defaults of the constructor.
+refemu.formats.config_text has the grammar. Parameters that the text leaves out are those of the ready configuration
+that it begins with, or else the defaults of the constructor.
 """
 
 import hashlib
@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from refemu.arith.checks import Refused, lookup
-from refemu.formats import spelling
+from refemu.formats import config_text
 from refemu.units.config import Config
-from refemu.units.stepped import Descriptor
+from refemu.units.stepping import Descriptor
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _DIGEST = re.compile(r"x[0-9a-f]{12}")
@@ -57,7 +57,7 @@ def text(unit: Descriptor, parameters: Mapping[str, Any]) -> str:
             return str(name)
     defaults = {name: each.default for name, each in _signature(unit).items()}
     listed = [name for name, default in defaults.items() if whole[name] != default] or list(defaults)[:1]
-    return ",".join(f"{name}={spelling.write(whole[name])}" for name in listed)
+    return ",".join(f"{name}={config_text.write(whole[name])}" for name in listed)
 
 
 def set_name(unit: Descriptor, text: str) -> str:
@@ -69,7 +69,7 @@ def set_name(unit: Descriptor, text: str) -> str:
     prefix = unit.key.replace("/", ".")
     if text in unit.configs:
         return f"{prefix}-{text}"
-    values = spelling.assignments(text, unit.name)
+    values = config_text.assignments(text, unit.name)
     parts = [f"{name}{value}" if _WORD.fullmatch(value) else name for name, value in values.items()]
     name = "-".join(parts).lower()
     plain = all(map(_WORD.fullmatch, values.values()))
@@ -90,9 +90,9 @@ def _ambiguous(unit: Descriptor, part: str) -> bool:
 def _read(unit: Descriptor, text: str) -> dict[str, Any]:
     signature, hints = _signature(unit), typing.get_type_hints(unit.unit_class.__init__)
     values = {}
-    for name, value in spelling.assignments(text, unit.name).items():
+    for name, value in config_text.assignments(text, unit.name).items():
         lookup(f"parameter of {unit.name}", name, signature)
-        values[name] = spelling.read(value, hints[name], f"{unit.name}.{name}")
+        values[name] = config_text.read(value, hints[name], f"{unit.name}.{name}")
     return values
 
 

@@ -88,7 +88,7 @@ class Port:
         """
         return value if self.lanes is None else (value,) * self.lanes
 
-    def admit(self, values: ArrayLike, unit: str) -> np.ndarray:
+    def validate(self, values: ArrayLike, unit: str) -> np.ndarray:
         """Check values and convert them to the port's dtype.
 
         Parameters
@@ -127,7 +127,7 @@ class Port:
         few = len(lanes) == self.count <= FEW
         return few and {*map(type, lanes)} == {int} and low <= min(lanes) and max(lanes) <= high
 
-    def admit_one(self, value: ArrayLike | int, unit: str) -> int | Lanes:
+    def validate_one(self, value: ArrayLike | int, unit: str) -> int | Lanes:
         """Check the value of one event.
 
         Parameters
@@ -154,7 +154,7 @@ class Port:
             return value  # what a loop of steps passes: no array is made
         if self.shape and isinstance(value, tuple) and self._is_plain(value):
             return tuple(value)
-        array = self.admit(value, unit)
+        array = self.validate(value, unit)
         if array.ndim != len(self.shape):
             raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")
         return tuple(array.tolist()) if self.shape else int(array)
@@ -177,13 +177,13 @@ class Ports:
         return self
 
 
-def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
+def validate(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
     """One array per port, each of the port's dtype, all of one shape (and the axis of lanes of a vector).
 
     values: integers or integer arrays, one per port, broadcast against each other without their lanes. The results may
     be read-only views. Refuses what `Port.admit` refuses, and shapes that do not fit each other.
     """
-    arrays = [port.admit(value, unit) for port, value in zip(ports, values, strict=True)]
+    arrays = [port.validate(value, unit) for port, value in zip(ports, values, strict=True)]
     shapes = [array.shape[: array.ndim - len(port.shape)] for port, array in zip(ports, arrays, strict=True)]
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -193,9 +193,9 @@ def admit(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.nd
     return [np.broadcast_to(array, shape + port.shape) for port, array in zip(ports, arrays, strict=True)]
 
 
-def admit_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
-    """As `admit`, for units with registers: refused unless some port has an axis, the sequence of events."""
-    arrays = admit(unit, ports, values)
+def validate_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
+    """As `validate`, for units with registers: refused unless some port has an axis, the sequence of events."""
+    arrays = validate(unit, ports, values)
     if arrays[0].ndim == len(ports[0].shape):
         raise RefusedType(f"{unit}: at least one port needs an axis, the sequence of events; all are scalars")
     return arrays

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import prng
 from refemu.units.ports import Port
 
-__all__ = ["Seeds", "admitted", "columns", "random", "random_inputs", "sequences", "words"]
+__all__ = ["Seeds", "columns", "random", "random_inputs", "sequences", "validated", "words"]
 
 Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 
@@ -79,11 +79,11 @@ def random(
     words = prng.words_of(streams, first * prod(full[1:]), prod(full))
     top = words.view(np.int64) if port.signed else words
     top >>= top.dtype.type(64 - port.bits)  # an arithmetic shift where the port is signed
-    values = admitted(port, top.view(np.int64))
+    values = validated(port, top.view(np.int64))
     return values.reshape(len(seeds) * full[0], *full[1:]) if isinstance(seed, range) else values.reshape(full)
 
 
-def admitted(port: Port, values: np.ndarray) -> np.ndarray:
+def validated(port: Port, values: np.ndarray) -> np.ndarray:
     """Map values of a port's bits to its limits, and fp16 patterns to finite ones; others stay as they are.
 
     Parameters

@@ -14,14 +14,14 @@ import numpy as np
 
 from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import described, faults, parameters, shown
-from refemu.units.alternative import Alternative as Alternative
-from refemu.units.alternative import choices as choices
+from refemu.units import docstrings, faults, parameters, state_text
 from refemu.units.config import Config as Config
-from refemu.units.declared import Declared, Sequential, complete, ports_of
-from refemu.units.derived import inputs_of, readable, result_type
+from refemu.units.declaration import Declared, Sequential, complete, ports_of
+from refemu.units.derivation import inputs_of, readable, result_type
 from refemu.units.ports import Ports
-from refemu.units.stepped import Result, Stepped
+from refemu.units.stepping import Result, Stepped
+from refemu.units.variant import Variant as Variant
+from refemu.units.variant import choices as choices
 
 S = TypeVar("S")
 R = TypeVar("R", bound=Result, covariant=True)
@@ -81,7 +81,7 @@ class Unit(Generic[S, R]):
     run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); steps `unit_class` where none is given
     #: "module:function" of the compiled twin, imported on first use; by default `compiled` next to it. A declared
     #: class without it has one made of its events. "none": the readable form runs instead
-    twin: str = ""
+    compiled_run: str = ""
     timing: str = ""  #: "combinational", or "event": rows of a case are consecutive steps from reset; by `unit_class`
     version: int = 1  #: +1 whenever some input gives another output
     flags: Mapping[str, Flag] = field(default_factory=dict)  #: flags of a row by name
@@ -114,7 +114,7 @@ class Unit(Generic[S, R]):
             "timing": lambda: "event" if issubclass(self.unit_class, Sequential) else "combinational",
             "result": lambda: result_type(self.ready_ports, self.counters, self.unit_class.__module__),
             "run": lambda: readable(self),
-            "twin": lambda: self._of_block("compiled", ":run"),
+            "compiled_run": lambda: self._of_block("compiled", ":run"),
             "others": lambda: self._of_block("variants"),
         }
         for name, value in derived.items():
@@ -123,8 +123,8 @@ class Unit(Generic[S, R]):
         for name in ("cases", "mark", "care", "legal", "closes"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._completing(getattr(self, name)))
-        described.methods(self)
-        shown.install(self)
+        docstrings.methods(self)
+        state_text.install(self)
 
     def _completing(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the configuration that gets the parameters left to their defaults too."""
@@ -161,12 +161,12 @@ class Unit(Generic[S, R]):
             ) from error
 
     @cached_property
-    def run_jit(self) -> RunFunction[R]:
+    def run_compiled(self) -> RunFunction[R]:
         """The compiled twin: same arguments, same Result. Imports numba. Refused: there is no such module."""
-        if self.twin == "none":
+        if self.compiled_run == "none":
             return self.run
-        module, _, function = self.twin.partition(":")
-        usual = self.twin == self._of_block("compiled", ":run")
+        module, _, function = self.compiled_run.partition(":")
+        usual = self.compiled_run == self._of_block("compiled", ":run")
         if usual and issubclass(self.unit_class, Declared) and not (module and _exists(module)):
             from refemu.units.compiled import derived  # numba
 
@@ -175,8 +175,8 @@ class Unit(Generic[S, R]):
         if not module or (not module.startswith("refemu.") and not _exists(module)):
             place = f"module {module}" if module else "a module in no package"
             raise Refused(f"{self.name}: a compiled twin is needed, or twin='none', got none in {place}")
-        twin: Callable[..., R] = getattr(importlib.import_module(module), function)
-        return twin
+        compiled_run: Callable[..., R] = getattr(importlib.import_module(module), function)
+        return compiled_run
 
     @cached_property
     def origin(self) -> plugins.Origin:
@@ -195,13 +195,13 @@ class Unit(Generic[S, R]):
         return f"{package}.{module}{function}" if package else ""
 
     @property
-    def alternatives(self) -> Sequence[Alternative]:
+    def variants(self) -> Sequence[Variant]:
         """What `grade` and `diff --explain` try: other answers to the unit's decisions, its faults, and libraries."""
-        return (*self._alternatives, *faults.of_unit(self.key))
+        return (*self._variants, *faults.of_unit(self.key))
 
     @cached_property
-    def _alternatives(self) -> Sequence[Alternative]:
-        others = [(each, faults.DECISION) for each in getattr(self._others, "ALTERNATIVES", ())]
+    def _variants(self) -> Sequence[Variant]:
+        others = [(each, faults.DECISION) for each in getattr(self._others, "VARIANTS", ())]
         others += [(each, faults.FAULT) for each in getattr(self._others, "FAULTS", ())]
         return tuple(faults.require(each, f"{self.name}: {self.others}", form) for each, form in others)
 
@@ -317,7 +317,7 @@ class Unit(Generic[S, R]):
         RefusedType
             A dtype that a port does not admit.
         """
-        run = self.run_jit if jit else self.run
+        run = self.run_compiled if jit else self.run
         return run(**self._checked(config, inputs), **Config(**config))
 
     def closing(self, config: Config, inputs: Mapping[str, Any], result: Result) -> np.ndarray | None:
@@ -381,7 +381,7 @@ class Unit(Generic[S, R]):
         str
             SVG; "" where the unit has no drawing.
         """
-        return shown.drawing(self, self.ports(Config(**config)), state)
+        return state_text.drawing(self, self.ports(Config(**config)), state)
 
     def _checked(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
         ports = [port.name for port in self.ports(Config(**config)).inputs]

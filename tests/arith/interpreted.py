@@ -1,4 +1,4 @@
-"""Kernels as plain Python: `interpreted()` runs the functions behind the compiled ones of arith/float_jit, and
+"""Kernels as plain Python: `interpreted()` runs the functions behind the compiled ones of arith/kernels, and
 `interpreted(loaded())` those behind all of refemu's.
 
 Inside, every kernel is its `py_func`, and so is what it calls; what only a compiler can do is replaced by its plain
@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from refemu.arith import float_jit, fp16_jit, fp32
+from refemu.arith import fp16_compiled, fp32, kernels
 from refemu.arith.jit import jit_is_off
 
 
@@ -27,22 +27,22 @@ def compiled() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interpreted(modules: Iterable[ModuleType] = (float_jit, *float_jit.MODULES)) -> Iterator[set[str]]:
+def interpreted(modules: Iterable[ModuleType] = (kernels, *kernels.MODULES)) -> Iterator[set[str]]:
     """Kernels as Python functions, wherever `modules` bind one. Yields the names of those that have run."""
-    fp16_jit.ready()
+    fp16_compiled.ready()
     ran: set[str] = set()
     other = {
-        float_jit.scalars.fma32: lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
-        float_jit.scalars.round16: getattr(float_jit.scalars._round16_portable, "py_func", None),
-        float_jit.scalars.narrow: getattr(float_jit.scalars._narrow_portable, "py_func", None),
-        float_jit.scalars.widen: getattr(float_jit.scalars._widen_portable, "py_func", None),
-        float_jit.scalars.prefetch: lambda x, i, j: None,
+        kernels.scalars.fma32: lambda a, b, c: np.float32(fp32.fma32(a, b, c)),
+        kernels.scalars.round16: getattr(kernels.scalars._round16_portable, "py_func", None),
+        kernels.scalars.narrow: getattr(kernels.scalars._narrow_portable, "py_func", None),
+        kernels.scalars.widen: getattr(kernels.scalars._widen_portable, "py_func", None),
+        kernels.scalars.prefetch: lambda x, i, j: None,
     }
     with contextlib.ExitStack() as stack:
         for module in modules:
             # Without JIT the kernels are Python functions, and there is nothing to patch.
-            kernels = {name: kernel for name, kernel in vars(module).items() if hasattr(kernel, "py_func")}
-            plain = {name: noted(ran, name, other.get(kernel, kernel.py_func)) for name, kernel in kernels.items()}
+            found = {name: kernel for name, kernel in vars(module).items() if hasattr(kernel, "py_func")}
+            plain = {name: noted(ran, name, other.get(kernel, kernel.py_func)) for name, kernel in found.items()}
             stack.enter_context(mock.patch.multiple(module, **plain) if plain else contextlib.nullcontext())
         stack.enter_context(np.errstate(all="ignore"))
         yield ran
@@ -65,4 +65,4 @@ def loaded() -> list[ModuleType]:
 
 
 WAYS = [compiled, interpreted]
-needs_jit = pytest.mark.skipif(jit_is_off(), reason="takes minutes when interpreted, or asks about compiled code")
+needs_compiled = pytest.mark.skipif(jit_is_off(), reason="takes minutes when interpreted, or asks about compiled code")

@@ -12,8 +12,8 @@ import refemu.arith
 
 FOLDER = Path(refemu.arith.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
-TWINS = [name for name in MODULES if name.endswith("_jit") and name != "float_jit"]
-COMPILED = ["jit", "float_jit", *TWINS]  #: what may bring numba
+COMPILED_RUNS = [name for name in MODULES if name.endswith("_jit") and name != "float_jit"]
+COMPILED = ["jit", "float_jit", *COMPILED_RUNS]  #: what may bring numba
 ALONE = {"fp16": {"mode"}, "dot": {"threads"}}  #: arguments that only one of two twins has: IEEE is what compiles
 
 
@@ -26,18 +26,22 @@ def test_readable_modules_bring_no_compiler() -> None:
     assert run.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", COMPILED_RUNS)
 def test_twins_have_the_names_and_arguments_of_the_readable_forms(name: str) -> None:
     """A caller exchanges one module for the other and nothing else."""
     readable = importlib.import_module(f"refemu.arith.{name.removesuffix('_jit')}")
-    twin = importlib.import_module(f"refemu.arith.{name}")
-    own = [each for each, f in vars(twin).items() if inspect.isfunction(f) and f.__module__ == twin.__name__]
+    compiled_run = importlib.import_module(f"refemu.arith.{name}")
+    own = [
+        each
+        for each, f in vars(compiled_run).items()
+        if inspect.isfunction(f) and f.__module__ == compiled_run.__name__
+    ]
     shared = [each for each in own if not each.startswith("_") and hasattr(readable, each)]
     alone = ALONE.get(name.removesuffix("_jit"), set())
 
     assert shared
     for each in shared:
-        ours, theirs = (inspect.signature(getattr(module, each)).parameters for module in (readable, twin))
+        ours, theirs = (inspect.signature(getattr(module, each)).parameters for module in (readable, compiled_run))
         assert ours.keys() - alone == theirs.keys() - alone, each
         assert all(ours[key].kind == theirs[key].kind and ours[key].default == theirs[key].default
                    for key in ours.keys() & theirs.keys()), each  # fmt: skip

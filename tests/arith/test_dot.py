@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith import dot, dot_jit, fp16, integers
+from refemu.arith import dot, dot_compiled, fp16, integers
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Chunks, Exact, Halves, Lanes, Sequential, Tree
-from tests.arith.interpreted import WAYS, needs_jit
+from tests.arith.interpreted import WAYS, needs_compiled
 from tests.arith.strategies import described, fp16_values, halves, is_fusable, orders, same, singles
 from tests.oracles import sums as oracle
 
@@ -43,7 +43,7 @@ def test_dot_is_the_oracles(way, acc, order, data):
     a, b = (np.array([pair[i] for pair in pairs], np.float32) for i in (0, 1))
     want = oracle.dot(a.tolist(), b.tolist(), described(order), acc, float(start))
     with way():
-        got = dot_jit.dot(a, b, order=order, acc=acc, start=start)
+        got = dot_compiled.dot(a, b, order=order, acc=acc, start=start)
     readable = dot.dot(a, b, order=order, acc=acc, start=start)
 
     assert same(readable, got)
@@ -57,7 +57,7 @@ def test_the_exact_accumulator_rounds_once(way, out, pairs, start):
     a, b = (np.array([pair[i] for pair in pairs], np.float32) for i in (0, 1))
     want = oracle.dot(a.tolist(), b.tolist(), ("exact",), "exact", float(start), out)
     with way():
-        got = dot_jit.dot(a, b, order=Exact(), acc="exact", start=start, out=out)
+        got = dot_compiled.dot(a, b, order=Exact(), acc="exact", start=start, out=out)
     readable = dot.dot(a, b, order=Exact(), acc="exact", start=start, out=out)
 
     assert same(np.float32(want), readable) and same(readable, got)
@@ -75,7 +75,7 @@ def test_matmul_is_the_dot_of_rows_and_columns(acc, order):
     want = [[dot.dot(row, column, order=order, acc=acc) for column in b.T] for row in a]
 
     assert same(np.array(want), dot.matmul(a, b, order=order, acc=acc))
-    assert same(np.array(want), dot_jit.matmul(a, b, order=order, acc=acc))
+    assert same(np.array(want), dot_compiled.matmul(a, b, order=order, acc=acc))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -87,13 +87,13 @@ def test_compiled_matmul_equals_readable(way, acc, shape):
     order, out = (Exact(), "fp32") if acc == "exact" else (Sequential(), None)
     want = dot.matmul(a, b, order=order, acc=acc, out=out)
     with way():
-        assert same(want, dot_jit.matmul(a, b, order=order, acc=acc, out=out))
+        assert same(want, dot_compiled.matmul(a, b, order=order, acc=acc, out=out))
         if acc != "exact":
-            assert same(want, dot_jit.matmul(a, dot_jit.panels(b.T), order=order, acc=acc))
-            assert same(want, dot_jit.matmul(a, dot_jit.panels(fp16.to_f16(b.T)), order=order, acc=acc))
+            assert same(want, dot_compiled.matmul(a, dot_compiled.panels(b.T), order=order, acc=acc))
+            assert same(want, dot_compiled.matmul(a, dot_compiled.panels(fp16.to_f16(b.T)), order=order, acc=acc))
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("acc", ACC)
 @pytest.mark.parametrize("shape", [(1, 300, 5000), (75, 140, 1100), (8, 64, 512), (261, 65, 513)], ids=repr)
 def test_tiles_strips_and_panels_have_no_seams(acc, shape):
@@ -101,9 +101,9 @@ def test_tiles_strips_and_panels_have_no_seams(acc, shape):
     a, w = fp16_values((m, k), 5), fp16_values((n, k), 6, 100)
     pick = np.random.default_rng(0).choice(n, 60, replace=False)
     want = dot.matmul(a, w[pick].T, order=Sequential(), acc=acc)
-    for weights in (dot_jit.panels(w), dot_jit.panels(fp16.to_f16(w))):
+    for weights in (dot_compiled.panels(w), dot_compiled.panels(fp16.to_f16(w))):
         for threads in (1, 2, 3):
-            got = dot_jit.matmul(a, weights, order=Sequential(), acc=acc, threads=threads)
+            got = dot_compiled.matmul(a, weights, order=Sequential(), acc=acc, threads=threads)
             assert same(want, got[:, pick])
 
 
@@ -112,10 +112,10 @@ def test_tiles_strips_and_panels_have_no_seams(acc, shape):
     [(256, 1, 1, 256), (256, 8, 2, 256), (256, 4, 2, 128), (256, 1, 2, 64), (1024, 2, 2, 256)],
 )
 def test_tiles_are_high_while_there_are_enough_for_all_threads(rows, across, parts, size):
-    assert dot_jit._rows_of_tiles(rows, across, parts) == size
+    assert dot_compiled._rows_of_tiles(rows, across, parts) == size
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("k", [1, 3, 4, 9, 1000, 1003])
 def test_any_float32_goes_through_fp32(k):
     """Products that are not exact tell the fused accumulator from the other."""
@@ -123,9 +123,9 @@ def test_any_float32_goes_through_fp32(k):
     a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((9, k), (k, 33)))
     plain, fused = (dot.matmul(a, b, order=Sequential(), acc=acc) for acc in ("fp32", "fp32_fma"))
 
-    assert same(plain, dot_jit.matmul(a, b, order=Sequential(), acc="fp32"))
-    assert same(fused, dot_jit.matmul(a, b, order=Sequential(), acc="fp32_fma"))
-    assert same(plain[:1], dot_jit.matmul(a[:1], b, order=Sequential(), acc="fp32"))
+    assert same(plain, dot_compiled.matmul(a, b, order=Sequential(), acc="fp32"))
+    assert same(fused, dot_compiled.matmul(a, b, order=Sequential(), acc="fp32_fma"))
+    assert same(plain[:1], dot_compiled.matmul(a[:1], b, order=Sequential(), acc="fp32"))
     assert k == 1 or not same(plain, fused)
 
 
@@ -141,7 +141,7 @@ def test_infinities_and_nan_in_one_canonical_form(acc, order):
     a, b = grid[:, :81].T.copy(), grid[:, ::9].copy()
     want = dot.matmul(a, b, order=order, acc=acc, out=out)
 
-    assert same(want, dot_jit.matmul(a, b, order=order, acc=acc, out=out))
+    assert same(want, dot_compiled.matmul(a, b, order=order, acc=acc, out=out))
     assert set(want[np.isnan(want)].view(np.uint32).tolist()) == {0x7FC00000}
 
 
@@ -150,7 +150,7 @@ def test_products_that_overflow_fp16_are_not_taken_for_bounded():
     want = dot.matmul(a, b, order=Sequential(), acc="fp16")
 
     assert np.isinf(want).any() or np.isnan(want).any()
-    assert same(want, dot_jit.matmul(a, b, order=Sequential(), acc="fp16"))
+    assert same(want, dot_compiled.matmul(a, b, order=Sequential(), acc="fp16"))
 
 
 FUSABLE = [Sequential(), *PAPERS[:1], PAPERS[2], Chunks(16, Sequential(), Tree(4)), Lanes(3, "strided", Halves(4))]
@@ -166,7 +166,7 @@ def test_any_float32_goes_through_any_order(order):
 
     for acc, got in zip(("fp32", "fp32_fma"), sums, strict=True):
         assert [oracle.dot(x, y, described(order), acc) for x, y in rows] == got.tolist()
-        assert same(got, dot_jit.dot(a, b, order=order, acc=acc))
+        assert same(got, dot_compiled.dot(a, b, order=order, acc=acc))
     assert not same(*sums)
 
 
@@ -208,7 +208,7 @@ def test_leading_axes_broadcast():
     a, b = fp16_values((4, 1, 9), 15), fp16_values((3, 9), 16)
     got = dot.dot(a, b, order=Tree(4), acc="fp16")
 
-    assert got.shape == (4, 3) and same(got, dot_jit.dot(a, b, order=Tree(4), acc="fp16"))
+    assert got.shape == (4, 3) and same(got, dot_compiled.dot(a, b, order=Tree(4), acc="fp16"))
     assert got[2, 1] == dot.dot(a[2, 0], b[1], order=Tree(4), acc="fp16")
 
 
@@ -216,14 +216,15 @@ def test_orders_work_on_panels_too():
     a, w = fp16_values((3, 20), 29), fp16_values((40, 20), 30)
 
     assert same(
-        dot.matmul(a, w.T, order=Tree(4), acc="fp16"), dot_jit.matmul(a, dot_jit.panels(w), order=Tree(4), acc="fp16")
+        dot.matmul(a, w.T, order=Tree(4), acc="fp16"),
+        dot_compiled.matmul(a, dot_compiled.panels(w), order=Tree(4), acc="fp16"),
     )
 
 
 # Integers
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 def test_integers_wrap_saturate_and_refuse(module):
     """D-arith-10: saturation depends on the order, wrapping does not."""
     a, b = np.array([[100, 100, -100]]), np.ones((3, 1), np.int64)
@@ -244,4 +245,4 @@ def test_integers_sum_to_the_same_in_every_order(order):
     a, b = rng.integers(-999, 999, (3, 70)), rng.integers(-999, 999, (70, 4))
 
     assert same(integers.matmul(a, b), dot.matmul(a, b, order=order, acc="int"))
-    assert same(integers.matmul(a, b), dot_jit.matmul(a, b, order=order, acc="int"))
+    assert same(integers.matmul(a, b), dot_compiled.matmul(a, b, order=order, acc="int"))

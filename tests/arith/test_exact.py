@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith import dot, dot_jit, exact, float_jit, fp16, prng
+from refemu.arith import dot, dot_compiled, exact, fp16, kernels, prng
 from refemu.arith.orders import Exact
-from tests.arith.interpreted import needs_jit
+from tests.arith.interpreted import needs_compiled
 from tests.arith.strategies import same
 from tests.oracles import fp16 as oracle
 
@@ -23,7 +23,7 @@ def products(count, label):
     return [fp16.to_f32(finite[:, i].view(np.float16)) for i in (0, 1)]
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 @pytest.mark.parametrize("terms", [1, 511, 512, 513, 3000, 33_000])
 def test_carries_reach_the_top_limb(module, terms):
     """The largest products of one sign, then one of the smallest: every limb takes part."""
@@ -36,7 +36,7 @@ def test_carries_reach_the_top_limb(module, terms):
     assert float(module.dot(a, b, order=Exact(), acc="exact", out="fp16")) == -math.inf
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 @pytest.mark.parametrize("terms", [1023, 1025, 2600])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_carries_leave_the_lowest_limb_in_time(module, terms, sign):
@@ -50,7 +50,7 @@ def test_carries_leave_the_lowest_limb_in_time(module, terms, sign):
 TIES = [("fp16", 2048, 1, 2048, 2050), ("fp16", 2048, 3, 2052, 2052), ("fp32", 2**24, 1, 2**24, 2**24 + 2)]
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 @pytest.mark.parametrize(("out", "large", "small", "even", "above"), TIES)
 def test_a_tie_sees_the_smallest_product(module, out, large, small, even, above):
     """large + small is a midpoint; 2**-48 more, or less, decides it."""
@@ -63,22 +63,23 @@ def test_a_tie_sees_the_smallest_product(module, out, large, small, even, above)
         assert float(module.dot(a, b, order=Exact(), acc="exact", out=out)) == want
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_compiled_equals_readable_on_many_sums(kind):
     a, b = products(64 * 40, "exact")
     a, b = a.reshape(64, 40), b.reshape(40, 64)
 
     assert same(
-        dot.matmul(a, b, order=Exact(), acc="exact", **kind), dot_jit.matmul(a, b, order=Exact(), acc="exact", **kind)
+        dot.matmul(a, b, order=Exact(), acc="exact", **kind),
+        dot_compiled.matmul(a, b, order=Exact(), acc="exact", **kind),
     )
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_compiled_sums_are_exact_beyond_one_chunk_and_one_strip(kind):
     """The largest products of one sign, with all that they round away at first, then taken back."""
-    terms, outputs = 2 * float_jit.orders.CHUNK + 5, float_jit.STRIP + 3
+    terms, outputs = 2 * kernels.orders.CHUNK + 5, kernels.STRIP + 3
     b = np.random.default_rng(1).choice(np.array([65504, 2**-24, 3 * 2**-15], np.float32), (terms, outputs))
     a = np.full((2, terms), 65504, np.float32)
     a[1, 1::2] = -(2**-24)
@@ -88,11 +89,11 @@ def test_compiled_sums_are_exact_beyond_one_chunk_and_one_strip(kind):
         exact_of = {"order": Exact(), "acc": "exact", **kind}
         want = dot.dot(a[:, None], b.T[None], start=start, **exact_of)
 
-        assert same(want, dot_jit.dot(a[:, None], b.T[None], start=start, **exact_of))
-        assert same(want, dot_jit.matmul(left, right, **exact_of))
+        assert same(want, dot_compiled.dot(a[:, None], b.T[None], start=start, **exact_of))
+        assert same(want, dot_compiled.matmul(left, right, **exact_of))
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 def test_it_bounds_every_other_accumulator(module):
     """No accumulator of 60 terms is further from the exact sum than its roundings allow."""
     a, b = (np.random.default_rng(seed).normal(size=60).astype(np.float16) for seed in (1, 2))
@@ -107,7 +108,7 @@ def test_it_bounds_every_other_accumulator(module):
 def test_cancellation_leaves_plus_zero():
     x = np.array([3, -3], np.float32)
 
-    for module in (dot, dot_jit):
+    for module in (dot, dot_compiled):
         assert same(np.float32(0), module.dot(x, np.ones(2, np.float32), order=Exact(), acc="exact", out="fp32"))
         assert same(np.float32(-0.0), module.dot(x[:0], x[:0], order=Exact(), acc="exact", out="fp16", start=-0.0))
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith import float_jit, fp32, fp32_jit
+from refemu.arith import fp32, fp32_compiled, kernels
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Lanes, Sequential, Tree
-from tests.arith.interpreted import WAYS, needs_jit
+from tests.arith.interpreted import WAYS, needs_compiled
 from tests.arith.strategies import same, singles
 from tests.oracles import exp, fp16, sums
 
@@ -69,12 +69,12 @@ def words(x):
 def test_fma32_rounds_once(way, a, b, c):
     want = fp16.f32_bits(fp16.fma32(float(a), float(b), float(c)))
     with way():
-        got = fp32_jit.fma32(a, b, c)
+        got = fp32_compiled.fma32(a, b, c)
 
     assert want == int(words(fp32.fma32(a, b, c))) == int(words(got))
 
 
-@pytest.mark.parametrize("fma", [fp32.fma32, fp32_jit.fma32])
+@pytest.mark.parametrize("fma", [fp32.fma32, fp32_compiled.fma32])
 @given(singles, st.integers(-148, -100), st.booleans())
 def test_fma32_rounds_once_where_results_are_subnormal(fma, a, exponent, negative):
     """float64 alone is wrong there: its sum rounds at another place than float32's subnormals do."""
@@ -99,7 +99,7 @@ def _ties_that_float64_does_not_see():
     return [np.concatenate(pair).astype(np.float32) for pair in zip((a, b, c), subnormal, strict=True)]
 
 
-@pytest.mark.parametrize("fma", [fp32.fma32, fp32_jit.fma32])
+@pytest.mark.parametrize("fma", [fp32.fma32, fp32_compiled.fma32])
 def test_fma32_sees_what_float64_does_not(fma):
     """The sum is rounded to odd; float64's own sum, rounded again, is wrong in half of these cases."""
     a, b, c = _ties_that_float64_does_not_see()
@@ -117,7 +117,7 @@ def test_fma32_sees_what_float64_does_not(fma):
 def test_exp32_at_the_edges(way):
     want = [fp16.f32_bits(exp.exp32(float(x))) for x in EDGES]
     with way():
-        got = fp32_jit.exp32(EDGES)
+        got = fp32_compiled.exp32(EDGES)
 
     assert want == words(fp32.exp32(EDGES)).tolist() == words(got).tolist()
 
@@ -139,7 +139,7 @@ HARDEST = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("exp32", [fp32.exp32, fp32_jit.exp32])
+@pytest.mark.parametrize("exp32", [fp32.exp32, fp32_compiled.exp32])
 def test_the_hardest_arguments_of_exp32(exp32):
     """Nothing normal comes nearer to a midpoint than e**0xC16912CD, by 1.27 ulp64 (D-arith-6)."""
     x = np.array(HARDEST, np.uint32).view(np.float32)
@@ -150,20 +150,20 @@ def test_the_hardest_arguments_of_exp32(exp32):
 def _differences(start, step):
     """Inputs of a stretch of words at which compiled and readable exp32 differ, or differ from float64's exp."""
     x = np.arange(start, start + (1 << 22), step, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    compiled = fp32_jit.exp32(x)
+    compiled = fp32_compiled.exp32(x)
     with np.errstate(all="ignore"):
         library = np.exp(np.where(np.isnan(x), 0, x).astype(np.float64)).astype(np.float32)
     library[np.isnan(x)] = np.uint32(0x7FC00000).view(np.float32)
     return (words(compiled) != words(library)).sum() + (words(compiled) != words(fp32.exp32(x))).sum()
 
 
-@needs_jit
+@needs_compiled
 def test_exp32_on_one_in_4093_of_every_float32():
     """D-arith-6. Against the C library's float64 exponential, which no input of float32 can tell from the exact one."""
     assert sum(_differences(start, 4093) for start in range(0, 1 << 32, 1 << 22)) == 0
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.slow
 def test_exp32_on_every_float32():
     assert sum(_differences(start, 1) for start in range(0, 1 << 32, 1 << 22)) == 0
@@ -173,7 +173,7 @@ def test_the_table_of_powers():
     assert fp32.exp_table()[1] == float.fromhex("0x1.02c9a3e778061p+0")
     assert fp32.exp_table()[32] == math.sqrt(2)
     assert not fp32.exp_table().flags.writeable
-    assert np.float64(fp32.SHIFT).view(np.int64) == float_jit.scalars.EXP_SHIFT_BITS
+    assert np.float64(fp32.SHIFT).view(np.int64) == kernels.scalars.EXP_SHIFT_BITS
 
 
 def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
@@ -213,7 +213,7 @@ def assembly() -> dict[str, str]:
 
 
 @pytest.mark.long
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_nothing_is_fused_by_the_compiler(kernel, assembly):
     """A multiplication and an addition stay two instructions unless they are asked to be one."""
@@ -249,7 +249,7 @@ def test_softmax_is_exponentials_over_their_ordered_sum(way, order):
         total = sums.total32(e, _tuple(order))
         want.append([fp16.f32(v / total) for v in e])
     with way():
-        got = fp32_jit.softmax32(rows, order)
+        got = fp32_compiled.softmax32(rows, order)
 
     assert same(np.array(want, np.float32), fp32.softmax32(rows, order))
     assert same(fp32.softmax32(rows, order), got)
@@ -261,7 +261,7 @@ def _tuple(order):
     return ("tree", order.width) if isinstance(order, Tree) else ("sequential",)
 
 
-@pytest.mark.parametrize("softmax", [fp32.softmax32, fp32_jit.softmax32])
+@pytest.mark.parametrize("softmax", [fp32.softmax32, fp32_compiled.softmax32])
 def test_softmax_of_nan_and_infinity_is_nan_all_over(softmax):
     """D-arith-17: an overflow upstream stays visible and refuses nothing."""
     rows = np.array(
@@ -294,7 +294,7 @@ def test_rmsnorm_step_by_step(way, order):
         root = f32(math.sqrt(f32(f32(ss / 9) + f32(1e-5))))
         want.append([f32(f32(v * f32(1 / root)) * g) for v, g in zip(row, gain.tolist(), strict=True)])
     with way():
-        got = fp32_jit.rmsnorm(x, gain, 1e-5, order)
+        got = fp32_compiled.rmsnorm(x, gain, 1e-5, order)
 
     assert same(np.array(want, np.float32), fp32.rmsnorm(x, gain, 1e-5, order))
     assert same(fp32.rmsnorm(x, gain, 1e-5, order), got)
@@ -308,7 +308,7 @@ def test_layernorm_is_rmsnorm_of_what_deviates_from_the_mean(order):
     want = fp32.rmsnorm(x - mean[..., None], gain, 1e-6, order) + offset
 
     assert same(want, fp32.layernorm(x, gain, offset, 1e-6, order))
-    assert same(want, fp32_jit.layernorm(x, gain, offset, 1e-6, order))
+    assert same(want, fp32_compiled.layernorm(x, gain, offset, 1e-6, order))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -322,7 +322,7 @@ def test_rotation_of_pairs(way, interleaved):
         a, b = x[t, h, first], x[t, h, second]
         want[t, h, first], want[t, h, second] = a * c[t, i] - b * s[t, i], a * s[t, i] + b * c[t, i]
     with way():
-        got = fp32_jit.rotate(x, c, s, interleaved)
+        got = fp32_compiled.rotate(x, c, s, interleaved)
 
     assert same(want, fp32.rotate(x, c, s, interleaved)) and same(want, got)
 
@@ -361,7 +361,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("module", [fp32, fp32_jit])
+@pytest.mark.parametrize("module", [fp32, fp32_compiled])
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
 def test_refuses(module, call, error, message):
     with pytest.raises(error, match=message):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.arith import dot, dot_jit
+from refemu.arith import dot, dot_compiled
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.group_panels import GRAIN, WIDTH, group_panels
 from refemu.arith.orders import Sequential, Tree
@@ -54,7 +54,7 @@ def test_product_is_that_of_the_readable_form(way, tops, group, exponents, scale
             rounded = {"partial": partial, "product": product, "order": Sequential(), "acc": "fp32"}
             want = dot.grouped_matmul(a, b, a_exp=a_exp, **options, **rounded)
             with way():
-                got = dot_jit.grouped_matmul(a, group_panels(b, **options), group=group, a_exp=a_exp, **rounded)
+                got = dot_compiled.grouped_matmul(a, group_panels(b, **options), group=group, a_exp=a_exp, **rounded)
 
             assert same(want, got)
 
@@ -67,7 +67,7 @@ def test_panels_serve_every_order_and_sums_beyond_float32():
         rounded = {"partial": "fp16", "product": "fp32", "order": order, "acc": "fp32"}
         want = dot.grouped_matmul(a, b, a_exp=a_exp, **options, **rounded)
 
-        assert same(want, dot_jit.grouped_matmul(a, packed, group=32, a_exp=a_exp, **rounded))
+        assert same(want, dot_compiled.grouped_matmul(a, packed, group=32, a_exp=a_exp, **rounded))
 
 
 def test_threads_share_out_the_outputs():
@@ -76,7 +76,7 @@ def test_threads_share_out_the_outputs():
     rounded = {"partial": "fp16", "product": "fp32", "order": Sequential(), "acc": "fp32"}
     packed = group_panels(b, **options)
     one, many = (
-        dot_jit.grouped_matmul(a, packed, group=32, a_exp=a_exp, threads=threads, **rounded) for threads in (1, 5)
+        dot_compiled.grouped_matmul(a, packed, group=32, a_exp=a_exp, threads=threads, **rounded) for threads in (1, 5)
     )
 
     assert same(one, many) and same(one, dot.grouped_matmul(a, b, a_exp=a_exp, **options, **rounded))
@@ -121,4 +121,4 @@ def test_product_refuses(change, error, message):
         "acc": "fp32",
     } | change
     with pytest.raises(error, match=message):
-        dot_jit.grouped_matmul(options.pop("a"), packed, **options)
+        dot_compiled.grouped_matmul(options.pop("a"), packed, **options)

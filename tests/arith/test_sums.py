@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith import sums, sums_jit
+from refemu.arith import sums, sums_compiled
 from refemu.arith.checks import RefusedType
 from refemu.arith.orders import Exact, Halves, Lanes, Sequential, Tree
 from tests.arith.interpreted import WAYS
@@ -26,7 +26,7 @@ def test_total32_is_the_oracles(way, order, values):
     x = np.array(values, np.float32)
     want = np.float32(oracle.total32(x.tolist(), described(order)))
     with way():
-        got = sums_jit.total32(x, order=order)
+        got = sums_compiled.total32(x, order=order)
 
     assert alike(want, sums.total32(x, order=order))
     assert same(sums.total32(x, order=order), got)
@@ -38,7 +38,7 @@ def test_total64_is_the_oracles(way, order, values):
     x = np.array(values, np.float64)
     want = np.float64(oracle.total64(x.tolist(), described(order)))
     with way():
-        got = sums_jit.total64(x, order=order)
+        got = sums_compiled.total64(x, order=order)
 
     assert alike(want, sums.total64(x, order=order))
     assert same(sums.total64(x, order=order), got)
@@ -49,7 +49,7 @@ def test_rows_are_summed_alone(order):
     x = np.random.default_rng(1).normal(size=(3, 5, 37)).astype(np.float32)
     rows = np.array([[sums.total32(row, order=order) for row in part] for part in x])
 
-    assert same(rows, sums.total32(x, order=order)) and same(rows, sums_jit.total32(x, order=order))
+    assert same(rows, sums.total32(x, order=order)) and same(rows, sums_compiled.total32(x, order=order))
 
 
 def test_accumulate_is_a_sequential_sum():
@@ -67,7 +67,7 @@ def test_a_tree_of_one_is_sequential():
     assert same(sums.total32(x[:, :18], order=Tree(2)), sums.total32(x[:, :18], order=Halves(2)))
 
 
-@pytest.mark.parametrize("total", [sums.total32, sums_jit.total32])
+@pytest.mark.parametrize("total", [sums.total32, sums_compiled.total32])
 def test_nothing_sums_to_plus_zero_and_one_block_keeps_its_sign(total):
     """D-arith-5: +0 is added to what is accumulated, and not to a single block."""
     minus = np.full(1, -0.0, np.float32)
@@ -79,7 +79,7 @@ def test_nothing_sums_to_plus_zero_and_one_block_keeps_its_sign(total):
     assert same(np.zeros(3, np.float32), total(np.zeros((3, 0), np.float32), order=Tree(4)))
 
 
-@pytest.mark.parametrize("total", [sums.total32, sums_jit.total32])
+@pytest.mark.parametrize("total", [sums.total32, sums_compiled.total32])
 def test_nan_is_canonical(total):
     x = np.array([[np.inf, -np.inf, 1], [np.uint32(0xFFC00001).view(np.float32), 0, 0]], np.float32)
 
@@ -92,14 +92,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("total", [sums.total32, sums_jit.total32])
+@pytest.mark.parametrize("total", [sums.total32, sums_compiled.total32])
 @pytest.mark.parametrize(("x", "message"), REFUSED)
 def test_refuses(total, x, message):
     with pytest.raises(RefusedType, match=message):
         total(x, order=Sequential())
 
 
-@pytest.mark.parametrize("total", [sums.total32, sums.total64, sums_jit.total32, sums_jit.total64])
+@pytest.mark.parametrize("total", [sums.total32, sums.total64, sums_compiled.total32, sums_compiled.total64])
 def test_order_is_mandatory(total):
     """D-arith-4."""
     x = np.zeros(2, total.__name__.replace("total", "float"))
@@ -116,6 +116,6 @@ def test_running32_is_a_total_since_the_last_clear(way, terms):
     begins = [max([t for t in range(end + 1) if clear[t]], default=0) for end in range(len(terms))]
     want = [sums.total32(x[begin : end + 1], order=Sequential()) for end, begin in enumerate(begins)]
     with way():
-        got = sums_jit.running32(x, clear)
+        got = sums_compiled.running32(x, clear)
 
     assert same(np.array(want, np.float32), sums.running32(x, clear)) and same(sums.running32(x, clear), got)

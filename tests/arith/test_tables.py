@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from refemu.arith import float_jit, fp16, tables, tables_jit
+from refemu.arith import fp16, kernels, tables, tables_compiled
 from refemu.arith.checks import Refused, RefusedType
-from tests.arith.interpreted import needs_jit
+from tests.arith.interpreted import needs_compiled
 from tests.arith.strategies import same
 from tests.oracles import fp16 as oracle
 
@@ -193,12 +193,12 @@ def test_refuses(call, error, message):
         call()
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_the_compiled_twin_looks_up_every_word(name):
     codes = WORDS.astype(np.uint16)
 
-    assert np.array_equal(tables.apply16(name, codes), tables_jit.apply16(name, codes))
+    assert np.array_equal(tables.apply16(name, codes), tables_compiled.apply16(name, codes))
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_the_compiled_twin_looks_up_every_word(name):
 )
 def test_the_twin_takes_any_shape_and_alignment(codes):
     want = tables.apply16("silu", codes)
-    got = tables_jit.apply16("silu", codes)
+    got = tables_compiled.apply16("silu", codes)
 
     assert np.array_equal(want, got) and got.dtype == np.uint16 and got.shape == np.shape(codes)
 
@@ -223,9 +223,9 @@ def test_the_twin_takes_any_shape_and_alignment(codes):
 def test_the_twin_has_the_other_modes_and_refusals():
     codes = np.arange(40).astype(np.uint16)
 
-    assert np.array_equal(tables.apply16("silu", codes, "composed"), tables_jit.apply16("silu", codes, "composed"))
+    assert np.array_equal(tables.apply16("silu", codes, "composed"), tables_compiled.apply16("silu", codes, "composed"))
     with pytest.raises(Refused, match=r"apply16: code 65536 at index \(1,\) is outside"):
-        tables_jit.apply16("exp", [1, 65536])
+        tables_compiled.apply16("exp", [1, 65536])
 
 
 @pytest.mark.parametrize("count", [0, 1, 1023, 1024, 1025, 3000])
@@ -234,14 +234,14 @@ def test_values_are_rounded_looked_up_and_widened(count):
     x = fp16.to_f32(fp16.values(words)) * np.float32(1 + 2**-20)  # not fp16 values, but these are the nearest
     want = fp16.to_f32(fp16.values(tables.apply16("silu", fp16.bits(fp16.canonical(fp16.values(words))))))
 
-    assert same(want, tables_jit.values16("silu", x))
+    assert same(want, tables_compiled.values16("silu", x))
     with pytest.raises(RefusedType, match="values16: float32 is needed, got dtype float64"):
-        tables_jit.values16("silu", x.astype(np.float64))
+        tables_compiled.values16("silu", x.astype(np.float64))
 
 
-@needs_jit
+@needs_compiled
 def test_the_kernel_of_the_twin_is_compiled_once():
     for codes in (np.arange(9).astype(np.uint16), np.arange(9).astype(np.uint16)[1:]):
-        tables_jit.apply16("exp", codes)
+        tables_compiled.apply16("exp", codes)
 
-    assert len(float_jit.take_fours.signatures) == 1
+    assert len(kernels.take_fours.signatures) == 1

@@ -6,11 +6,11 @@ import threading
 import numpy as np
 import pytest
 
-from refemu.arith import dot_jit, threads
+from refemu.arith import dot_compiled, threads
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Exact, Sequential, Tree
 from refemu.arith.threads import from_environment, get_threads, set_threads, share_out, using_threads, workers
-from tests.arith.interpreted import needs_jit
+from tests.arith.interpreted import needs_compiled
 from tests.arith.strategies import same
 
 
@@ -155,14 +155,14 @@ def matmul(rows, acc, tenth=False, **options):
     """A sum of 1,200 columns: several panels' worth of units for one row, several tiles for more."""
     a, w = bell((rows, 70), 1), bell((1200, 70), 2)
     a = a * np.float32(0.1) if tenth else a  # no fp16 values: fused or not differs
-    return lambda: dot_jit.matmul(a, dot_jit.panels(w), **{"order": Sequential(), "acc": acc, **options})
+    return lambda: dot_compiled.matmul(a, dot_compiled.panels(w), **{"order": Sequential(), "acc": acc, **options})
 
 
 def grouped():
     rng = np.random.default_rng(3)
     a, b = rng.integers(-7, 8, (70, 64)), rng.integers(-7, 8, (64, 600))
-    packed = dot_jit.group_panels(b, group=32, b_scale=bell((2, 600), 4))
-    return lambda: dot_jit.grouped_matmul(
+    packed = dot_compiled.group_panels(b, group=32, b_scale=bell((2, 600), 4))
+    return lambda: dot_compiled.grouped_matmul(
         a,
         packed,
         group=32,
@@ -176,7 +176,7 @@ def grouped():
 
 def attention():
     q, k, v = bell((9, 6, 16), 5), bell((12, 3, 16), 6), bell((12, 3, 16), 7)
-    return lambda: dot_jit.attention(q, k, v, scale=np.float32(0.25), start=3)
+    return lambda: dot_compiled.attention(q, k, v, scale=np.float32(0.25), start=3)
 
 
 WORK = {
@@ -193,16 +193,16 @@ WORK = {
 }
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("name", WORK)
 def test_no_bit_depends_on_the_number_of_threads(name, monkeypatch):
     one = WORK[name]()
-    monkeypatch.setattr(dot_jit, "LEAST", 1)
+    monkeypatch.setattr(dot_compiled, "LEAST", 1)
     counts = []
     for count in (2, 3, 7):
         with using_threads(count), monkeypatch.context() as patch:
             patch.setattr(
-                dot_jit,
+                dot_compiled,
                 "share_out",
                 lambda run, units, *rest: share_out(
                     lambda first, last: (counts.append((first, last)), run(first, last)), units, *rest
@@ -213,7 +213,7 @@ def test_no_bit_depends_on_the_number_of_threads(name, monkeypatch):
     assert len(counts) >= 2 + 2 + 2  # the work was really shared out
 
 
-@needs_jit
+@needs_compiled
 def test_little_work_is_not_shared_out(monkeypatch):
     monkeypatch.setattr(threads, "_pool", None)  # calling it would be an error
     with using_threads(4):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from benchmarks import apart
+from benchmarks import processes
 from benchmarks.pairs import Absent
 from tests.benchmarks.factory import row
 
@@ -17,27 +17,27 @@ def test_a_child_answers_and_leaves_no_trace_here():
         os.environ["REFEMU_BENCH_TEST"] = "set"
         return os.environ["REFEMU_BENCH_TEST"]
 
-    assert apart.child(change) == "set"
+    assert processes.child(change) == "set"
     assert "REFEMU_BENCH_TEST" not in os.environ
 
 
 def test_an_error_of_a_child_is_raised_with_its_traceback():
-    with pytest.raises(apart.Failed, match="ZeroDivisionError"):
-        apart.child(lambda: 1 // 0)
+    with pytest.raises(processes.Failed, match="ZeroDivisionError"):
+        processes.child(lambda: 1 // 0)
 
 
 def test_a_child_that_dies_is_said():
-    with pytest.raises(apart.Failed, match="without an answer"):
-        apart.child(lambda: os._exit(3))
+    with pytest.raises(processes.Failed, match="without an answer"):
+        processes.child(lambda: os._exit(3))
 
 
 def test_cold_first_calls_join_their_rows():
     absent = Absent("B", "", "")
-    rows = apart.joined([row(first_s=0.1), absent], [row(first_s=9.0, compile_s=8.0), absent])
+    rows = processes.joined([row(first_s=0.1), absent], [row(first_s=9.0, compile_s=8.0), absent])
 
     assert (rows[0].first_s, rows[0].cold_s, rows[0].compile_s) == (0.1, 9.0, 8.0)
     assert rows[1] is absent
-    assert apart.joined([row()], []) == [row()]
+    assert processes.joined([row()], []) == [row()]
 
 
 def test_the_cache_of_cold_calls_is_added_to_that_of_the_run(tmp_path):
@@ -47,6 +47,6 @@ def test_the_cache_of_cold_calls_is_added_to_that_of_the_run(tmp_path):
         open(os.path.join(folder, "kernel"), "w").close()
         return [row(what=" ".join(before))]
 
-    (cold,) = apart.measure(benchmark, str(tmp_path), cold=True)
+    (cold,) = processes.measure(benchmark, str(tmp_path), cold=True)
 
     assert "kernel" in cold.what

@@ -25,7 +25,7 @@ def test_rows_come_back_as_they_were(file):
 
     assert len(records) == 9
     assert history.row_of(records[0]["row"]) == row(ratio=0.5)
-    assert [record["row"]["verdict"] for record in records[:3]] == ["missed", "missed", "no goal"]
+    assert [record["row"]["outcome"] for record in records[:3]] == ["missed", "missed", "no goal"]
     assert records[0]["context"] == CONTEXT
 
 
@@ -34,7 +34,7 @@ def test_rows_come_back_as_they_were(file):
     [
         lambda r: r["row"].pop("ratio"),
         lambda r: r["row"].update(ratio="fast"),
-        lambda r: r["row"].update(verdict="good"),
+        lambda r: r["row"].update(outcome="good"),
         lambda r: r.pop("context"),
         lambda r: r["context"].pop("commit"),
     ],

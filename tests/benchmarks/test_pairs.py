@@ -18,7 +18,7 @@ def test_a_ratio_is_the_rivals_time_over_ours():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "goal", "checked", "verdict"),
+    ("ratio", "goal", "checked", "outcome"),
     [
         (1.0, 0.9, True, "met"),
         (0.9, 0.9, True, "met"),
@@ -28,8 +28,8 @@ def test_a_ratio_is_the_rivals_time_over_ours():
         (9.0, 0.0, False, "WRONG"),
     ],
 )
-def test_a_verdict_is_about_the_goal_unless_the_result_is_wrong(ratio, goal, checked, verdict):
-    assert row(ratio=ratio, goal=goal, checked=checked).verdict == verdict
+def test_a_verdict_is_about_the_goal_unless_the_result_is_wrong(ratio, goal, checked, outcome):
+    assert row(ratio=ratio, goal=goal, checked=checked).outcome == outcome
 
 
 def test_results_are_compared_once_and_a_wrong_one_is_said():
@@ -48,7 +48,7 @@ def test_a_number_as_rival_is_met_from_one_on():
     slow = pairs.absolute("A", "", "", 1e-9, lambda: time.sleep(1e-3), lambda _: True, count=1, clock=time.perf_counter)
     fast = pairs.absolute("A", "", "", 60.0, lambda: 0, lambda _: True, count=1)
 
-    assert (slow.verdict, fast.verdict) == ("missed", "met")
+    assert (slow.outcome, fast.outcome) == ("missed", "met")
 
 
 def test_memory_is_that_of_one_call():
@@ -67,7 +67,7 @@ def test_compiling_is_counted_once_where_a_kernel_compiles_another():
 def test_a_rival_with_more_work_scales_its_side_only():
     more = row(ratio=2.0, goal=0.0).times(3.0, goal=5.0)
 
-    assert (more.ratio, more.rival_s, more.ours_s, more.verdict) == (6.0, 3e-3, 0.5e-3, "met")
+    assert (more.ratio, more.rival_s, more.ours_s, more.outcome) == (6.0, 3e-3, 0.5e-3, "met")
 
 
 def test_first_calls_only_look_at_nothing_else(monkeypatch):

@@ -10,7 +10,7 @@ ROWS = [row(), row("PERF-2", 0.5), row("PERF-3", 2.0, 0.0), Absent("PERF-16", "b
 
 
 def test_a_verdict_counts_and_names_what_is_missed():
-    lines = report.verdict(ROWS)
+    lines = report.outcome(ROWS)
 
     assert lines[0] == "1 goals met, 1 missed, 0 wrong; 1 rows without a goal, 1 not measured, 0 broken"
     assert lines[1].split()[:2] == ["missed", "PERF-2"] and lines[1].endswith("0.50 of 0.90")

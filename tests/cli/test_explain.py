@@ -25,14 +25,14 @@ def test_rows_of_a_set_that_tell(tmp_path: Path, capsys: pytest.CaptureFixture[s
     golden.generate(tmp_path, units=["ovp_decoder:int4"], kinds=["exhaustive"])
     assert main(["explain", "ovp_decoder:int4", "--set", str(tmp_path / "ovp_decoder-int4"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    counts = {choice["says"]: choice["rows"] for choice in document["alternatives"]}
+    counts = {choice["says"]: choice["rows"] for choice in document["variants"]}
 
     assert document["unit"] == "ovp_decoder" and document["config"] == "int4"
     assert (
         counts["two identifiers are flagged, one beside magnitude 0 is not"]
         == 2 * golden.load(tmp_path / "ovp_decoder-int4").rows // 256
     )  # pairs 0x08 and 0x80
-    assert {choice["decision"] for choice in document["alternatives"]} >= {"D-olive-1", "D-olive-18", "D-olive-19"}
+    assert {choice["decision"] for choice in document["variants"]} >= {"D-olive-1", "D-olive-18", "D-olive-19"}
 
 
 def test_a_reason_where_no_other_answer_shows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,10 +48,10 @@ def test_json_is_the_contract(poor: Path, capsys: pytest.CaptureFixture[str]) ->
     assert {"set", "unit", "config", "rows", "classes", "survivors", "toggle", "seconds"} <= set(grade)
     assert (grade["set"], grade["unit"], grade["config"], grade["rows"]) == ("poor.npz", "flint_decoder", "flint4", 1)
     bits = grade["classes"]["bits"]
-    assert set(bits) == {"faults", "convicted", "holes", "undecided", "raised"}
-    assert bits["holes"] == len([s for s in grade["survivors"] if s["class"] == "bits" and s["verdict"] == "hole"]) > 0
-    assert all(set(s) == {"class", "id", "fault", "verdict", "row", "reason"} for s in grade["survivors"])
-    (row,) = {len(s["row"]["in.code"]) for s in grade["survivors"] if s["verdict"] == "hole"}
+    assert set(bits) == {"faults", "detected", "missed", "undecided", "raised"}
+    assert bits["missed"] == len([s for s in grade["survivors"] if s["class"] == "bits" and s["outcome"] == "hole"]) > 0
+    assert all(set(s) == {"class", "id", "fault", "outcome", "row", "reason"} for s in grade["survivors"])
+    (row,) = {len(s["row"]["in.code"]) for s in grade["survivors"] if s["outcome"] == "hole"}
     assert row == 1
 
 

@@ -41,7 +41,7 @@ def test_a_device_that_differs_is_1(run: Path, capsys: pytest.CaptureFixture[str
 
 def test_one_form_to_a_place(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run), "--grade", "none", "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == "pass"
+    assert json.loads(capsys.readouterr().out)["outcome"] == "pass"
     assert main(["report", str(run), "--grade", "none", "--junit", str(run / "a.xml")]) == 0
     assert list(run.glob("report.*")) == [] and (run / "a.xml").read_text().startswith("<?xml")
 

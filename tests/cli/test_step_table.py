@@ -6,7 +6,7 @@ from typing import Any
 from refemu.cli.step_table import lines
 from refemu.golden.view.members import flat
 from refemu.units.ports import Port, Ports
-from refemu.units.spelled import values_of
+from refemu.units.value_text import values_of
 
 
 @dataclass(frozen=True)

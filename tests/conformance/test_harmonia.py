@@ -20,7 +20,7 @@ from refemu.studies.harmonia import experiments
 from refemu.studies.output.scores import score_of_windows
 from refemu.studies.uncertainty import Change, change
 from refemu.units.harmonia.k_offset import Offsets
-from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 from tests.studies.measured import measured
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
@@ -174,10 +174,10 @@ def test_offsets_narrow_the_keys_of_a_model(seen: list[dict[str, np.ndarray]]) -
     left = []
     for one in seen:
         words = one["k"].reshape(TOKENS, -1).astype(np.float16).view(np.uint16)
-        offset, chosen = k_offset_jit.select(Offsets(words.shape[1]), words)
+        offset, chosen = k_offset_compiled.select(Offsets(words.shape[1]), words)
         before, after = (
             np.abs(keys.view(np.float16)[:, chosen]).astype(np.float64).max(axis=0)
-            for keys in (words, k_offset_jit.shift(words, offset))
+            for keys in (words, k_offset_compiled.shift(words, offset))
         )
         left += (after / before).tolist()
 

@@ -10,12 +10,12 @@ import pytest
 
 from refemu.units.leankv import paged_attention
 from refemu.units.leankv.paged_attention import EPSILON, Arithmetic, Pages
-from refemu.units.leankv.paged_attention import compiled as paged_attention_jit
+from refemu.units.leankv.paged_attention import compiled as paged_attention_compiled
 from tests.conformance.test_leankv_pages import COMPILED, RUNS, Replay
 
 ULPS = 4  #: one wrong exponential moves a whole sum
 UNEQUAL = 157  #: probabilities that differ, of all runs
-WAYS = [pytest.param(paged_attention.attend, id="unit"), pytest.param(paged_attention_jit.attend, id="twin")]
+WAYS = [pytest.param(paged_attention.attend, id="unit"), pytest.param(paged_attention_compiled.attend, id="compiled")]
 
 
 def arithmetic(fma: bool) -> Arithmetic:
@@ -57,7 +57,7 @@ def unequal(reference: Any, name: str) -> tuple[int, int]:
             replay.step(step, *head)
         pages, q, cells, lengths = operands(replay, step)
         for fma, suffix in ((False, "nofma"), (True, "fma")):
-            made = paged_attention_jit.attend(pages, q, replay.images, cells, lengths, arithmetic(fma))
+            made = paged_attention_compiled.attend(pages, q, replay.images, cells, lengths, arithmetic(fma))
             expected = replay.data[f"d_out_{suffix}"][step]
             assert made.out.reshape(expected.shape).tobytes() == expected.tobytes(), (step, suffix)
             if not fma:
@@ -94,7 +94,7 @@ def test_first_and_last_step_on_the_reference_images(
         assert made.out.tobytes() == data[f"d_out_{suffix}"][step].tobytes()
 
 
-@pytest.mark.parametrize("module", [paged_attention, paged_attention_jit], ids=["unit", "twin"])
+@pytest.mark.parametrize("module", [paged_attention, paged_attention_compiled], ids=["unit", "compiled"])
 @pytest.mark.parametrize("name", RUNS)
 def test_scores_after_a_step(reference: Any, module: Any, name: str) -> None:
     """With the reference's probabilities every word of every image is the reference's."""

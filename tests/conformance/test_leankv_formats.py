@@ -10,7 +10,7 @@ import pytest
 
 from refemu.formats import Affine, HeteroKV, UnifiedPage
 from refemu.formats.leankv import kv_layout
-from refemu.formats.leankv.twins import affine as affine_jit
+from refemu.formats.leankv.compiled import affine as affine_compiled
 from refemu.units.leankv import kv_quantizer
 from tests.conformance.conftest import FOLDER, absent
 
@@ -38,7 +38,7 @@ def test_quantizer_is_that_of_the_kernels(reference: Any, bits: int) -> None:
     assert same(data[f"dequant{bits}"], tensor.decode())
     assert all(
         np.array_equal(a, b)
-        for a, b in zip(affine_jit.encode_words(fmt, data["x"]), (tensor.words(), tensor.metadata()), strict=True)
+        for a, b in zip(affine_compiled.encode_words(fmt, data["x"]), (tensor.words(), tensor.metadata()), strict=True)
     )
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from refemu.units.leankv import page_manager
-from refemu.units.leankv.page_manager import compiled as page_manager_jit
+from refemu.units.leankv.page_manager import compiled as page_manager_compiled
 
-makes = pytest.mark.parametrize("make", [page_manager.PageManager, page_manager_jit.PageManager], ids=["unit", "twin"])
+makes = pytest.mark.parametrize(
+    "make", [page_manager.PageManager, page_manager_compiled.PageManager], ids=["unit", "compiled"]
+)
 
 
 class Replay:

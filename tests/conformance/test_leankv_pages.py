@@ -11,16 +11,16 @@ import pytest
 
 from refemu.formats import HeteroKV, UnifiedPage
 from refemu.units.leankv import generation_compressor, kv_compressor, prompt_compressor, significance
-from refemu.units.leankv.generation_compressor import compiled as generation_compressor_jit
-from refemu.units.leankv.kv_compressor import compiled as kv_compressor_jit
+from refemu.units.leankv.generation_compressor import compiled as generation_compressor_compiled
+from refemu.units.leankv.kv_compressor import compiled as kv_compressor_compiled
 from refemu.units.leankv.prompt_compressor import LOW, PRUNED
-from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_jit
+from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_compiled
 
 RUNS = [f"kernels_cfg{i}" for i in range(6)]
 QUIRKS = ("score_by_rank", "position_epoch")
 READABLE = (prompt_compressor.run, generation_compressor.run, kv_compressor)
-COMPILED = (prompt_compressor_jit.run, generation_compressor_jit.run, kv_compressor_jit)
-WAYS = [pytest.param(READABLE, id="unit"), pytest.param(COMPILED, id="twin")]
+COMPILED = (prompt_compressor_compiled.run, generation_compressor_compiled.run, kv_compressor_compiled)
+WAYS = [pytest.param(READABLE, id="unit"), pytest.param(COMPILED, id="compiled")]
 
 
 class Replay:

@@ -15,14 +15,14 @@ from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import Ovp, OvpTensor
 from refemu.formats.olive import ovp_search
-from refemu.formats.olive.twins import ovp as ovp_jit
-from refemu.formats.olive.twins import ovp_search as ovp_search_jit
+from refemu.formats.olive.compiled import ovp as ovp_compiled
+from refemu.formats.olive.compiled import ovp_search as ovp_search_compiled
 from refemu.units.olive import flint_decoder
 
 LSB = {"int4": 4.0, "flint4": 2.0, "int8": 0.25}
 REPO = {"int4": formats.OVP_INT4_REPO, "flint4": formats.OVP_FLINT4_REPO, "int8": formats.OVP_INT8_REPO}
-ENCODERS = {"readable": Ovp.encode, "compiled": ovp_jit.encode}
-SEARCHES = {"readable": ovp_search, "compiled": ovp_search_jit}
+ENCODERS = {"readable": Ovp.encode, "compiled": ovp_compiled.encode}
+SEARCHES = {"readable": ovp_search, "compiled": ovp_search_compiled}
 
 encoders = pytest.mark.parametrize("encode", ENCODERS.values(), ids=ENCODERS)
 types = pytest.mark.parametrize("name", REPO)

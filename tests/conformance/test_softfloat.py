@@ -60,7 +60,7 @@ def answers(softfloat: Any, operands: Arrays, direction: str, tininess: str) -> 
 def differing(softfloat: Any, operands: Arrays, direction: str, tininess: str) -> tuple[list[int], list[int]]:
     """Rows in which words differ and are not NaN on both sides, and rows in which flags do; all flags were met."""
     config: dict[str, Any] = {"rounding": "fp16_fma", "direction": "dynamic", "ieee_flags": True, "tininess": tininess}
-    result = fp16_mac.UNIT.run_jit(*operands, DIRECTIONS.index(direction), **config)
+    result = fp16_mac.UNIT.run_compiled(*operands, DIRECTIONS.index(direction), **config)
     words, flags = answers(softfloat, operands, direction, tininess)
     nan = (words & 0x7FFF > 0x7C00) & (result.y == 0x7E00)
     assert result.y.size == words.size > 2000 and (~nan).sum() > words.size // 3
@@ -121,7 +121,7 @@ def test_operands_that_testfloat_drew(softfloat: Any, reference: Any, function: 
     if function == "f16_mulAdd":
         assert differing(softfloat, (a, b, c), direction, "after") == ([], [])
     else:  # no NaN and no overflow there
-        result = fp16_mac.UNIT.run_jit(a, b, c, DIRECTIONS.index(direction), **IEEE)
+        result = fp16_mac.UNIT.run_compiled(a, b, c, DIRECTIONS.index(direction), **IEEE)
         words, flags = answers(softfloat, (a, b, c), direction, "after")
         assert np.array_equal(result.y, words) and np.array_equal(result.fflags, flags)
 
@@ -130,7 +130,7 @@ def test_testfloats_own_answers_and_flags(reference: Any) -> None:
     """To nearest even, tininess after rounding: what the program `testfloat_gen` wrote."""
     for function in ("f16_mulAdd", "f16_mulAdd_hard"):
         a, b, c, words, flags = reference(TESTFLOAT)[function].T
-        result = fp16_mac.UNIT.run_jit(a, b, c, 0, **IEEE)
+        result = fp16_mac.UNIT.run_compiled(a, b, c, 0, **IEEE)
         nan = (words & 0x7FFF > 0x7C00) & (result.y == 0x7E00)
 
         assert np.array_equal(result.y[~nan], words[~nan]) and np.array_equal(result.fflags, flags)
@@ -152,7 +152,7 @@ def test_products_and_sums_by_themselves(softfloat: Any) -> None:
     """D-arith-26: `ieee_separate` is SoftFloat's product, then its sum, with the flags of both."""
     operands = drawn(20_000)
     for direction in DIRECTIONS:
-        result = fp16_mac.UNIT.run_jit(*operands, DIRECTIONS.index(direction), **SEPARATE)
+        result = fp16_mac.UNIT.run_compiled(*operands, DIRECTIONS.index(direction), **SEPARATE)
         softfloat.set_rounding_mode(softfloat.RoundingMode(DIRECTIONS.index(direction)))
         softfloat.set_tininess_mode(softfloat.TininessMode.AFTER_ROUNDING)
         table, words, flags = numbers(softfloat), bytearray(), bytearray()

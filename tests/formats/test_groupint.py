@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import INT4_G128, GroupInt, GroupIntTensor
-from refemu.formats.twins import groupint as groupint_jit
+from refemu.formats.compiled import groupint as groupint_compiled
 from tests.oracles.harmonia import bfp
 
 Encode = Callable[[GroupInt, Any], GroupIntTensor]
@@ -21,7 +21,7 @@ def readable(fmt: GroupInt, w: Any) -> GroupIntTensor:
     return fmt.encode(w)
 
 
-IMPLEMENTATIONS = [pytest.param(readable, id="format"), pytest.param(groupint_jit.encode, id="twin")]
+IMPLEMENTATIONS = [pytest.param(readable, id="format"), pytest.param(groupint_compiled.encode, id="compiled")]
 values = st.one_of(
     st.floats(-1000, 1000, width=32),
     st.floats(-(2**-14), 2**-14, width=32),
@@ -184,7 +184,7 @@ def test_kernels_equal_their_python() -> None:
     words = np.random.default_rng(6).standard_normal((3, 20)).astype(np.float32)
     peaks = [np.zeros((3, 3), np.uint32) for _ in range(2)]
     codes = [np.zeros((3, 20), np.int8) for _ in range(2)]
-    largest, nearest = groupint_jit.largest_of_groups, groupint_jit.codes_of_groups
+    largest, nearest = groupint_compiled.largest_of_groups, groupint_compiled.codes_of_groups
     scale = np.array([[0.25, 0.5, 0], [0.1, 1, 2], [0.3, 0.2, 0.1]], np.float32)
     plain = [getattr(kernel, "py_func", kernel) for kernel in (largest, nearest)]
     for at, (first, second) in enumerate(((largest, nearest), plain)):
@@ -203,4 +203,4 @@ def test_a_float32_quotient_is_beside_the_same_tie_as_the_exact_one() -> None:
     near = [tie, np.nextafter(tie, np.float32(0)), np.nextafter(tie, np.float32(np.inf))]
     w = np.concatenate([peak, *(np.clip(x, -peak, peak) for x in near)], axis=1)
 
-    assert groupint_jit.encode(GroupInt(4), w).equals(readable(GroupInt(4), w))
+    assert groupint_compiled.encode(GroupInt(4), w).equals(readable(GroupInt(4), w))

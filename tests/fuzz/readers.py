@@ -26,7 +26,7 @@ from refemu.golden.serve import predictor, server
 from refemu.home import cache_folder
 from refemu.models import load, schemes, text, token_ids
 from refemu.models.gguf_tokenizer import SPLITTINGS, from_gguf
-from refemu.models.kept import items, shelf
+from refemu.models.prepared import items, prepared_cache
 from refemu.models.weights import digests
 from refemu.models.weights.files import GgufFile
 from refemu.studies import accuracy, results
@@ -295,16 +295,18 @@ def own_json(rng: Random, samples: Samples, folder: Path) -> Job:
 
 def prepared(rng: Random, samples: Samples, folder: Path) -> Job:
     """A prepared model of which a file is damaged, an item's or its own: listed, checked, read and pruned."""
-    root = cache_folder() / shelf.FOLDER
+    root = cache_folder() / prepared_cache.FOLDER
     shutil.rmtree(root, ignore_errors=True)
     item, weights = root / "toy/blk.0", np.arange(20000, dtype=np.float32)
     description = {"model": "toy", "recipe": "r", "version": items.VERSION, "patterns": ["home.py"], "sources": "0"}
-    description["sources"] = shelf.sources_digest(("home.py",))
-    shelf._open(item.parent, description, 0)
+    description["sources"] = prepared_cache.sources_digest(("home.py",))
+    prepared_cache._open(item.parent, description, 0)
     items.write(item, {"q": weights, "small": weights[:3]})
     _replaced(
         rng,
-        rng.choice((item.parent / shelf.DESCRIPTION, *(item / name for name in ("item.json", "q.npy", "small.npy")))),
+        rng.choice(
+            (item.parent / prepared_cache.DESCRIPTION, *(item / name for name in ("item.json", "q.npy", "small.npy")))
+        ),
     )
     if rng.random() < 0.7:
         words = rng.choice((["prepared"], ["check"], ["prune"], ["prune", "--damaged"], ["prune", "toy"]))

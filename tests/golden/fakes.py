@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import stepped
+from refemu.units import stepping
 from refemu.units.ports import Port, Ports
 from refemu.units.stimuli import Seeds
 from refemu.units.unit import Cases, Config, Flag, Unit
 
 
 @dataclass(frozen=True, eq=False)
-class Blend(stepped.Result):
+class Blend(stepping.Result):
     """What `blender` gives."""
 
     both: np.ndarray
@@ -66,7 +66,7 @@ BLENDER = Unit(
         ),
     ),
     run=blend,
-    twin="tests.golden.fakes:blend",
+    compiled_run="tests.golden.fakes:blend",
     unit_class=object,
     cases=blend_cases,
     flags={"OVERFLOW": Flag(0, "a sum left 5 bits"), "UNSPECIFIED": Flag(3, "follows a decision")},
@@ -76,7 +76,7 @@ BLENDER = Unit(
 
 
 @dataclass(frozen=True, eq=False)
-class Reading(stepped.Result):
+class Reading(stepping.Result):
     """What `meter` gives."""
 
     total: np.ndarray
@@ -117,7 +117,7 @@ METER = Unit(
         state=(Port("total", config["bits"]),),
     ),
     run=read,
-    twin="tests.golden.fakes:read",
+    compiled_run="tests.golden.fakes:read",
     unit_class=object,
     cases=meter_cases,
     timing="event",
@@ -125,7 +125,7 @@ METER = Unit(
 
 
 @dataclass(frozen=True, eq=False)
-class Inverted(stepped.Result):
+class Inverted(stepping.Result):
     """What `inverter` gives."""
 
     y: np.ndarray
@@ -144,7 +144,7 @@ INVERTER = Unit(
     configs={"c": Config()},
     ports=lambda config: Ports((Port("x", 4),), (Port("y", 4),)),
     run=lambda x: Inverted(15 - np.asarray(x)),
-    twin="none",
+    compiled_run="none",
     unit_class=object,
     cases=inverter_cases,
 )

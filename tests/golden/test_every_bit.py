@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from refemu import units
+from refemu.golden.compare.answer_files import Answer
 from refemu.golden.compare.diff import compare, differing
-from refemu.golden.compare.dut import Answer
 from refemu.golden.files import fields, hexfile, sets
 from tests.golden import committed
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden.compare import dut, pipe
+from refemu.golden.compare import answer_files, pipe
 from refemu.golden.compare.diff import compare, differing
 from refemu.golden.files import exchange, hexfile, manifest, sets
 from refemu.testing import hold
@@ -116,7 +116,7 @@ FILES = {
 @pytest.mark.parametrize("way", FILES)
 def test_files(way: str, step: int, golden: sets.Golden, tmp_path: Path) -> None:
     answers, wrong = flipped(golden, step)
-    answer = dut.read(FILES[way](golden, answers, tmp_path), golden)
+    answer = answer_files.read(FILES[way](golden, answers, tmp_path), golden)
     rows = [one.reshape(golden.rows, -1).any(axis=1) for one in differing(golden, answer).values()]
     found = compare(golden, answer)
 
@@ -126,7 +126,7 @@ def test_files(way: str, step: int, golden: sets.Golden, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("way", FILES)
 def test_the_set_itself_is_right(way: str, golden: sets.Golden, tmp_path: Path) -> None:
-    assert compare(golden, dut.read(FILES[way](golden, outputs(golden), tmp_path), golden)).equal
+    assert compare(golden, answer_files.read(FILES[way](golden, outputs(golden), tmp_path), golden)).equal
 
 
 def parts(golden: sets.Golden) -> Iterator[tuple[slice, int]]:
@@ -168,8 +168,8 @@ def lines(golden: sets.Golden, answers: Arrays) -> list[bytes]:
 def test_pipe(golden: sets.Golden) -> None:
     answers, wrong = flipped(golden, 1)
     unit, right, sent = units.find(golden.manifest["unit"]), lines(golden, {}), lines(golden, answers)
-    verdict = pipe.check(unit, golden.config, io.BytesIO(b"".join(sent)))
-    assert (verdict.rows, verdict.rows_differ) == (golden.rows, np.count_nonzero(wrong))
+    outcome = pipe.check(unit, golden.config, io.BytesIO(b"".join(sent)))
+    assert (outcome.rows, outcome.rows_differ) == (golden.rows, np.count_nonzero(wrong))
     assert pipe.check(unit, golden.config, io.BytesIO(b"".join(right))).rows_differ == 0
 
     for rows, row in list(parts(golden))[:300]:

@@ -11,7 +11,7 @@ import pytest
 
 from refemu import golden, units
 from refemu.cli import main
-from refemu.golden.compare import dut, pipe
+from refemu.golden.compare import answer_files, pipe
 from refemu.golden.compare.diff import compare, differing
 from refemu.golden.files import hexfile, sets
 from refemu.golden.make import rows
@@ -44,7 +44,7 @@ def as_floats(answers: Arrays) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("way", FILES)
 def test_words_are_compared_bit_by_bit(way: str, mac: sets.Golden, tmp_path: Path) -> None:
     answers, nan = other_nan(mac)
-    answer = dut.read(FILES[way](mac, answers, tmp_path), mac)
+    answer = answer_files.read(FILES[way](mac, answers, tmp_path), mac)
     found = compare(mac, answer)
 
     assert nan.sum() == 525
@@ -58,13 +58,13 @@ def test_any_nan_loosens_that_and_nothing_else(way: str, mac: sets.Golden, tmp_p
     """An infinity for a NaN, or a NaN for an infinity, stays a difference."""
     answers, _ = other_nan(mac)
     path = FILES[way](mac, answers, tmp_path)
-    found = compare(mac, dut.read(path, mac, any_nan=True))
+    found = compare(mac, answer_files.read(path, mac, any_nan=True))
     registers = ("st.product",) if way in ("csv", "jsonl", "set") else ()  # forms that hold them
     assert (found.equal, found.any_nan) == (True, ("out.y", *registers))
 
     first = [int(np.argmax(mac.arrays["out.y"] == word)) for word in (0x7E00, 0x7C00)]
     answers["out.y"][first] = answers["out.y"][first[::-1]]
-    found = compare(mac, dut.read(FILES[way](mac, answers, tmp_path), mac, any_nan=True))
+    found = compare(mac, answer_files.read(FILES[way](mac, answers, tmp_path), mac, any_nan=True))
     assert found.rows_differ == 2 and found.first is not None and found.first.row == min(first)
 
 
@@ -74,9 +74,9 @@ def test_floats_take_any_nan_and_the_verdict_says_so(
     answers, _ = other_nan(mac)
     np.savez(tmp_path / "floats.npz", **as_floats(answers))
     assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 0
-    lacking, verdict = capsys.readouterr().out.splitlines()
+    lacking, outcome = capsys.readouterr().out.splitlines()
     assert lacking == "not compared, the answer lacks them: st.product"
-    assert verdict == f"fp16_mac-paper: 3941 rows equal in out.y, out.overflow{REMARK}out.y"
+    assert outcome == f"fp16_mac-paper: 3941 rows equal in out.y, out.overflow{REMARK}out.y"
     assert golden.diff(SET, tmp_path / "floats.npz").any_nan == ("out.y",)
 
     answers["out.y"][7] ^= 1
@@ -102,7 +102,9 @@ def test_diff_on_the_command_line(mac: sets.Golden, tmp_path: Path, capsys: pyte
 def test_explanations_are_tried_with_the_same_nan(mac: sets.Golden) -> None:
     """A fused device with a NaN of its own is right under D-kllm-3 alone only where any NaN will do."""
     fused, _ = other_nan(sets.load(committed.VECTORS / "fp16_mac-fma"))
-    strict, loose = (compare(mac, dut.Answer(fused, {}, names), True) for names in (frozenset(), frozenset({"out.y"})))
+    strict, loose = (
+        compare(mac, answer_files.Answer(fused, {}, names), True) for names in (frozenset(), frozenset({"out.y"}))
+    )
 
     assert sorted(part.id for part in strict.explanations) == ["D-kllm-3", "nan"]
     assert [part.id for part in loose.explanations] == ["D-kllm-3"]

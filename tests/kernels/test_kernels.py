@@ -48,9 +48,9 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def require(line: run.Line) -> None:
-    if line.verdict.startswith("skipped"):
-        pytest.skip(line.verdict)
-    assert line.good, line.verdict
+    if line.outcome.startswith("skipped"):
+        pytest.skip(line.outcome)
+    assert line.good, line.outcome
 
 
 @pytest.mark.long
@@ -59,7 +59,7 @@ def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Pa
     line = run.held(sets, way, unit, config)
 
     require(line)
-    assert ("equal", golden.load(sets / f"{unit}-{config}").rows) == (line.verdict, line.rows)
+    assert ("equal", golden.load(sets / f"{unit}-{config}").rows) == (line.outcome, line.rows)
     assert line.rows_per_second > 0
 
 
@@ -79,7 +79,7 @@ def test_bug_is_caught(bug: bugs.Bug, sets: Path) -> None:
     line = run.hunted(sets, bug)
 
     require(line)
-    assert line.verdict.startswith("caught by")
+    assert line.outcome.startswith("caught by")
 
 
 def test_every_kernel_has_a_bug_in_every_language() -> None:
@@ -121,7 +121,7 @@ def test_a_kernel_that_ends_is_one_line_of_the_table(sets: Path, monkeypatch: py
     bug = next(bug for bug in bugs.BUGS if bug.way == "C, called")
     lines = [run.held(sets, "C, called", "ovp_decoder", "int4"), run.hunted(sets, bug)]
 
-    assert [(line.good, line.verdict) for line in lines] == [(False, "ended: TypingError: no such function")] * 2
+    assert [(line.good, line.outcome) for line in lines] == [(False, "ended: TypingError: no such function")] * 2
 
 
 def test_kernels_keep_the_search_path_of_their_user(

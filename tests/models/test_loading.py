@@ -51,6 +51,6 @@ def test_a_built_in_model_imports_no_reader_of_files() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
 
     assert "refemu.models.builtin.tiny" in loaded
-    assert not {"refemu.models.stored", "refemu.models.builtin.tiny_encoder", "refemu.models.encoder.runtime"} & {
+    assert not {"refemu.models.model_files", "refemu.models.builtin.tiny_encoder", "refemu.models.encoder.runtime"} & {
         *loaded
     }

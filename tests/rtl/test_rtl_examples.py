@@ -47,10 +47,10 @@ FIRST = next(iter(DESIGNS))  #: `make rtl` has them all
 @needs("icarus")
 @pytest.mark.parametrize("name", [FIRST, *(pytest.param(n, marks=pytest.mark.slow) for n in DESIGNS if n != FIRST)])
 def test_design_passes_every_row(name: str, folders: Callable[[str], Path]) -> None:
-    verdict = benches.bench(DESIGNS[name], folders(name), "icarus")
+    outcome = benches.bench(DESIGNS[name], folders(name), "icarus")
 
-    assert verdict.verdict == "pass", verdict.output
-    assert verdict.rows == golden.load(folders(name) / name).rows
+    assert outcome.outcome == "pass", outcome.output
+    assert outcome.rows == golden.load(folders(name) / name).rows
 
 
 @needs("icarus")
@@ -257,8 +257,8 @@ def test_answers_of_a_bench_are_explained_by_diff(tmp_path: Path, folders: Calla
 @pytest.mark.slow
 def test_cocotb_bench_passes_and_catches_a_bug(tmp_path: Path, folders: Callable[[str], Path]) -> None:
     folder, good = folders("free_page_list-small"), DESIGNS["free_page_list-small"]
-    verdict = benches.bench(good, folder, "cocotb-icarus")
-    assert verdict.verdict == "pass", verdict.output
+    outcome = benches.bench(good, folder, "cocotb-icarus")
+    assert outcome.outcome == "pass", outcome.output
 
     for name in good.sources:
         (tmp_path / name).write_text((benches.HERE / name).read_text().replace("place(stop, PAGES - 1)", "stop"))
@@ -273,7 +273,7 @@ def test_runner_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     words = ["--json", "--simulators", "icarus", "--designs", DECODER.set, "--no-mutants", "--out", str(tmp_path)]
 
     assert run.main(words) == 0
-    assert json.loads(capsys.readouterr().out)["benches"][0]["verdict"] == "pass"
+    assert json.loads(capsys.readouterr().out)["benches"][0]["outcome"] == "pass"
 
 
 def test_a_simulator_that_is_absent_does_not_pass(

@@ -5,14 +5,14 @@ import pytest
 
 from refemu import units
 from refemu.testing import compare, explain, hold
-from refemu.units import alternative as other
+from refemu.units import variant as other
 
 
 def held(unit: str, config: str, says: str, rounds: int) -> list[str]:
     """Lines about a device that takes another decision, after some comparisons of the random kind."""
     descriptor = units.find(unit)
-    (alternative,) = (each for each in descriptor.alternatives if each.says == says)
-    device = other.device(descriptor, descriptor.config(config), [alternative])
+    (variant,) = (each for each in descriptor.variants if each.says == says)
+    device = other.device(descriptor, descriptor.config(config), [variant])
     assert device is not None
     compare.tried.clear()
     for seed in range(rounds):

@@ -54,7 +54,7 @@ def test_ports_get_every_end(port: Port) -> None:
         )
         assert found.dtype == port.dtype
         assert found.shape[0] == 4
-        port.admit(found, "unit")
+        port.validate(found, "unit")
 
 
 @pytest.mark.parametrize("first", [0, 2000, 5000])

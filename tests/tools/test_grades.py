@@ -25,12 +25,12 @@ def test_no_row_is_stale_but_those_that_are_due() -> None:
 
 def test_no_committed_set_has_a_hole() -> None:
     sets, _ = grades.sections(grades.PAGE.read_text())
-    holes = {
-        (name, each): grades.counted(cells[each]).holes
+    missed = {
+        (name, each): grades.counted(cells[each]).missed
         for name, cells in grades.table(sets).items()
         for each in grades.GRADED
     }
-    assert {key: count for key, count in holes.items() if count} == {}
+    assert {key: count for key, count in missed.items() if count} == {}
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_no_committed_set_has_a_hole() -> None:
 def test_cells(counts: Counts, cell: str) -> None:
     assert grades.cell(counts) == cell
     again = grades.counted(cell)
-    assert (again.convicted, again.holes, again.undecided, again.raised) == (
-        counts.convicted,
-        counts.holes,
+    assert (again.detected, again.missed, again.undecided, again.raised) == (
+        counts.detected,
+        counts.missed,
         counts.undecided,
         counts.raised,
     )

@@ -87,7 +87,7 @@ def test_fresh_rows_are_kept_and_stale_ones_graded(monkeypatch: pytest.MonkeyPat
 
     assert asked == ["flint_decoder-flint4"]
     rows = grades_mutants.table(text)
-    assert rows["concat"]["convicted"] == "8/8"
+    assert rows["concat"]["detected"] == "8/8"
     assert list(rows["flint_decoder"].values())[:-1] == ["flint_decoder", "1,234", "10", "6/7 ?2 !1", "85.7 %"]
     assert grades.sections(f"sets\n{text}") == ("sets\n", text)
 

@@ -41,7 +41,7 @@ ELSEWHERE = {
     "examples/kernels/triton_leankv.py": "tests/kernels/test_kernels.py",
     "examples/refemu-mx/benchmark.py": "plugins",
     "examples/refemu-mx/rtl/run.py": "plugins",
-    "tools/alternatives.py": "tests/tools/test_alternatives.py",
+    "tools/variants.py": "tests/tools/test_variants.py",
     "tools/arm64.py": "arm64",
     "tools/bootstrap.py": "test",
     "tools/budget.py": "tests/tools/test_budget.py",

@@ -7,15 +7,15 @@ import pytest
 
 from tools.rules import RULES, House, violations
 from tools.rules.__main__ import ROOT, main
-from tools.rules.pages import CLAIMS, VERDICTS
+from tools.rules.pages import CLAIMS, OUTCOMES
 
 DOC = '"""Twice x."""\n'
 ORIZURU = "refemu/units/kllm/orizuru"
 #: what planted modules import
 HOUSE = dict.fromkeys(
     [
-        *("refemu/arith/__init__.py", "refemu/arith/jit/__init__.py", "refemu/arith/float_jit/__init__.py"),
-        *("refemu/formats/kllm/kmeans.py", "refemu/formats/kllm/twins/kmeans.py", "refemu/golden/files/sets.py"),
+        *("refemu/arith/__init__.py", "refemu/arith/jit/__init__.py", "refemu/arith/kernels/__init__.py"),
+        *("refemu/formats/kllm/kmeans.py", "refemu/formats/kllm/compiled/kmeans.py", "refemu/golden/files/sets.py"),
         *("refemu/draw/svg.py", "refemu/draw/olive/pair.py", "refemu/models/runtime.py", "refemu/cli/main.py"),
         *(f"{ORIZURU}/{name}.py" for name in ("__init__", "orizuru", "trees", "cases", "compiled")),
     ],
@@ -28,7 +28,7 @@ HOUSE = dict.fromkeys(
 OLIVE, KLLM, UNITS = "refemu/units/olive/planted.py", "refemu/units/kllm/planted.py", "refemu/units/planted.py"
 TESTING, BITS, DECISIONS = "refemu/testing/__init__.py", "refemu/arith/bits.py", "docs/decisions.md"
 KERNEL = "@kernel\ndef f(x):\n    for i in range(3):\n        x = "
-SCALAR = "from refemu.arith.float_jit.scalars import T\n@kernel\ndef f(x):\n    return T[x]"
+SCALAR = "from refemu.arith.kernels.scalars import T\n@kernel\ndef f(x):\n    return T[x]"
 LATE = "def run():\n    "
 SUM = (
     "from refemu.arith import bits\ndef lanes(x) -> int: pass\ndef index(x): pass\n"
@@ -36,7 +36,7 @@ SUM = (
 )
 JIT = "from refemu.units.kllm.orizuru import compiled as orizuru_jit"
 CASES = "from refemu.units.kllm.orizuru import cases as orizuru_cases"
-TWIN = f"{LATE}from refemu.formats.kllm.twins import kmeans"
+COMPILED_RUN = f"{LATE}from refemu.formats.kllm.compiled import kmeans"
 DRAWN = "DRAWING = 'refemu.draw.olive.pair:decoder'"
 RECORD = "@parameters(eq=False)\nclass Planted:\n    "
 POST = f"{RECORD}def __post_init__(self):\n        "
@@ -69,12 +69,12 @@ def pinned(test: str, text: str = '"""D-arith-4."""') -> dict[str, str]:
     return {DECISIONS: page, "refemu/arith/sums.py": "# D-arith-4\n", "tests/arith/test_sums.py": source}
 
 
-def claimed(verdict: str, text: str, test: str = "tests/a.py::test_b", name: str = "a claim") -> dict[str, str]:
+def claimed(outcome: str, text: str, test: str = "tests/a.py::test_b", name: str = "a claim") -> dict[str, str]:
     """A claim of a paper, under a row that is right, and the test of both."""
-    verdicts = "".join(f"- **{each}**: so\n" for each in VERDICTS)
+    outcomes = "".join(f"- **{each}**: so\n" for each in OUTCOMES)
     right = "| b | §1 | reproduced | equal | tests/a.py::test_b |"
-    head = f"{verdicts}\n## OliVe\n| claim | place | verdict | refemu | test |\n|---|\n{right}\n"
-    page = f"{head}| {name} | §1 | {verdict} | {text} | {test} |\n"
+    head = f"{outcomes}\n## OliVe\n| claim | place | verdict | refemu | test |\n|---|\n{right}\n"
+    page = f"{head}| {name} | §1 | {outcome} | {text} | {test} |\n"
     return {CLAIMS: page, "tests/a.py": "\ndef test_b(): pass"}
 
 
@@ -158,7 +158,7 @@ PLANTED: list[tuple[Any, ...]] = [
     ("layers", "NAME = 'refemu.models.runtime:run'", DRAWN, OLIVE),
     ("layers", "from refemu.draw.olive import pair", DRAWN, OLIVE),
     ("layers", DRAWN, "NAME = 'refemu.arith.fp16:value'"),
-    ("layers", "from refemu.sealed import load", "from refemu.home import cache"),
+    ("layers", "from refemu.checked_json import load", "from refemu.home import cache"),
     ("layers", "from refemu.draw import svg", "from refemu.arith import fp16", "refemu/models/planted.py"),
     ("layers", "from refemu.models import runtime", "from refemu.arith import fp16", "refemu/draw/planted.py"),
     ("layers", "from refemu.cli import main", "from refemu.draw import svg", "refemu/golden/planted.py"),
@@ -174,7 +174,7 @@ PLANTED: list[tuple[Any, ...]] = [
     ("papers", "NAME = 'refemu.units.kllm.orizuru.compiled:run'", "NAME = 'orizuru'", OLIVE),
     ("shared", "from refemu.units.kllm import orizuru", "from refemu.arith import fp16", UNITS),
     ("early-compiled", JIT, LATE + JIT, KLLM),
-    ("early-compiled", "from refemu.arith.float_jit import exp", f"{LATE}from refemu.arith.float_jit import exp", KLLM),
+    ("early-compiled", "from refemu.arith.kernels import exp", f"{LATE}from refemu.arith.kernels import exp", KLLM),
     ("early-compiled", f"{LATE}from refemu.arith import jit", f"{LATE}from refemu.arith import fp16", KLLM),
     ("blocks", CASES, "from refemu.units.kllm import orizuru", "refemu/models/schemes/kllm/planted.py"),
     ("blocks", CASES, "from refemu.units.kllm import orizuru", "refemu/units/kllm/concat/cases.py"),
@@ -182,14 +182,14 @@ PLANTED: list[tuple[Any, ...]] = [
     ("blocks", "from refemu.units.kllm.orizuru.trees import T", "from refemu.arith import fp16", f"{ORIZURU}/cases.py"),
     ("circle", f"{LATE}from refemu.arith.fp16 import value", "NAME = 'refemu.arith.fp16'", BITS),
     ("circle", "if TYPE_CHECKING:\n    from refemu.arith.fp16 import value", "from refemu.arith import jit", BITS),
-    ("bound-name", TWIN, f"{TWIN} as kmeans_jit", KLLM),
+    ("bound-name", COMPILED_RUN, f"{COMPILED_RUN} as kmeans_jit", KLLM),
     ("bound-name", CASES.replace("orizuru_cases", "orizuru"), CASES, KLLM),
     *(
         ("untested", {path: DOC}, {path: DOC, test: DOC}, path)
         for path, test in (
             ("refemu/formats/olive/ovp_planted.py", "tests/formats/olive/test_ovp_planted.py"),
             ("refemu/units/kllm/sorter/trees.py", "tests/units/kllm/test_sorter.py"),
-            ("refemu/formats/kllm/twins/planted.py", "tests/formats/kllm/test_planted.py"),
+            ("refemu/formats/kllm/compiled/planted.py", "tests/formats/kllm/test_planted.py"),
             ("refemu/golden/campaign/planted.py", "tests/golden/campaign/test_planted.py"),
         )
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from refemu import units
 from refemu.units import decides
-from refemu.units.alternative import Alternative
+from refemu.units.variant import Variant
 
 DECISION = re.compile(r"D-[a-z]+-\d+")
 
@@ -29,12 +29,12 @@ def overridden(variant: type) -> Iterator[tuple[str, Any]]:
                 yield name, function(found)
 
 
-def is_marked(choice: Alternative) -> bool:
+def is_marked(choice: Variant) -> bool:
     """Whether a variant overrides a function with its mark, or what builds the parts of a composed unit.
 
     One that changes inputs before the unit sees them, in `_open`, has the mark anywhere in the unit.
     """
-    variant, members = choice.variant, dict(overridden(choice.variant or type))
+    variant, members = choice.unit_class, dict(overridden(choice.unit_class or type))
     builds = [name for name in members if hasattr(inspect.getattr_static(variant, name), "func")]
     if "__init__" in members or builds or not all(map(inspect.isfunction, members.values())):
         return True
@@ -45,9 +45,9 @@ def is_marked(choice: Alternative) -> bool:
 
 @pytest.mark.parametrize("name", units.names())
 def test_variants_override_functions_with_their_mark(name: str) -> None:
-    choices = [each for each in units.find(name).alternatives if each.variant and DECISION.fullmatch(each.decision)]
+    choices = [each for each in units.find(name).variants if each.unit_class and DECISION.fullmatch(each.decision)]
 
-    assert [(each.decision, each.variant) for each in choices if not is_marked(each)] == []
+    assert [(each.decision, each.unit_class) for each in choices if not is_marked(each)] == []
 
 
 def test_a_mark_returns_the_function_itself() -> None:

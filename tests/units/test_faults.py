@@ -9,7 +9,7 @@ import pytest
 
 from refemu import golden, plugins, units
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units import Alternative, FaultLibrary, Unit, register_faults, unregister_faults
+from refemu.units import FaultLibrary, Unit, Variant, register_faults, unregister_faults
 from tests.plugin_distribution import CLIPPER, installed, write
 
 LIBRARY = """
@@ -43,9 +43,9 @@ def test_a_unit_is_graded_with_the_faults_of_another_distribution(lab: Path, tmp
     (written,) = golden.generate(tmp_path / "vec", units=["clipper:b4"])
     grade = golden.grade_set(written.path, ["decisions"])
 
-    assert [each.decision for each in units.find("clipper").alternatives] == ["F-lab-1"]
+    assert [each.decision for each in units.find("clipper").variants] == ["F-lab-1"]
     assert grade.decisions["F-lab-1"] > 100
-    assert grade.classes["decisions"].convicted == 1
+    assert grade.classes["decisions"].detected == 1
 
 
 def test_a_stimulus_that_no_row_of_tells_a_fault_has_a_hole(lab: Path, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_stimulus_that_no_row_of_tells_a_fault_has_a_hole(lab: Path, tmp_path:
     np.savez(tmp_path / "odd.npz", **{"in.value": np.arange(-7, 8, 2)})
     grade = golden.grade_stimulus(tmp_path / "odd.npz", "clipper", "b4", ["decisions"])
 
-    assert [(each.id, each.verdict) for each in grade.survivors] == [("F-lab-1/the last bit is stuck", "hole")]
+    assert [(each.id, each.outcome) for each in grade.survivors] == [("F-lab-1/the last bit is stuck", "hole")]
 
 
 def test_the_explainer_names_a_fault_of_a_library(lab: Path, tmp_path: Path) -> None:
@@ -68,14 +68,14 @@ def test_the_explainer_names_a_fault_of_a_library(lab: Path, tmp_path: Path) -> 
 
 
 def test_by_call_for_a_unit_of_refemus_own() -> None:
-    before = units.find("concat").alternatives
-    library = FaultLibrary("concat", [Alternative("F-lab-2", "the lowest bit is inverted", answer=swapped)])
+    before = units.find("concat").variants
+    library = FaultLibrary("concat", [Variant("F-lab-2", "the lowest bit is inverted", answer=swapped)])
     try:
         assert register_faults(library) is library
-        assert [each.decision for each in units.find("concat").alternatives[len(before) :]] == ["F-lab-2"]
+        assert [each.decision for each in units.find("concat").variants[len(before) :]] == ["F-lab-2"]
     finally:
         unregister_faults("concat")
-    assert units.find("concat").alternatives == before
+    assert units.find("concat").variants == before
 
 
 def test_a_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -> None:
@@ -83,9 +83,9 @@ def test_a_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -
     plugins.refresh()
 
     with pytest.warns(plugins.PluginWarning, match=r"torn 1.2: fault clipper does not load: RuntimeError: no licence"):
-        left = units.find("clipper").alternatives
+        left = units.find("clipper").variants
     assert [each.decision for each in left] == ["F-lab-1"], "those of the other library are there"
-    assert units.find("concat").alternatives
+    assert units.find("concat").variants
     assert [each.key for each in units.broken()] == ["torn/clipper"]
 
 
@@ -102,39 +102,39 @@ def test_a_library_of_a_unit_that_is_not_here_is_named(lab: Path) -> None:
 @pytest.mark.parametrize(
     ("library", "error", "message"),
     [
-        (Alternative("F-lab-1", "x"), RefusedType, "a FaultLibrary is needed, got Alternative"),
+        (Variant("F-lab-1", "x"), RefusedType, "a FaultLibrary is needed, got Alternative"),
         (FaultLibrary("concat", ()), Refused, "at least one is needed, got none"),
-        (FaultLibrary("conkat", [Alternative("F-lab-1", "x")]), Refused, "unknown unit 'conkat'"),
-        (FaultLibrary("concat", [Alternative("lab-1", "x")]), Refused, r"entry 0: its id must be .* got 'lab-1'"),
-        (FaultLibrary("concat", [Alternative("F-lab-1", "")]), Refused, "must say what the device does"),
+        (FaultLibrary("conkat", [Variant("F-lab-1", "x")]), Refused, "unknown unit 'conkat'"),
+        (FaultLibrary("concat", [Variant("lab-1", "x")]), Refused, r"entry 0: its id must be .* got 'lab-1'"),
+        (FaultLibrary("concat", [Variant("F-lab-1", "")]), Refused, "must say what the device does"),
         (FaultLibrary("concat", ["F-lab-1"]), RefusedType, "an Alternative is needed, got str"),  # type: ignore[list-item]
     ],
 )
 def test_refusals(library: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         register_faults(library)
-    assert not [each for each in units.find("concat").alternatives if each.decision.startswith("F-")]
+    assert not [each for each in units.find("concat").variants if each.decision.startswith("F-")]
 
 
 def test_an_entry_point_has_the_name_of_its_librarys_unit(lab: Path) -> None:
     write(lab, "misnamed", {"faults concat": "test_lab:LIBRARY"}, {})
     plugins.refresh()
     with pytest.warns(plugins.PluginWarning, match="entry point must have the unit's name, got 'concat'"):
-        assert units.find("concat").alternatives
+        assert units.find("concat").variants
 
 
 def test_a_unit_names_its_own_faults_and_decisions_apart() -> None:
-    """`FAULTS` beside `ALTERNATIVES`; an id of the other kind is refused."""
+    """`FAULTS` beside `VARIANTS`; an id of the other kind is refused."""
     from types import SimpleNamespace
 
     unit: Unit[Any, Any] = units.find("concat")
-    fault = Alternative("F-lab-2", "the lowest bit is inverted", answer=swapped)
-    for name, good in (("FAULTS", True), ("ALTERNATIVES", False)):
+    fault = Variant("F-lab-2", "the lowest bit is inverted", answer=swapped)
+    for name, good in (("FAULTS", True), ("VARIANTS", False)):
         other = SimpleNamespace(**{name: [fault]})
         fresh = units.Unit(**{key: value for key, value in vars(unit).items() if key in unit.__dataclass_fields__})
         vars(fresh)["_others"] = other
         if good:
-            assert [each.decision for each in fresh.alternatives] == ["F-lab-2"]
+            assert [each.decision for each in fresh.variants] == ["F-lab-2"]
         else:
             with pytest.raises(Refused, match="its id must be D-"):
-                fresh.alternatives  # noqa: B018
+                fresh.variants  # noqa: B018

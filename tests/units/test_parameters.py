@@ -13,7 +13,7 @@ import pytest
 from refemu import formats, units
 from refemu.arith import orders
 from refemu.arith.checks import Refused, RefusedType, plain, require_int
-from refemu.formats import spelling
+from refemu.formats import config_text
 from refemu.golden.make import build
 from refemu.models import schemes
 from refemu.models.schemes.olive.config import OliveConfig
@@ -59,7 +59,7 @@ def test_results_hold_plain_counters(name: str) -> None:
     inputs = dict(unit.legal(config, inputs)) if unit.legal else inputs
     want = unit.evaluate(config, inputs)
 
-    for run in (unit.run, unit.run_jit):
+    for run in (unit.run, unit.run_compiled):
         assert run(**inputs, **given).equals(want)
     assert unit.evaluate(given, inputs).equals(want)
 
@@ -129,10 +129,10 @@ def changes(unit: Unit, base: str) -> list[str]:
     texts = []
     for name, each in inspect.signature(unit.unit_class).parameters.items():
         value = unit.configs[base].get(name, each.default)
-        options = list(spelling._options(hints[name]))
+        options = list(config_text._options(hints[name]))
         tried = [option for option in options if isinstance(option, str)] + [True, False] * (bool in options)
         tried += [value + 1, value * 2] if type(value) is int and int in options else []
-        texts += [f"{base},{name}={spelling.write(other)}" for other in tried if other != value]
+        texts += [f"{base},{name}={config_text.write(other)}" for other in tried if other != value]
     return texts
 
 

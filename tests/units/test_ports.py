@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units.ports import Port, admit, admit_events, collect
+from refemu.units.ports import Port, collect, validate, validate_events
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ def test_port_evaluates_back() -> None:
 
 
 def test_ports_of_one_shape_are_broadcast_beside_their_lanes() -> None:
-    nibble, lanes = admit("thing", (NIBBLE, LANES), (5, np.arange(6).reshape(2, 3)))
+    nibble, lanes = validate("thing", (NIBBLE, LANES), (5, np.arange(6).reshape(2, 3)))
 
     assert (nibble.dtype, nibble.tolist()) == (np.uint8, [5, 5])
     assert (lanes.dtype, lanes.tolist()) == (np.uint16, [[0, 1, 2], [3, 4, 5]])
 
 
 def test_no_event_is_a_shape_too() -> None:
-    arrays = admit("thing", (NIBBLE, LANES), (np.zeros(0, np.uint8), np.zeros(3, np.uint8)))
+    arrays = validate("thing", (NIBBLE, LANES), (np.zeros(0, np.uint8), np.zeros(3, np.uint8)))
 
     assert [array.shape for array in arrays] == [(0,), (0, 3)]
 
@@ -104,46 +104,46 @@ FLOATS: list[Any] = [
 @pytest.mark.parametrize(("port", "value", "message"), FLOATS)
 def test_a_refused_float_pattern_is_decoded(port: Port, value: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
-        admit("thing", (port,), (value,))
+        validate("thing", (port,), (value,))
 
 
 @pytest.mark.parametrize(("values", "error", "message"), BAD_VALUES)
 def test_values_that_do_not_fit_are_refused(values: tuple[Any, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        admit("thing", (NIBBLE, LANES), values)
+        validate("thing", (NIBBLE, LANES), values)
 
 
 def test_events_need_an_axis() -> None:
-    assert admit_events("thing", (NIBBLE, SIGNED), ([1], -1))[1].tolist() == [-1]
+    assert validate_events("thing", (NIBBLE, SIGNED), ([1], -1))[1].tolist() == [-1]
     with pytest.raises(RefusedType, match="thing: at least one port needs an axis, the sequence of events"):
-        admit_events("thing", (NIBBLE, SIGNED), (1, -1))
+        validate_events("thing", (NIBBLE, SIGNED), (1, -1))
 
 
 def test_one_event_is_a_python_int_or_a_tuple() -> None:
-    assert [NIBBLE.admit_one(value, "thing") for value in (3, np.uint8(3), np.array(3))] == [3, 3, 3]
-    assert type(NIBBLE.admit_one(np.uint8(3), "thing")) is int
-    assert LANES.admit_one(np.array([1, 2, 3]), "thing") == LANES.admit_one([1, 2, 3], "thing") == (1, 2, 3)
-    assert LANES.admit_one((1, True, 3), "thing") == (1, 1, 3)  # an array, as other types are
+    assert [NIBBLE.validate_one(value, "thing") for value in (3, np.uint8(3), np.array(3))] == [3, 3, 3]
+    assert type(NIBBLE.validate_one(np.uint8(3), "thing")) is int
+    assert LANES.validate_one(np.array([1, 2, 3]), "thing") == LANES.validate_one([1, 2, 3], "thing") == (1, 2, 3)
+    assert LANES.validate_one((1, True, 3), "thing") == (1, 1, 3)  # an array, as other types are
     with pytest.raises(Refused, match=r"4096 at index \(2,\)"):
-        LANES.admit_one((1, 2, 4096), "thing")
+        LANES.validate_one((1, 2, 4096), "thing")
     with pytest.raises(RefusedType, match=r"thing\.nibble: one event is needed, got shape \(2,\)"):
-        NIBBLE.admit_one([1, 2], "thing")
+        NIBBLE.validate_one([1, 2], "thing")
 
 
 def test_small_and_large_words_of_64_bits_mix() -> None:
     """NumPy makes float64 of a list of both."""
     words = [0, 1 << 63, (1 << 64) - 1]
     wide = Port("wide", 64, 3)
-    assert wide.admit_one(words, "thing") == tuple(words)
-    assert wide.admit([words, words[::-1]], "thing").tolist() == [words, words[::-1]]
+    assert wide.validate_one(words, "thing") == tuple(words)
+    assert wide.validate([words, words[::-1]], "thing").tolist() == [words, words[::-1]]
     for wrong in ([0, 1 << 63, 0.5], [0, 1 << 63, -1], [0, 1 << 63, 1 << 64]):
         with pytest.raises((Refused, RefusedType), match=r"thing\.wide"):
-            wide.admit_one(wrong, "thing")
+            wide.validate_one(wrong, "thing")
 
 
 def test_a_value_beyond_64_bits_is_refused() -> None:
     with pytest.raises((Refused, RefusedType), match="thing"):
-        NIBBLE.admit_one(1 << 70, "thing")
+        NIBBLE.validate_one(1 << 70, "thing")
 
 
 def test_collect_gathers_states_by_port() -> None:
@@ -158,9 +158,9 @@ def test_collect_gathers_states_by_port() -> None:
 def test_one_lane_is_a_vector_and_no_lanes_a_scalar() -> None:
     one, scalar = Port("one", 4, 1), Port("scalar", 4)
 
-    assert (one.shape, one.count, one.filled(3), one.admit_one([3], "u")) == ((1,), 1, (3,), (3,))
-    assert (scalar.shape, scalar.count, scalar.filled(3), scalar.admit_one(3, "u")) == ((), 1, 3, 3)
-    assert [array.shape for array in admit("u", (one, scalar), ([[1], [2]], 3))] == [(2, 1), (2,)]
+    assert (one.shape, one.count, one.filled(3), one.validate_one([3], "u")) == ((1,), 1, (3,), (3,))
+    assert (scalar.shape, scalar.count, scalar.filled(3), scalar.validate_one(3, "u")) == ((), 1, 3, 3)
+    assert [array.shape for array in validate("u", (one, scalar), ([[1], [2]], 3))] == [(2, 1), (2,)]
     for port, value in ((one, 3), (scalar, (3,))):
         with pytest.raises(RefusedType, match=r"one event is needed|must hold 1 lane"):
-            port.admit_one(value, "u")
+            port.validate_one(value, "u")

@@ -13,10 +13,10 @@ def test_alternatives_come_from_the_module_that_the_descriptor_names() -> None:
     unit = units.find("olive_mac")
 
     assert unit.others == "refemu.units.olive.olive_mac.variants"
-    assert [each.decision for each in unit.alternatives] == ["D-olive-33", "D-olive-33"]
+    assert [each.decision for each in unit.variants] == ["D-olive-33", "D-olive-33"]
     elsewhere = dataclasses.replace(unit, others="refemu.units.olive.ovp_encoder.variants")
-    assert {each.decision for each in elsewhere.alternatives} > {"D-olive-1", "D-olive-3"}
-    assert not dataclasses.replace(unit, others="refemu.nothing.there").alternatives
+    assert {each.decision for each in elsewhere.variants} > {"D-olive-1", "D-olive-3"}
+    assert not dataclasses.replace(unit, others="refemu.nothing.there").variants
 
 
 def test_an_error_inside_that_module_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_an_error_inside_that_module_is_not_swallowed(tmp_path: Path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
 
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-        _ = dataclasses.replace(units.find("olive_mac"), others="broken_others").alternatives
+        _ = dataclasses.replace(units.find("olive_mac"), others="broken_others").variants
 
 
 def test_cases_are_of_the_kind_that_is_asked_for() -> None:

@@ -8,14 +8,17 @@ ANY_MANAGER = "a device is any object with the methods of the golden manager"
 
 #: files of formats and units that hold no mechanism of a paper
 SHARED = (
-    *(f"formats/{name}" for name in ("code_format", "field", "html", "spelling")),
+    *(f"formats/{name}" for name in ("code_format", "field", "html", "config_text")),
     *(
         f"units/{name}"
-        for name in ("alternative", "clocked", "comments", "config", "consistent", "declared", "derived")
+        for name in ("variant", "cycle_accurate", "comments", "config", "descriptor_rules", "declaration", "derivation")
     ),
-    *(f"units/{name}" for name in ("described", "events", "faults", "parameters", "ports", "shown", "spelled")),
-    *(f"units/{name}" for name in ("stepped", "unit", "compiled/bounds", "compiled/lifted", "kernels/clocked")),
-    *(f"units/compiled/{name}" for name in ("form", "placed", "scalars")),
+    *(
+        f"units/{name}"
+        for name in ("docstrings", "events", "faults", "parameters", "ports", "state_text", "value_text")
+    ),
+    *(f"units/{name}" for name in ("stepping", "unit", "compiled/bounds", "compiled/lifter", "kernels/cycle_accurate")),
+    *(f"units/compiled/{name}" for name in ("form", "placement", "scalars")),
     "units/kernels/packing",
 )
 #: modules that tests elsewhere cover
@@ -33,8 +36,8 @@ EXCEPTIONS = {
     ("arith/jit/__init__.py", "njit"): "the one place that compiles",
     ("arith/rotary.py", "operator **"): "signs of rational coefficients, in Python integers",
     ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
-    ("units/declared.py", "hash()"): "whether a value has a hash, not which",
-    ("formats/kllm/twins/kmeans.py", "ternary in a kernel loop"): "registers chosen by comparisons, of integers",
+    ("units/declaration.py", "hash()"): "whether a value has a hash, not which",
+    ("formats/kllm/compiled/kmeans.py", "ternary in a kernel loop"): "registers chosen by comparisons, of integers",
     ("studies/perplexity.py", "library function exp"): REPORT,
     ("studies/perplexity.py", "library function log"): REPORT,
     ("studies/uncertainty.py", "library function exp"): REPORT,
@@ -58,21 +61,24 @@ EXCEPTIONS = {
     ("cli/progress.py", "module time"): "lines of progress, never a vector",
     ("cli/unit_rows.py", "module time"): "whether a source changed too lately for that, never a vector",
     ("cli/grade.py", "module time"): SECONDS,
-    ("golden/grade/executed.py", "module time"): "how long a mutant may take before it counts as one that does not end",
+    (
+        "golden/grade/reached_lines.py",
+        "module time",
+    ): "how long a mutant may take before it counts as one that does not end",
     ("golden/serve/server.py", "module time"): "how long a request is looked for before the process sleeps",
     ("golden/serve/predictor.py", "module time"): "which of two equal forms answers sooner, never a bit of the answer",
-    ("golden/explain/running.py", "module time"): "how large a sample a slow device leaves time for, never a vector",
+    ("golden/explain/unit_runs.py", "module time"): "how large a sample a slow device leaves time for, never a vector",
     ("golden/explain/search.py", "module time"): "how long slow devices are tried for an explanation, never a vector",
-    ("golden/explain/verdict.py", "module time"): "how many rows of a large set a verdict reaches, which it says",
+    ("golden/explain/diagnosis.py", "module time"): "how many rows of a large set a verdict reaches, which it says",
     ("arith/dot.py", "dot says Any"): "`start` has the type that the accumulator has",
     ("arith/jit/__init__.py", "kernel says Any"): "numba has no types",
     ("arith/jit/__init__.py", "helper says Any"): "numba has no types",
     ("units/config.py", "Config.__init__ says Any"): "parameters of any unit",
-    ("units/declared.py", "Sequential.admitted says Any"): ANY_UNIT,
-    ("units/declared.py", "Sequential.steps says Any"): ANY_UNIT,
+    ("units/declaration.py", "Sequential.validated says Any"): ANY_UNIT,
+    ("units/declaration.py", "Sequential.steps says Any"): ANY_UNIT,
     **{
-        ("units/stepped.py", f"Stepped.{name} says Any"): ANY_UNIT
-        for name in ("reset", "latched", "changed", "accept", "admitted", "steps")
+        ("units/stepping.py", f"Stepped.{name} says Any"): ANY_UNIT
+        for name in ("reset", "latched", "changed", "validate_event", "validated", "steps")
     },
     (
         "units/leankv/paged_attention/arithmetic.py",
@@ -82,7 +88,7 @@ EXCEPTIONS = {
     **{
         ("testing/machines.py", f"PageManagerMachine.{name} says Any"): ANY_MANAGER for name in ("make", "call", "runs")
     },
-    ("arith/float_jit/groups.py", "arith names a paper"): "a kernel of the papers that group elements",
+    ("arith/kernels/groups.py", "arith names a paper"): "a kernel of the papers that group elements",
     **{(f"{name}.py", "no citation of a paper"): "shared by papers" for name in SHARED},
     **{(f"{name}.py", "no test module"): f"tests/{place}.py covers it" for name, place in ELSEWHERE.items()},
 }

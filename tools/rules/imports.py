@@ -19,17 +19,17 @@ LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "studies", "c
 ALLOWED = {name: {*LAYERS[: number + 1]} for number, name in enumerate(LAYERS)}
 ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"] - {"draw", "golden"}}
 ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
-SUFFIX = {"compiled": "_jit", "cases": "cases"}  #: of names for modules of a block
+SUFFIX = {"compiled": "_compiled", "cases": "cases"}  #: of names for modules of a block
 #: modules and folders of a block, by what they hold
-KINDS = {"twins": "compiled", "compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
+KINDS = {"compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
-COMPILED = re.compile(r"refemu\.arith\.(float_jit\b.*|\w+_jit)")
+COMPILED = re.compile(r"refemu\.arith\.(kernels\b.*|\w+_compiled)")
 #: shared modules that find things of papers by name
 REGISTRIES = {
-    *("refemu.formats", "refemu.formats.ready", "refemu.formats.structure", "refemu.units", "refemu.draw.registry"),
+    *("refemu.formats", "refemu.formats.presets", "refemu.formats.structure", "refemu.units", "refemu.draw.registry"),
     *("refemu.models.schemes.registry", "refemu.cli.show"),
 }
-COMPILERS = ("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.float_jit.scalars")
+COMPILERS = ("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.kernels.scalars")
 #: packages that only some modules may import: those modules, or the folder of a layer
 THIRD_PARTY = {"numba": COMPILERS, "llvmlite": COMPILERS, "hypothesis": ("refemu.testing",)}
 
@@ -143,7 +143,7 @@ def early_compiled(edge: Edge) -> bool:
     return edge.kind == "top" and bool(of_refemu or COMPILED.fullmatch(edge.target))
 
 
-@edge_rule("import it as <block>_jit, or <block>_cases or cases")
+@edge_rule("import it as <block>_compiled, or <block>_cases or cases")
 def bound_name(edge: Edge) -> bool:
     """Compiled forms and cases are imported under names that do not hide their block."""
     kind = kind_of(edge.target) if layer(edge.target) else ""
@@ -232,7 +232,7 @@ def untested(house: House) -> Iterator[Place]:
     packages = {name.rpartition(".")[0] for name in house.modules}
     for name, module in house.modules.items():
         if kind_of(name) == "variants" or name in packages or name.endswith(".__main__"):
-            continue  # tests/units/test_alternative.py runs every variant
+            continue  # tests/units/test_variant.py runs every variant
         sharing = {name, readable(name), block(name) if layer(name) == "units" else name}
         if kind_of(name) == "kernels":
             sharing |= {block(user) if layer(user) == "units" else readable(user) for user in users.get(name, ())}
@@ -242,7 +242,7 @@ def untested(house: House) -> Iterator[Place]:
 
 def readable(name: str) -> str:
     """The module that a compiled one is the compiled form of."""
-    return ".".join(part for part in name.split(".") if part not in KINDS).removesuffix("_jit")
+    return ".".join(part for part in name.split(".") if part not in KINDS).removesuffix("_compiled")
 
 
 def mirrored(name: str) -> str:

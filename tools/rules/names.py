@@ -113,7 +113,7 @@ def uncalled_kernel(house: House) -> Iterator[Place]:
     compiled = [
         module
         for module in house.modules.values()
-        if kind_of(module.name) in ("compiled", "kernels") or "_jit" in module.path
+        if kind_of(module.name) in ("compiled", "kernels") or "_compiled" in module.path
     ]
     called = {node.id for module in compiled for node in module.of(ast.Name)}
     called |= {node.attr for module in house.modules.values() for node in module.of(ast.Attribute)}

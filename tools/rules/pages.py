@@ -17,7 +17,7 @@ CLAIMS = "docs/claims.md"
 CLAIMED = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 MODELS, SPREAD = "SmolLM2|MiniLM|normal data", r"±|\d to \d|no spread"  #: of refemu's figures, none of a paper's model
 #: what refemu's cell of a claim says, by verdict
-VERDICTS = {
+OUTCOMES = {
     "reproduced": "(?!Factor: |Missing: )",
     "same order": f"(?!Factor: |Missing: )(?=.*({MODELS}))(?=.*({SPREAD}))",
     "explained in part": r"Factor: \d",
@@ -77,15 +77,15 @@ def claim(house: House) -> Iterator[Place]:
     """Rows of docs/claims.md have what their verdict needs, each claim once, and name tests that exist."""
     table, claims = False, set[str]()
     page = house.texts.get(CLAIMS, "")
-    if page and {*re.findall(r"^- \*\*(.*)\*\*:", page.split("\n## ")[0], re.MULTILINE)} != VERDICTS.keys():
-        yield CLAIMS, 1, f"the page lists other verdicts than {', '.join(VERDICTS)}"
+    if page and {*re.findall(r"^- \*\*(.*)\*\*:", page.split("\n## ")[0], re.MULTILINE)} != OUTCOMES.keys():
+        yield CLAIMS, 1, f"the page lists other verdicts than {', '.join(OUTCOMES)}"
     for number, line in enumerate(page.splitlines(), 1):
         for path, test in CLAIMED.findall(line):
             if not test.startswith("test_") or f"\ndef {test}(" not in house.texts.get(path, ""):
                 yield CLAIMS, number, f"no test {path}::{test}"
         if table and line.startswith("| "):
             cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
-            known = len(cells) == 5 and re.match(VERDICTS.get(cells[2], "(?!)"), cells[3])
+            known = len(cells) == 5 and re.match(OUTCOMES.get(cells[2], "(?!)"), cells[3])
             tested = "::test_" in cells[-1] or cells[2:] == ["not checkable", cells[-2], "none"]
             if not known or not tested or cells[0] in claims:
                 yield CLAIMS, number, f"row of {cells[0]!r}"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from refemu.cli.explain_words import parameters_of_decision
+from refemu.cli.explain_names import parameters_of_decision
 from refemu.golden.pages import decisions, places
-from refemu.golden.pages.reading import page
+from refemu.golden.pages.packaged_text import page
 from tools.site.text import code, link, linked, slug, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ def pages() -> dict[str, str]:
     named = {slug(title): title for title in sections}
     tree = "\n".join(named)
     rows: list[list[object]] = [
-        [f"[{id}](#{slug(id)})", decisions.find(id).title, len(decisions.find(id).alternatives)]
+        [f"[{id}](#{slug(id)})", decisions.find(id).title, len(decisions.find(id).variants)]
         for ids in sections.values()
         for id in ids
     ]
@@ -40,7 +40,7 @@ def _entry(id: str) -> Iterator[str]:
     entry = decisions.find(id)
     yield f"({slug(id)})=\n## {id}: {entry.title}\n\n{linked(entry.text)}\n"
     rows: list[list[object]] = [
-        [link(each.unit), each.says.replace("|", "\\|"), code(each.set), each.rows] for each in entry.alternatives
+        [link(each.unit), each.says.replace("|", "\\|"), code(each.set), each.rows] for each in entry.variants
     ]
     yield table(["unit", "other answer", "committed set that tells it best", "rows that differ"], rows)
     for unit, reason in entry.unobservable.items():

@@ -140,14 +140,14 @@ def _listed(each: parameters.Parameter) -> str:
 
 
 def _decisions(unit: AnyUnit) -> Iterator[str]:
-    ids = list(dict.fromkeys([each.decision for each in unit.alternatives] + list(unit.unobservable)))
+    ids = list(dict.fromkeys([each.decision for each in unit.variants] + list(unit.unobservable)))
     entries = [decisions.every()[id] for id in ids if id in decisions.every()]
     if not entries:
         return
     yield "## Decisions\n"
     rows: list[list[object]] = []
     for entry in entries:
-        others = [each for each in entry.alternatives if each.unit == unit.name]
+        others = [each for each in entry.variants if each.unit == unit.name]
         for each in others:
             rows.append([link(entry.id), entry.title, each.says.replace("|", "\\|"), code(each.set), each.rows])
         if not others:

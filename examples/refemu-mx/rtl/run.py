@@ -117,9 +117,9 @@ def main() -> int:
             continue
         device = folder / f"bug{number}.v"
         device.write_text(text.replace(old, new))
-        convicted = not passes(folder, device)
-        print(f"{'convicted' if convicted else 'PASSES   '}  {bug}", flush=True)
-        wrong += [] if convicted else [f"a bug passes: {bug}"]
+        detected = not passes(folder, device)
+        print(f"{'convicted' if detected else 'PASSES   '}  {bug}", flush=True)
+        wrong += [] if detected else [f"a bug passes: {bug}"]
     for line in wrong:
         print(f"rtl: {line}", file=sys.stderr)
     if not wrong:

@@ -32,7 +32,7 @@ def test_only_public_names_are_used() -> None:
 
 
 def test_a_private_name_is_seen() -> None:
-    assert list(private("from refemu.units.derived import readable")) == ["refemu.units.derived.readable"]
-    assert list(private("from refemu.units import consistent")) == ["refemu.units.consistent"]
+    assert list(private("from refemu.units.derivation import readable")) == ["refemu.units.derivation.readable"]
+    assert list(private("from refemu.units import consistent")) == ["refemu.units.descriptor_rules"]
     assert list(private("import refemu.arith.checks")) == ["refemu.arith.checks"]
     assert list(private("unit._checked()")) == ["_checked"]

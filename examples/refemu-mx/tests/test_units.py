@@ -56,7 +56,7 @@ def test_sets_reach_every_gate(name: str, config: str, tmp_path: Path) -> None:
     grade = golden.grade_set(written.path)
 
     assert golden.check(tmp_path).equal and grade.passes
-    assert not [survivor for survivor in grade.survivors if survivor.verdict == "hole"]
+    assert not [survivor for survivor in grade.survivors if survivor.outcome == "hole"]
 
 
 def test_converting_rounds_once() -> None:
@@ -75,7 +75,7 @@ def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
     modules = [path for path in PACKAGE.rglob("*.py") if path.stem not in ("cases", "compiled", "variants")]
     taken = {path.stem: set(re.findall(r"D-mx-\d+", path.read_text())) for path in modules}
     of_units = set().union(*(taken[name] for name in UNITS))
-    answered = {each.decision for name in UNITS for each in units.find(name).alternatives}
+    answered = {each.decision for name in UNITS for each in units.find(name).variants}
 
     assert written == set().union(*taken.values())
     assert of_units == {id for id in answered if id.startswith("D-")}
@@ -86,10 +86,10 @@ def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
 def test_every_other_answer_and_fault_is_told_by_a_row_of_a_set(name: str, tmp_path: Path) -> None:
     told = set()
     for written in golden.generate(tmp_path, units=[name]):
-        choices = golden.alternatives(name, written.config, written.path)
+        choices = golden.variants(name, written.config, written.path)
         told |= {(each.decision, each.says) for each in choices if each.rows}
 
-    assert told == {(each.decision, each.says) for each in units.find(name).alternatives}
+    assert told == {(each.decision, each.says) for each in units.find(name).variants}
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,10 @@ def _words(prefix: str, _: Any) -> list[str]:
 
 def _models(prefix: str, _: Any) -> Iterator[str]:
     """Names of models; files are completed by the shell."""
-    from refemu.models import plugged
+    from refemu.models import plugin_models
     from refemu.models.fetch import catalog
 
-    yield from (*catalog.MODELS, *plugged.REGISTRY.names())
+    yield from (*catalog.MODELS, *plugin_models.REGISTRY.names())
 
 
 def _schemas(prefix: str, _: Any) -> list[str]:

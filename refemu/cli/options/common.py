@@ -159,7 +159,7 @@ def positive(word: str) -> int:
 
 
 def _integer(word: str, low: int) -> int:
-    from refemu.arith.reading import integer  # here: help needs no NumPy
+    from refemu.arith.reader_errors import integer  # here: help needs no NumPy
 
     try:
         value = integer(word)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from refemu.draw.bit_fields import Part, row
 from refemu.draw.svg import Drawing
 from refemu.draw.values import bits, half
-from refemu.draw.word import Part, row
 from refemu.formats.harmonia.bfp import Bfp, BfpTensor
 from refemu.units.ports import Ports
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from refemu.arith.scalar32 import value16
-from refemu.draw.entries import LETTERS, entries
+from refemu.draw.entry_tables import LETTERS, entries
 from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
 from refemu.draw.values import brief, half, listed
 from refemu.units.ports import Ports

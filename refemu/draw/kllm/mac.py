@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from refemu.draw.bit_fields import Part, row
 from refemu.draw.svg import Drawing
 from refemu.draw.values import bits, half
-from refemu.draw.word import Part, row
 from refemu.units.ports import Ports
 
 FLAGS = ("NX", "UF", "OF", "DZ", "NV")  #: from bit 0 up

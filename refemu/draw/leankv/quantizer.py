@@ -3,7 +3,7 @@
 from typing import Any
 
 from refemu.arith.scalar32 import value16
-from refemu.draw.entries import LETTERS, entries
+from refemu.draw.entry_tables import LETTERS, entries
 from refemu.draw.svg import Drawing
 from refemu.draw.values import brief, half, listed, single
 from refemu.units.ports import Ports

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from refemu.draw.bit_fields import Part, row
 from refemu.draw.svg import Drawing
 from refemu.draw.values import bits
-from refemu.draw.word import Part, row
 from refemu.units.ports import Ports
 
 LEGEND = {"sign": "sign", "exponent": "exponent", "mantissa": "mantissa", "code": "magnitude or integer", "victim": "0"}

@@ -3,9 +3,9 @@
 from typing import Any
 
 from refemu.arith.checks import Refused
+from refemu.draw.bit_fields import Part, row
 from refemu.draw.svg import Drawing
 from refemu.draw.values import bits
-from refemu.draw.word import Part, row
 from refemu.formats.olive.abfloat import AbFloat
 from refemu.formats.olive.ovp import Ovp, OvpTensor
 from refemu.units.ports import Ports

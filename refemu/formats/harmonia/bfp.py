@@ -365,7 +365,7 @@ class Bfp:
         RefusedType
             Another dtype.
         """
-        word = self.admitted(x, bits)
+        word = self.validated(x, bits)
         axis = groups.require_axis(axis, word.shape, "Bfp.encode")
         sign, field, magnitude = self.significands(groups.split(word, self.group, axis))
         exponent = field.max(axis=-1, initial=0)
@@ -380,7 +380,7 @@ class Bfp:
             axis,
         )
 
-    def admitted(self, x: ArrayLike, bits: bool, who: str = "Bfp.encode") -> np.ndarray:
+    def validated(self, x: ArrayLike, bits: bool, who: str = "Bfp.encode") -> np.ndarray:
         """Check values and return their fp16 words, with field 31 as `special` says.
 
         Parameters

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from refemu.golden.make import beside as beside_
+from refemu.golden.make import user_files as user_files
 from refemu.units import parameters
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
@@ -53,14 +53,14 @@ def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
     return {name: content.encode("ascii") for name, content in texts.items()}
 
 
-def beside(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
+def files_to_write(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
     """What to write for `folder` to have the program of `unit`, and what stays there unlike what would be written.
 
     Refused: a check of another configuration.
     """
     texts = {folder / name: data for name, data in files(unit, config).items()}
     sources = (f"{unit.name}.c", f"{unit.name}.h")
-    return beside_.missing(texts, parameters.set_name(unit, config), sources, (HEADER,))
+    return user_files.missing(texts, parameters.set_name(unit, config), sources, (HEADER,))
 
 
 def _declared(upper: str, port: Port, const: str) -> str:

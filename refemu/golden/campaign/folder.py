@@ -9,7 +9,7 @@ from typing import Any
 
 from refemu import __version__, locks
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.golden.files import manifest, store
 
 SCHEMA = "refemu.campaign/1"

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets, store
 from refemu.golden.make import build, generate, model_cases, regenerate
@@ -67,7 +67,7 @@ class RandomShard:
         blocks = generate.random_cases(unit, self.config, self.seed, self.seeds)
         entry = {"function": generate.function_of(unit), "seed": self.seed, "seeds": self.seeds}
         manifest, arrays = build.build(
-            unit, self.config, blocks, generator={"random": entry}, seed=self.seed, twin_from=1
+            unit, self.config, blocks, generator={"random": entry}, seed=self.seed, compiled_from=1
         )
         yield self.name, sets.render(manifest, arrays)
 

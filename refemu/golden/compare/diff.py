@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden.compare import dut, waivers
+from refemu.golden.compare import answer_files, waivers
 from refemu.golden.compare.decode import Value, value
-from refemu.golden.explain.verdict import Explanation, Verdict, verdict
-from refemu.golden.explain.where import Where, where
+from refemu.golden.explain.diagnosis import Diagnosis, Explanation, diagnosis
+from refemu.golden.explain.histograms import Where, where
 from refemu.golden.files import sets
 from refemu.golden.files.sets import Golden
 
@@ -52,7 +52,7 @@ class Difference:
     flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
     first: Mismatch | None  #: first difference, None where there is none
     where: Where = field(default_factory=Where)  #: where it differs
-    verdict: Verdict | None = None  #: with `explain`, of a device that differs: what it did
+    diagnosis: Diagnosis | None = None  #: with `explain`, of a device that differs: what it did
     waived: tuple[str, ...] = ()  #: names of flags, decisions and cases of which rows or bits were left out
     rows_waived: int = 0  #: rows that were left out
     bits_masked: int = 0  #: bits that were left out of the other rows
@@ -67,7 +67,7 @@ class Difference:
     @property
     def explanations(self) -> tuple[Explanation, ...]:
         """Mistakes of which the device is made, the likeliest first; () where nothing explains the difference."""
-        return self.verdict.explanations if self.verdict else ()
+        return self.diagnosis.explanations if self.diagnosis else ()
 
     @property
     def remark(self) -> str:
@@ -115,7 +115,7 @@ def diff(
         A file cannot be read, nothing can be compared, or a waiver names no row, or too many.
     """
     golden = sets.load(golden_path)
-    answer = dut.read(dut_path, golden, ports, any_nan)
+    answer = answer_files.read(dut_path, golden, ports, any_nan)
     if not waive:
         return compare(golden, answer, explain)
     left = waivers.bits(golden, waive, force)
@@ -132,7 +132,7 @@ def diff(
     )
 
 
-def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Difference:
+def compare(golden: Golden, answer: answer_files.Answer, explain_: bool = False) -> Difference:
     """As `diff`, of what was read."""
     entries = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
     compared = [name for name in entries if name in answer.arrays]
@@ -156,11 +156,11 @@ def compare(golden: Golden, answer: dut.Answer, explain_: bool = False) -> Diffe
         flags,
         first,
         where(golden, answer, any_row, flags),
-        verdict(golden, answer, any_row) if explain_ and first else None,
+        diagnosis(golden, answer, any_row) if explain_ and first else None,
     )
 
 
-def differing(golden: Golden, answer: dut.Answer) -> dict[str, np.ndarray]:
+def differing(golden: Golden, answer: answer_files.Answer) -> dict[str, np.ndarray]:
     """Mask of the elements in which a bit that counts differs, or is x: bool by array, in the order of the set."""
     names = [entry["name"] for entry in golden.manifest["arrays"] if entry["name"] in answer.arrays]
     return {name: answer.differing(golden, name) != 0 for name in names}
@@ -182,7 +182,7 @@ def _flag_counts(golden: Golden, rows: np.ndarray) -> dict[str, int]:
 
 def _mismatch(
     golden: Golden,
-    answer: dut.Answer,
+    answer: answer_files.Answer,
     entries: Mapping[str, Mapping[str, Any]],
     wrong: Mapping[str, np.ndarray],
     row: int,

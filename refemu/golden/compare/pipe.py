@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.golden.compare import decode
 from refemu.golden.compare.pipe_end import Ledger, end_line
 from refemu.golden.explain import stimulus as stimulus_
@@ -31,7 +31,7 @@ COMMENT = b"//"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """Outcome of a stream."""
 
     rows: int
@@ -67,7 +67,7 @@ def check(
     rows: int | None = None,
     any_nan: bool = False,
     explain: bool = False,
-) -> Verdict:
+) -> Outcome:
     """Hold every line of `stream` against the unit in every bit that counts, and their number against the rows sent.
 
     rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. explain:
@@ -83,14 +83,14 @@ def check(
         if lines[0].startswith(COMMENT):
             ledger.end(lines[0])
             continue
-        verdict = _compared(unit, unit.config(config), lines, total, loose)
+        outcome = _compared(unit, unit.config(config), lines, total, loose)
         ledger.count(lines)
-        if explain and verdict.first and first is None:
+        if explain and outcome.first and first is None:
             explained = _explained(unit, config, lines, total, loose)
-        total, differ, first = total + verdict.rows, differ + verdict.rows_differ, first or verdict.first
+        total, differ, first = total + outcome.rows, differ + outcome.rows_differ, first or outcome.first
     if total == 0:
         raise Refused("check: nothing came through standard input: nothing was compared")
-    return Verdict(total, differ, first, loose, ledger.lost(), explained)
+    return Outcome(total, differ, first, loose, ledger.lost(), explained)
 
 
 def _layouts(unit: AnyUnit, config: Config) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -157,7 +157,7 @@ def _begins(line: bytes, digits: int, unit: AnyUnit, config: Config) -> bool:
         return True  # refused when the chunk is read
 
 
-def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]) -> Verdict:
+def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]) -> Outcome:
     with reading("check", "lines of a device"):
         asked, answers, unknown = _read(unit, config, lines, before)
     blocks = list(_expected(unit, config, asked))
@@ -170,7 +170,7 @@ def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int
         )
     rows = np.any([(bits != 0).reshape(len(lines), -1).any(axis=1) for bits in unlike.values()], axis=0)
     if not rows.any():
-        return Verdict(len(lines), 0, None)
+        return Outcome(len(lines), 0, None)
     row = int(np.argmax(rows))
     port = next(port for port in unit.ports(config).outputs if unlike[port.name][row].any())
     lane = int(np.argmax(unlike[port.name][row] != 0))
@@ -183,7 +183,7 @@ def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int
         "got": f"{got.hex} = {got.decoded}",
         "want": f"{want.hex} = {want.decoded}",
     }
-    return Verdict(len(lines), int(np.count_nonzero(rows)), parsed)
+    return Outcome(len(lines), int(np.count_nonzero(rows)), parsed)
 
 
 def _read(

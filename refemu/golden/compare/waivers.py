@@ -18,7 +18,7 @@ from refemu.golden.files.sets import Golden, port_of
 from refemu.golden.grade import answers, device
 from refemu.golden.grade.fault import FaultClass
 from refemu.golden.grade.grading import LIBRARY
-from refemu.units import alternative as other
+from refemu.units import variant as other
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Config
 
@@ -81,7 +81,7 @@ def of_result(
     codes = {port.name: fields.encode(getattr(result, port.name), port, unit.name) for port in ports}
     left = {name: np.zeros_like(array) for name, array in codes.items()}
     marks = dict(unit.mark(config, inputs, result)) if unit.mark else {}
-    decisions = {each.decision for each in unit.alternatives}
+    decisions = {each.decision for each in unit.variants}
     for word in words:
         lookup(f"flag or decision of {unit.name}", word, dict.fromkeys([*unit.flags, *decisions]))
         for port in ports:
@@ -169,7 +169,7 @@ def _changes(golden: Golden, words: Sequence[str], left: Left) -> bool:
     """Add what devices with other answers to these decisions change; False where nothing is known to change."""
     held = answers.of_set(golden)
     cited = {entry["decision"] for entry in golden.manifest["cases"] if "decision" in entry}
-    known = {each.decision for each in held.unit.alternatives} | cited
+    known = {each.decision for each in held.unit.variants} | cited
     for word in words:
         lookup(f"decision of {golden.name}", word, dict.fromkeys(known))
     changed = False
@@ -189,7 +189,7 @@ def _changes(golden: Golden, words: Sequence[str], left: Left) -> bool:
 
 def _devices(unit: AnyUnit, config: Config, words: Sequence[str]) -> Iterator[other.Device]:
     """Devices that took other answers to some of these decisions, in every combination."""
-    choices = [[each for each in unit.alternatives if each.decision == word] for word in words]
+    choices = [[each for each in unit.variants if each.decision == word] for word in words]
     for chosen in itertools.product(*([None, *some] for some in choices)):
         different = [each for each in chosen if each is not None]
         wrong = other.device(unit, config, different) if different else None

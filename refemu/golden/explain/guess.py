@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from refemu.golden.explain.table import Table, Words
-from refemu.units.alternative import Alternative
+from refemu.units.variant import Variant
 
 Kind: TypeAlias = Literal["decision", "structure"]
 Inputs: TypeAlias = Mapping[str, np.ndarray]
@@ -27,7 +27,7 @@ class Guess:
     detail: str  #: what the device does, for people
     parameters: Mapping[str, Any]
     price: int = 0  #: bits that its own parameters cost
-    alternative: Alternative | None = None  #: of a decision
+    variant: Variant | None = None  #: of a decision
     arithmetic: Any = None  #: primitives that are exchanged, as grade.rounding has them
     stimulus: Callable[[Table, int, Inputs], Inputs] | None = None  #: what the device sees of group `int` of a table
     change: Callable[[Table, Words], Words] | None = None  #: new words of some arrays, from the words of all

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from refemu.golden.explain import arithmetic, bits, choosing, running, wiring
+from refemu.golden.explain import arithmetic, bits, reruns, unit_runs, wiring
 from refemu.golden.explain.guess import Guess, Prediction, Story, bits_of, restricted
 from refemu.golden.explain.scoring import Score, crooked, lanes_better, score
 from refemu.golden.explain.table import Table, Words, screen
@@ -127,9 +127,9 @@ class Search:
             clash = guess.kind == "decision" and guess.id in decisions and guess.id != "parameter"
             if clash or any(guess is each for each in running_now) or _again(start.story, guess):
                 continue
-            device = running.device(self.table, [*running_now, guess])
+            device = unit_runs.device(self.table, [*running_now, guess])
             if device is not None and self._same_ports(device.config):
-                (slow if running.is_slow([*running_now, guess], device) else fast).append(guess)
+                (slow if unit_runs.is_slow([*running_now, guess], device) else fast).append(guess)
         return fast, slow
 
     def _same_ports(self, config: object) -> bool:
@@ -142,7 +142,7 @@ class Search:
     @property
     def _choices(self) -> list[Guess]:
         if "choices" not in self.__dict__:
-            self.__dict__["choices"] = [*choosing.decisions(self.table), *wiring.stimuli(self.table)]
+            self.__dict__["choices"] = [*reruns.decisions(self.table), *wiring.stimuli(self.table)]
         return list(self.__dict__["choices"])
 
     @property
@@ -248,13 +248,13 @@ class Search:
         """Words after one guess more, and the rows that such a device can take. runs: earlier ones, which it joins."""
         if guess.change is not None:
             return guess.change(self.table, words), np.ones(len(self.table.rows), np.bool_)
-        device = running.device(self.table, [*runs, guess])
+        device = unit_runs.device(self.table, [*runs, guess])
         if device is None:
             return words, np.zeros(len(self.table.rows), np.bool_)
         runs.append(guess)
-        key = tuple((id(each.alternative), id(each.arithmetic), id(each.stimulus)) for each in runs)
+        key = tuple((id(each.variant), id(each.arithmetic), id(each.stimulus)) for each in runs)
         if key not in self._run:
-            self._run[key] = running.words(self.table, runs, device)
+            self._run[key] = unit_runs.words(self.table, runs, device)
         new, taken = self._run[key]
         if taken.all():
             return new, taken

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refemu.golden.compare import dut
-from refemu.golden.explain import telling
-from refemu.golden.explain.verdict import Verdict, verdict
-from refemu.golden.explain.where import Where, where
+from refemu.golden.compare import answer_files
+from refemu.golden.explain import diagnosis_text
+from refemu.golden.explain.diagnosis import Diagnosis, diagnosis
+from refemu.golden.explain.histograms import Where, where
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files.sets import Golden
 from refemu.golden.make import build
@@ -31,7 +31,7 @@ class Answered:
 class Explained:
     """What a device did, and on how many rows that was seen."""
 
-    verdict: Verdict
+    diagnosis: Diagnosis
     where: Where
     rows: int
     wrong: int
@@ -39,7 +39,7 @@ class Explained:
     @property
     def lines(self) -> list[str]:
         """For people."""
-        return list(telling.lines(self.verdict, self.where, self.rows, self.wrong))
+        return list(diagnosis_text.lines(self.diagnosis, self.where, self.rows, self.wrong))
 
 
 def explained(
@@ -51,7 +51,7 @@ def explained(
     """
     cases = [Cases("model", WHY, part.inputs) for part in parts]
     generator = {"model": {"function": SAVED, "seed": 0}}
-    manifest, arrays = build.build(unit, config, cases, generator=generator, twin_from=1, lead=False)
+    manifest, arrays = build.build(unit, config, cases, generator=generator, compiled_from=1, lead=False)
     golden = Golden(manifests.sealed({**manifest, "hex": {}, "bin": {}}), arrays)
     answers = {
         f"out.{port}": _joined(golden, port, [part.answers[port] for part in parts]) for port in parts[0].answers
@@ -59,14 +59,14 @@ def explained(
     unknown = {
         f"out.{port}": _joined(golden, port, [part.unknown[port] for part in parts]) for port in parts[0].unknown
     }
-    answer = dut.Answer(answers, unknown, frozenset(f"out.{port}" for port in any_nan))
+    answer = answer_files.Answer(answers, unknown, frozenset(f"out.{port}" for port in any_nan))
     wrong = np.zeros(golden.rows, np.bool_)
     for name in answers:
         wrong |= (answer.differing(golden, name).reshape(golden.rows, -1) != 0).any(axis=1)
     if not wrong.any():
         return None
     places = where(golden, answer, wrong, {})
-    return Explained(verdict(golden, answer, wrong), places, golden.rows, int(np.count_nonzero(wrong)))
+    return Explained(diagnosis(golden, answer, wrong), places, golden.rows, int(np.count_nonzero(wrong)))
 
 
 def _joined(golden: Golden, port: str, parts: Sequence[np.ndarray]) -> np.ndarray:

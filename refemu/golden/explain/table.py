@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from refemu import units
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 from refemu.golden.files import fields, masks, sets
 from refemu.golden.files.sets import Golden
 from refemu.units.ports import Port
@@ -38,7 +38,7 @@ class Table:
     """Rows of a set, grouped by the length of their cases."""
 
     golden: Golden
-    answer: dut.Answer
+    answer: answer_files.Answer
     cases: np.ndarray  #: first row of every case that is here, ascending
 
     @cached_property
@@ -125,12 +125,12 @@ class Table:
         return np.asarray(array.reshape(self.golden.rows, port.count)[self.rows])
 
 
-def whole(golden: Golden, answer: dut.Answer) -> Table:
+def whole(golden: Golden, answer: answer_files.Answer) -> Table:
     """All rows of a set."""
     return Table(golden, answer, _starts(golden))
 
 
-def sample(golden: Golden, answer: dut.Answer, wrong: np.ndarray, limit: int | None = None) -> Table:
+def sample(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray, limit: int | None = None) -> Table:
     """At most so many cases as a search takes, wrong ones first, spread over the set.
 
     wrong: bool per row of the set; limit: cases, at most.

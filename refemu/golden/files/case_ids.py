@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import DIGITS
+from refemu.arith.reader_errors import DIGITS
 
 WORDS = 6  #: of a reason that go into an id
 _ASIDE = re.compile(r"\[[^\]]*\]|\([^)]*\)|'s\b")  #: citations, parentheses

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import integer, reading
+from refemu.arith.reader_errors import integer, reading
 from refemu.golden.files import fields
 from refemu.golden.files.sets import Golden
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
-from refemu.golden.files import case_ids, fields, hexfile, include, listing, masks, npz
+from refemu.arith.reader_errors import reading
+from refemu.golden.files import case_ids, case_list, fields, hexfile, include, masks, npz
 from refemu.golden.files import manifest as manifests
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
@@ -193,8 +193,8 @@ def render(
     manifest, arrays: as `build.build` returns them. hex, bin: whether to export `hex/`, `bin/`; with either, headers.
     """
     files: dict[str, bytes] = {VECTORS: npz.to_bytes(arrays)}
-    if any(entry["kind"] in listing.KINDS for entry in manifest["cases"]):
-        files[LISTING] = listing.render(manifest, arrays)
+    if any(entry["kind"] in case_list.KINDS for entry in manifest["cases"]):
+        files[LISTING] = case_list.render(manifest, arrays)
     described = {**manifest, "hex": {}, "bin": {}}
     for name, (layout, data) in (hexfile.files(manifest, arrays) if hex else {}).items():
         bits = hexfile.width(layout)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from refemu.units.ports import Port, Ports
-from refemu.units.spelled import values_of
+from refemu.units.value_text import values_of
 
 EVENT = Port("event", 8, meaning="number of the event's name; see the table beside the dump")
 CLOCK = Port("clk", 1, meaning="rises once per event")

@@ -111,7 +111,7 @@ def of_set(golden: sets.Golden) -> Answers:
 
 def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases], *, spare: bool = False) -> Answers:
     """Rows computed by the compiled twin."""
-    return Answers(unit, config, [evaluate(unit, config, each, twin_from=1) for each in cases], spare)
+    return Answers(unit, config, [evaluate(unit, config, each, compiled_from=1) for each in cases], spare)
 
 
 def values(unit: AnyUnit, config: Config, block: Block) -> dict[str, np.ndarray]:

@@ -10,23 +10,23 @@ from itertools import chain, combinations
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.grade import device, parts
+from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
-from refemu.units import alternative as other
-from refemu.units.alternative import Device
+from refemu.units import variant as other
+from refemu.units.variant import Device
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
     """Each device once, those left out that cannot be, or that are the set's own configuration."""
-    offered = answers.unit.alternatives
+    offered = answers.unit.variants
     pairs = (pair for pair in combinations(offered, 2) if pair[0].decision != pair[1].decision)
     seen = set()
-    for chosen in chain(((alternative,) for alternative in offered), pairs):
+    for chosen in chain(((variant,) for variant in offered), pairs):
         wrong = other.device(answers.unit, answers.config, chosen)
         if wrong is None or (len(chosen) > 1 and not _is_compiled(wrong)):
             continue
-        key = repr(wrong.config), frozenset(id(part) for part in chosen if part.variant or part.answer)
+        key = repr(wrong.config), frozenset(id(part) for part in chosen if part.unit_class or part.answer)
         if key not in seen:
             seen.add(key)
             name = "+".join(f"{part.decision}/{part.says}" for part in chosen)
@@ -40,7 +40,7 @@ def _wrong(other: Device, answers: Answers) -> np.ndarray:
     if _is_compiled(other):
         return device.wrong(answers, other)
     different, refusal, taken = np.zeros(answers.rows, np.bool_), None, False
-    for first, block in parts.parts(answers):
+    for first, block in slices.parts(answers):
         try:
             rows = device.wrong(Answers(answers.unit, answers.config, [block]), other)
         except (Refused, RefusedType) as error:
@@ -56,8 +56,8 @@ def _wrong(other: Device, answers: Answers) -> np.ndarray:
 
 
 def _tried(other: Device, answers: Answers) -> int:
-    return answers.rows if _is_compiled(other) else parts.tried(answers)
+    return answers.rows if _is_compiled(other) else slices.tried(answers)
 
 
 def _is_compiled(other: Device) -> bool:
-    return other.run is other.unit.run_jit
+    return other.run is other.unit.run_compiled

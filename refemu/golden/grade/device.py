@@ -8,8 +8,8 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block, evaluate
-from refemu.units.alternative import Device
 from refemu.units.unit import AnyUnit, Cases
+from refemu.units.variant import Device
 
 Inputs = dict[str, np.ndarray]
 TRIES = 64  #: evaluations of one block, at most, where a device cannot take some of its cases
@@ -50,7 +50,7 @@ def _parts(
         try:
             some = {name: array[first:stop] for name, array in inputs.items()}
             cases = Cases(block.cases.kind, block.cases.why, some)
-            yield first, stop, evaluate(answers.unit, device.config, cases, twin_from=1, device=device)
+            yield first, stop, evaluate(answers.unit, device.config, cases, compiled_from=1, device=device)
         except (Refused, RefusedType) as error:
             if stop - first == 1 or tries >= TRIES:
                 yield first, stop, error
@@ -62,7 +62,7 @@ def _parts(
 def readable(unit: AnyUnit, answers: Answers, block: Block) -> Block:
     """What the readable form of `unit` answers to the stimulus of a block of `answers`."""
     cases = Cases(block.cases.kind, block.cases.why, values(answers.unit, answers.config, block))
-    return evaluate(unit, answers.config, cases, twin_from=sys.maxsize)
+    return evaluate(unit, answers.config, cases, compiled_from=sys.maxsize)
 
 
 def kept(answers: Answers) -> np.ndarray:
@@ -72,7 +72,7 @@ def kept(answers: Answers) -> np.ndarray:
         name: np.concatenate([inputs[name].reshape(1, -1, *inputs[name].shape[2:]) for inputs in blocks], axis=1)
         for name in blocks[0]
     }
-    got = evaluate(answers.unit, answers.config, Cases("edge", "all cases without a reset", joined), twin_from=1)
+    got = evaluate(answers.unit, answers.config, Cases("edge", "all cases without a reset", joined), compiled_from=1)
     parts, first = [], 0
     for block in answers.blocks:
         cases, rows = block.shape

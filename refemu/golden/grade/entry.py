@@ -8,10 +8,10 @@ import numpy as np
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.golden.files import fields, npz, sets
+from refemu.golden.grade import additions as missing_cases
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import missing as missing_cases
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.grade import Grade
 from refemu.golden.grade.grading import Grading

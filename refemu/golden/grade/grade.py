@@ -8,7 +8,7 @@ from refemu.golden.grade.fault import FaultClass
 
 GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: share convicted of a class that passes, where not all must be
 
-Verdict: TypeAlias = Literal["hole", "undecided", "raised"]  #: of a fault that is not convicted
+Outcome: TypeAlias = Literal["hole", "undecided", "raised"]  #: of a fault that is not convicted
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Survivor:
     klass: FaultClass  #: class of the fault
     id: str  #: stable
     fault: str  #: what the device does
-    verdict: Verdict  #: "hole": another legal row tells it; "undecided": none does; "raised": it takes no case
+    outcome: Outcome  #: "hole": another legal row tells it; "undecided": none does; "raised": it takes no case
     row: Mapping[str, Sequence[str]] | None  #: of a hole: words at every input up to the row that tells, in hex
     reason: str  #: why that verdict
 
@@ -28,16 +28,16 @@ class Counts:
     """Faults of one class by verdict."""
 
     faults: int  #: tried
-    convicted: int  #: of them, seen by some row
-    holes: int  #: not seen, though another legal row shows them
+    detected: int  #: of them, seen by some row
+    missed: int  #: not seen, though another legal row shows them
     undecided: int  #: shown by no row that was tried
     raised: int  #: their device takes no case
 
     @property
     def grade(self) -> float | None:
         """Share convicted of what is known to be wrong, 0 to 1; None where nothing is."""
-        known = self.convicted + self.holes
-        return self.convicted / known if known else None
+        known = self.detected + self.missed
+        return self.detected / known if known else None
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,6 @@ class Grade:
     def passes(self) -> bool:
         """Whether every class reaches its gate: no hole, or the share of GATES."""
         return all(
-            not counts.holes or (klass in GATES and (counts.grade or 0) >= GATES[klass])
+            not counts.missed or (klass in GATES and (counts.grade or 0) >= GATES[klass])
             for klass, counts in self.classes.items()
         )

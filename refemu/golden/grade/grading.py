@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden.grade import bits, decisions, lanes, model, order, reset, rounding, use, width, words
+from refemu.golden.grade import bits, decisions, input_faults, lanes, model, order, reset, rounding, width, words
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import CLASSES, QUICK, Fault, FaultClass, Faults
 from refemu.golden.grade.grade import Counts, Grade, Survivor
@@ -26,7 +26,7 @@ LIBRARY: Mapping[FaultClass, Faults] = {
     "order": order.faults,
     "words": words.faults,
     "reset": reset.faults,
-    "use": use.faults,
+    "use": input_faults.faults,
     "width": width.faults,
     "rounding": rounding.faults,
     "decisions": decisions.faults,
@@ -69,17 +69,17 @@ class Grading:
     def _graded(self, klass: FaultClass) -> tuple[Counts, list[Survivor]]:
         tried = [self._tried(klass, fault) for fault in self._library[klass](self.stimulus)]
         survivors = [survivor for survivor in tried if survivor is not None]
-        of = [survivor.verdict for survivor in survivors]
-        holes, undecided, raised = of.count("hole"), of.count("undecided"), of.count("raised")
-        return Counts(len(tried), len(tried) - len(of), holes, undecided, raised), survivors
+        of = [survivor.outcome for survivor in survivors]
+        missed, undecided, raised = of.count("hole"), of.count("undecided"), of.count("raised")
+        return Counts(len(tried), len(tried) - len(of), missed, undecided, raised), survivors
 
     def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
         """None for a fault that is convicted."""
         try:
-            convicting = fault.wrong(self.stimulus)
+            detecting = fault.wrong(self.stimulus)
             if fault.decision:
-                self._decisions[fault.decision] = convicting | self._decisions.get(fault.decision, np.False_)
-            if convicting.any():
+                self._decisions[fault.decision] = detecting | self._decisions.get(fault.decision, np.False_)
+            if detecting.any():
                 return None
         except (Refused, RefusedType) as error:
             return Survivor(klass, fault.id, fault.says, "raised", None, str(error))

@@ -14,13 +14,13 @@ import numpy as np
 
 from refemu.arith import prng
 from refemu.arith.checks import Refused
-from refemu.golden.grade import anew, device, parts
 from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import device, reimport, slices
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.executed import Executed, Lines, executed, most, statements
 from refemu.golden.grade.fault import Fault
-from refemu.golden.grade.limit import StoppedAfter
 from refemu.golden.grade.mutations import Mutation, mutations
+from refemu.golden.grade.reached_lines import Executed, Lines, executed, most, statements
+from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.units.unit import AnyUnit, Kind
 
 OWN: tuple[Kind, ...] = ("paper", "edge", "random")
@@ -35,7 +35,7 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
     reached = _executed(_own_cases(answers)).lines | _executed(answers).lines
     places = [
         (path, each)
-        for path in anew.sources(answers.unit)
+        for path in reimport.sources(answers.unit)
         for each in _places(answers.unit, path.read_text())
         if _reached(path, each, reached)
     ]
@@ -79,8 +79,8 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
         return different
     code = compile(mutation.apply(source), str(path), "exec")
     try:
-        with anew.mutated(answers.unit, path, code) as unit:
-            for (first, block), seconds in zip(parts.parts(answers, most(answers)), right.seconds, strict=True):
+        with reimport.mutated(answers.unit, path, code) as unit:
+            for (first, block), seconds in zip(slices.parts(answers, most(answers)), right.seconds, strict=True):
                 with StoppedAfter(seconds):
                     got = device.readable(unit, answers, block)
                 rows = device.unlike(answers, block, got)
@@ -93,7 +93,7 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
 
 
 def _tried(answers: Answers) -> int:
-    return parts.tried(answers, most(answers))
+    return slices.tried(answers, most(answers))
 
 
 def _own_cases(answers: Answers) -> Answers:
@@ -105,9 +105,9 @@ def _own_cases(answers: Answers) -> Answers:
 @lru_cache(maxsize=4)
 def _executed(answers: Answers) -> Executed:
     """A trace of the unit imported anew: what functions of its modules remember would hide their lines."""
-    files = anew.sources(answers.unit)
+    files = reimport.sources(answers.unit)
     code = compile(files[0].read_text(), str(files[0]), "exec")
-    with anew.mutated(answers.unit, files[0], code) as unit:
+    with reimport.mutated(answers.unit, files[0], code) as unit:
         return executed(answers, tuple(files), partial(device.readable, unit))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.golden.grade import device, parts, stepping
+from refemu.golden.grade import device, slices, stepping
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 
@@ -20,9 +20,9 @@ def faults(answers: Answers) -> Iterator[Fault]:
     yield Fault("kept", "no register is reset where a case starts", device.kept)
     names = tuple(stepping.registers(answers))
     if names:
-        yield Fault("missed", "every second reset is missed", partial(_missed, names), parts.tried)
+        yield Fault("missed", "every second reset is missed", partial(_missed, names), slices.tried)
     for name in names if len(names) > 1 else ():
-        yield Fault(f"kept/{name}", f"{name} is not reset where a case starts", partial(_kept, name), parts.tried)
+        yield Fault(f"kept/{name}", f"{name} is not reset where a case starts", partial(_kept, name), slices.tried)
 
 
 def _kept(name: str, answers: Answers) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from refemu.arith import dot, fp16, fp32, integers, orders, rounding, sums
 from refemu.arith.checks import Refused
-from refemu.golden.grade import device, parts
+from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 
@@ -27,7 +27,7 @@ def faults(answers: Answers) -> Iterator[Fault]:
     present = used(answers)
     for name, says, changes in library():
         if name.split("/")[0] in present:
-            yield Fault(name, says, partial(_wrong, changes), parts.tried)
+            yield Fault(name, says, partial(_wrong, changes), slices.tried)
 
 
 def library() -> Iterator[tuple[str, str, list[Change]]]:
@@ -107,7 +107,7 @@ def _fused(request: Any) -> Any:
 def _wrong(changes: list[Change], answers: Answers) -> np.ndarray:
     different = np.zeros(answers.rows, np.bool_)
     with exchanged(changes):
-        for first, block in parts.parts(answers):
+        for first, block in slices.parts(answers):
             try:
                 got = device.readable(answers.unit, answers, block)
             except Exception as error:  # whatever a wrong device does
@@ -148,7 +148,7 @@ def used(answers: Answers) -> set[str]:
         (integers, "saturate", spy("saturate", _saturate)),
     ]
     with exchanged(changes):
-        for _, (_, block) in zip(range(3), parts.parts(answers), strict=False):
+        for _, (_, block) in zip(range(3), slices.parts(answers), strict=False):
             device.readable(answers.unit, answers, block)
     return seen
 

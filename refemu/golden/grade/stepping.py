@@ -9,11 +9,11 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.golden.files import fields
-from refemu.golden.grade import device, parts
+from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block
 from refemu.units.ports import Port, collect
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit, Config
 
 Hold = Callable[[Any], Any]  #: State after an event -> State that the device holds
@@ -29,7 +29,7 @@ def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None
     """
     different = np.zeros(answers.rows, np.bool_)
     last: Any = None
-    for first, block in parts.parts(answers):
+    for first, block in slices.parts(answers):
         try:
             states, last = _states(answers, block, hold, start, last)
             got = _block(answers, block, states)
@@ -93,7 +93,7 @@ def _changed(value: Any) -> Any:
 def _events(answers: Answers) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
     """States of the right unit, and what makes the next one."""
     count = 0
-    for _, block in parts.parts(answers):
+    for _, block in slices.parts(answers):
         for machine, operations in _cases(answers, block, None, None, [None]):
             for inputs in operations:
                 before = machine.state

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.golden.grade import parts, stepping
+from refemu.golden.grade import slices, stepping
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 from refemu.units.ports import Port
@@ -26,7 +26,7 @@ def faults(answers: Answers) -> Iterator[Fault]:
             run = _Ascending(port)
             for bits in range(port.bits):
                 says = f"{port.name} has {bits} of its {port.bits} bits"
-                yield Fault(f"narrowed/{port.name}/{bits}", says, partial(run.wrong, bits), parts.tried)
+                yield Fault(f"narrowed/{port.name}/{bits}", says, partial(run.wrong, bits), slices.tried)
 
 
 class _Ascending:

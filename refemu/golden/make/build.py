@@ -8,8 +8,8 @@ import numpy as np
 
 from refemu import formats
 from refemu.golden.files import case_ids, manifest
-from refemu.golden.make import forms
-from refemu.golden.make.rows import FLAG_BITS, TWIN_FROM, Block, columns, evaluate, led, stacked
+from refemu.golden.make import cross_check
+from refemu.golden.make.rows import COMPILED_FROM, FLAG_BITS, Block, columns, evaluate, led, stacked
 from refemu.golden.rtl import keywords
 from refemu.units import parameters
 from refemu.units.ports import Port, Ports
@@ -29,14 +29,14 @@ def build(
     source: Mapping[str, Any] | None = None,
     version: str = manifest.RELEASES[-1],
     made_by: str = "",
-    twin_from: int = TWIN_FROM,
+    compiled_from: int = COMPILED_FROM,
     lead: bool = True,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest (without exports and digest) and arrays of `unit` in its ready configuration `config`.
 
     generator: kind -> function and seed, as the manifest has it. source: the run behind the cases of kind "model".
     version: the release to be named as the last that changed the set, and made_by: that of the distribution that a
-    plug-in's unit comes from, by default the one that is installed. twin_from: as for `rows.evaluate`. lead:
+    plug-in's unit comes from, by default the one that is installed. compiled_from: as for `rows.evaluate`. lead:
     whether a case that tells a working device from an absent one comes first; else rows are in the order of the cases.
     Refused: no cases, ports that are keywords or not unique, values that do not fit their port, cases of which none can
     lead, and a unit that is not refemu's own whose twin differs from its readable form.
@@ -45,9 +45,9 @@ def build(
     _require_names(unit, ports)
     blocks_given = list(cases)
     if not unit.unit_class.__module__.startswith("refemu."):
-        forms.require_equal(unit, unit.config(config), blocks_given)
-    evaluated = [evaluate(unit, unit.config(config), block, twin_from) for block in blocks_given]
-    blocks = led(unit, unit.config(config), evaluated, twin_from) if lead else evaluated
+        cross_check.require_equal(unit, unit.config(config), blocks_given)
+    evaluated = [evaluate(unit, unit.config(config), block, compiled_from) for block in blocks_given]
+    blocks = led(unit, unit.config(config), evaluated, compiled_from) if lead else evaluated
     arrays = _joined(ports, blocks)
     described = _described(unit, config, blocks, arrays)
     kinds = {kind: manifest.plain(entry) for kind, entry in generator.items()}
@@ -80,7 +80,7 @@ def _described(unit: AnyUnit, config: str, blocks: Sequence[Block], arrays: Mapp
         "unit": unit.key,
         "paper": unit.paper,
         "unit_version": unit.version,
-        "config": {name: spelled(value) for name, value in unit.config(config).items()},
+        "config": {name: expanded(value) for name, value in unit.config(config).items()},
         "rows": rows,
         "min_rows": rows,
         "cases": list(_entries(blocks)),
@@ -94,14 +94,14 @@ def _described(unit: AnyUnit, config: str, blocks: Sequence[Block], arrays: Mapp
     }
 
 
-def spelled(value: Any) -> Any:
+def expanded(value: Any) -> Any:
     """A parameter with everything that is behind it: a format is spelled out, also where it stands by name."""
     if isinstance(value, str) and value in formats.__all__:  # constants are public by their names
         ready: dict[str, Any] = {**formats.constants(), **formats.blocks()}
         if value in ready:
-            return {"name": value, **spelled(ready[value])}
+            return {"name": value, **expanded(ready[value])}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: spelled(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        parts = {field.name: expanded(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"type": type(value).__name__, **parts}
     return manifest.plain(value)
 

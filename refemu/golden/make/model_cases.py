@@ -13,7 +13,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.golden.files import manifest
-from refemu.golden.make.model_cases_kept import chosen_layers, largest, windows
+from refemu.golden.make.model_case_choice import chosen_layers, largest, windows
 from refemu.units.unit import Cases
 
 FUNCTION = "model.run"  #: what makes these cases, as a manifest says

@@ -91,7 +91,7 @@ def _shard(unit: AnyUnit, config: str, manifest: Mapping[str, Any]) -> dict[str,
         seed=entry["seed"],
         version=manifest["refemu_version"],
         made_by=manifest.get("distribution_version", ""),
-        twin_from=1,
+        compiled_from=1,
     )
     return sets.render(described, arrays, bool(manifest["hex"]), bool(manifest["bin"]))
 
@@ -123,7 +123,7 @@ def block_set(
     asked = exports or {"refemu_version": manifests.RELEASES[-1], "hex": {}, "bin": {}}
     generator = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
     described, arrays = build.build(
-        unit, config, cases, generator=generator, source=source, version=asked["refemu_version"], twin_from=1
+        unit, config, cases, generator=generator, source=source, version=asked["refemu_version"], compiled_from=1
     )
     return sets.render(described, arrays, bool(asked["hex"]), bool(asked["bin"]))
 

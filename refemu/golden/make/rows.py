@@ -14,11 +14,11 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.files import fields, masks
-from refemu.units.alternative import Device
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Config, Kind
+from refemu.units.variant import Device
 
-TWIN_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
+COMPILED_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
 FLAG_BITS = 8  #: of the flags of a row
 #: where a first row is taken from if the wanted kinds have none
 _SPARE_KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
@@ -73,14 +73,14 @@ def evaluate(
     unit: AnyUnit,
     config: Config,
     cases: Cases,
-    twin_from: int = TWIN_FROM,
+    compiled_from: int = COMPILED_FROM,
     keep_nan: bool = False,
     device: Device | None = None,
 ) -> Block:
     """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
 
     device: with other decisions, that gives the answers in place of the unit; `config` is then its configuration.
-    twin_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
+    compiled_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
     keep_nan: whether a NaN of the stimulus keeps its bits; in sets most ports have one NaN only (D-arith-1).
     """
     ports = unit.ports(config)
@@ -92,7 +92,7 @@ def evaluate(
         stimulus[port.name] = _rows(unit, codes if keep_nan else fields.stimulus(codes, port), port)
     shape = _common_shape(stimulus, thing)
     inputs = {port.name: _unrowed(unit, fields.decode(stimulus[port.name], port)) for port in ports.inputs}
-    compiled = shape[0] * shape[1] >= twin_from
+    compiled = shape[0] * shape[1] >= compiled_from
     result = device.evaluate(inputs, jit=compiled) if device else unit.evaluate(config, inputs, jit=compiled)
     arrays = {f"in.{name}": array for name, array in stimulus.items()}
     for column in columns(ports)[len(ports.inputs) :]:
@@ -148,15 +148,15 @@ def _flags(
     return word
 
 
-def led(unit: AnyUnit, config: Config, blocks: list[Block], twin_from: int = TWIN_FROM) -> list[Block]:
+def led(unit: AnyUnit, config: Config, blocks: list[Block], compiled_from: int = COMPILED_FROM) -> list[Block]:
     """`blocks` with a telling row 0.
 
     The first block that has a telling case comes first, rotated to it; if none has, one such case of another kind goes
-    before them all. twin_from: as for `evaluate`. Refused: no blocks, and a unit without any telling case.
+    before them all. compiled_from: as for `evaluate`. Refused: no blocks, and a unit without any telling case.
     """
     if not blocks:
         raise Refused(f"{unit.name}: no cases of the wanted kinds")
-    silent = _silence(unit, config, blocks[0], twin_from)
+    silent = _silence(unit, config, blocks[0], compiled_from)
     for position, block in enumerate(blocks):
         if (telling := _telling(block, silent)).size:
             cases = np.arange(block.shape[0])
@@ -165,7 +165,7 @@ def led(unit: AnyUnit, config: Config, blocks: list[Block], twin_from: int = TWI
     return [_spare(unit, config, silent), *blocks]
 
 
-def _silence(unit: AnyUnit, config: Config, block: Block, twin_from: int) -> dict[str, np.ndarray]:
+def _silence(unit: AnyUnit, config: Config, block: Block, compiled_from: int) -> dict[str, np.ndarray]:
     """Outputs of one row of zeros; {} if the unit refuses zeros."""
     zeros = {
         name: np.zeros(
@@ -174,7 +174,7 @@ def _silence(unit: AnyUnit, config: Config, block: Block, twin_from: int) -> dic
         for name, array in block.cases.inputs.items()
     }
     try:
-        answer = evaluate(unit, config, Cases(block.cases.kind, "all inputs zero", zeros), twin_from)
+        answer = evaluate(unit, config, Cases(block.cases.kind, "all inputs zero", zeros), compiled_from)
     except (Refused, RefusedType):
         return {}
     return {name: array[0, 0] for name, array in answer.arrays.items() if name.startswith("out.")}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from refemu import plugins
 from refemu.arith.checks import Refused
-from refemu.golden.pages.reading import page
+from refemu.golden.pages.packaged_text import page
 
 ID = re.compile(r"D-[a-z]+-\d{1,6}")
 _ENTRY = re.compile(r"^### (D-[a-z]+-\d+) ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -40,7 +40,7 @@ class Decision:
     title: str
     text: str  #: Markdown
     test: str  #: that fails when the decision changes: "tests/....py::test_..."
-    alternatives: tuple[Other, ...]  #: of every unit
+    variants: tuple[Other, ...]  #: of every unit
     unobservable: dict[str, str]  #: unit -> why no other answer shows there
     origin: str = ""  #: distribution that the decision is of; "" = refemu's own
 
@@ -114,9 +114,9 @@ def _decision(id: str, title: str, body: str, others: str) -> Decision:
     if not _test(body):
         raise Refused(f"{id}: names no test")
     tables = [(unit, rows) for unit, rows in _UNIT.findall(others)]
-    alternatives = tuple(each for unit, rows in tables for each in _others(id, unit, rows))
+    variants = tuple(each for unit, rows in tables for each in _others(id, unit, rows))
     reasons = {unit: reason for unit, rows in tables for other, reason in _REASON.findall(rows) if other == id}
-    return Decision(id, title, _text(body), _test(body), alternatives, reasons)
+    return Decision(id, title, _text(body), _test(body), variants, reasons)
 
 
 def _others(id: str, unit: str, rows: str) -> Iterator[Other]:

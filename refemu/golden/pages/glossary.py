@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from refemu.golden.pages.reading import page
+from refemu.golden.pages.packaged_text import page
 
 _ENTRY = re.compile(r"^### ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 _ALSO = re.compile(r"^Also: (.+)\.$", re.MULTILINE)

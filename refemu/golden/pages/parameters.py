@@ -15,12 +15,12 @@ from enum import Enum
 from typing import Any, Literal, Union
 
 from refemu import formats, units
-from refemu.formats import spelling
-from refemu.golden.pages.following import following
+from refemu.formats import config_text
+from refemu.golden.pages.named_caches import following
 from refemu.models.schemes import SCHEMES
 from refemu.models.schemes.scheme import Scheme
 from refemu.units import comments
-from refemu.units.described import section
+from refemu.units.docstrings import section
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
@@ -139,7 +139,7 @@ def _values(kind: Any) -> Iterator[tuple[str, bool]]:
 def _written(value: Any) -> str:
     """A value as a command line takes it; a name where it has no text."""
     try:
-        return spelling.write(value)
+        return config_text.write(value)
     except ValueError:
         return getattr(value, "__name__", repr(value))
 

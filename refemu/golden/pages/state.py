@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from refemu import units
-from refemu.golden.pages.following import following
+from refemu.golden.pages.named_caches import following
 from refemu.units import comments
 from refemu.units.unit import AnyUnit, Config
 

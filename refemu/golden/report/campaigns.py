@@ -9,7 +9,7 @@ from typing import Any
 
 from refemu import __version__
 from refemu.arith.checks import Refused
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.golden.campaign import folder as folders
 from refemu.golden.campaign.plan import SHARDS, RandomRequest
 from refemu.golden.campaign.shards import LIST, slug

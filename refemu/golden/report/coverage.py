@@ -47,13 +47,13 @@ class Coverage:
         return seen, bits
 
     @property
-    def convicted(self) -> tuple[int, int]:
+    def detected(self) -> tuple[int, int]:
         """Faults of all classes that are convicted, and those that are known to be wrong devices; 0, 0 ungraded."""
-        convicted = known = 0
+        detected = known = 0
         for counts in self.grade.classes.values() if self.grade else ():
-            convicted += counts.convicted
-            known += counts.convicted + counts.holes
-        return convicted, known
+            detected += counts.detected
+            known += counts.detected + counts.missed
+        return detected, known
 
 
 def coverage(folder: Path, golden: Golden, classes: tuple[FaultClass, ...]) -> Coverage:

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from refemu import __version__
-from refemu.golden.compare import wording
+from refemu.golden.compare import diff_text
 from refemu.golden.report import grades
 from refemu.golden.report.coverage import CLASSES, Coverage
 from refemu.golden.report.regression import Answer, Regression, Reported
@@ -21,7 +21,7 @@ def document(regression: Regression) -> dict[str, Any]:
         "schema": SCHEMA,
         "refemu_version": __version__,
         "folder": regression.folder,
-        "verdict": regression.verdict,
+        "outcome": regression.outcome,
         "exit_code": regression.code,
         "counts": dict(regression.counts),
         "grading": regression.grading,
@@ -59,7 +59,7 @@ def _answer(each: Answer) -> dict[str, Any]:
     plain = {item.name: getattr(each, item.name) for item in dataclasses.fields(each)}
     return {
         **plain,
-        "difference": wording.document(each.difference) if each.difference else None,
+        "difference": diff_text.document(each.difference) if each.difference else None,
         "lines": list(each.lines),
         "commands": [dataclasses.asdict(command) for command in each.commands],
     }

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from refemu.golden.report.campaigns import Campaign
-from refemu.golden.report.regression import FAIL, MALFORMED, MISSING, PASS, Answer, Regression, Reported, Verdict
+from refemu.golden.report.regression import FAIL, MALFORMED, MISSING, PASS, Answer, Outcome, Regression, Reported
 
-TAGS: dict[Verdict, str] = {FAIL: "failure", MALFORMED: "error", MISSING: "skipped"}
+TAGS: dict[Outcome, str] = {FAIL: "failure", MALFORMED: "error", MISSING: "skipped"}
 COUNTS = ("tests", "failures", "errors", "skipped")
 #: characters that XML 1.0 cannot hold, not even as references
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -47,7 +47,7 @@ def _suite(each: Reported) -> ET.Element:
     for answer in each.answers:
         _case(suite, each.name, answer)
     if not each.answers:
-        _outcome(_testcase(suite, each.name, "answers"), each.verdict, each.reason, "")
+        _outcome(_testcase(suite, each.name, "answers"), each.outcome, each.reason, "")
     return suite
 
 
@@ -59,7 +59,7 @@ def _properties(each: Reported) -> Iterator[tuple[str, str]]:
         seen, bits = each.coverage.share
         yield "toggle", f"{seen}/{bits}"
         graded = each.coverage.grade.classes if each.coverage.grade else {}
-        yield from ((f"grade.{klass}", f"{of.convicted}/{of.convicted + of.holes}") for klass, of in graded.items())
+        yield from ((f"grade.{klass}", f"{of.detected}/{of.detected + of.missed}") for klass, of in graded.items())
     yield from ((f"again.{number}", command.run) for number, command in enumerate(each.commands))
 
 
@@ -73,8 +73,8 @@ def _logs(logs: tuple[Answer, ...]) -> Iterator[ET.Element]:
 
 def _campaign(each: Campaign) -> ET.Element:
     suite = ET.Element("testsuite", name=clean(f"campaign {each.path}"))
-    verdict: Verdict = PASS if each.whole else MALFORMED
-    _outcome(_testcase(suite, "campaign", "every shard is there"), verdict, each.reason, "\n".join(each.missing))
+    outcome: Outcome = PASS if each.whole else MALFORMED
+    _outcome(_testcase(suite, "campaign", "every shard is there"), outcome, each.reason, "\n".join(each.missing))
     return suite
 
 
@@ -85,7 +85,7 @@ def _testcase(suite: ET.Element, of: str, name: str) -> ET.Element:
 def _case(suite: ET.Element, of: str, answer: Answer) -> None:
     case = _testcase(suite, of, answer.path)
     again = [f"{command.run}  # {command.why}" for command in answer.commands]
-    _outcome(case, answer.verdict, _message(answer), "\n".join([*answer.lines, *again]))
+    _outcome(case, answer.outcome, _message(answer), "\n".join([*answer.lines, *again]))
 
 
 def _message(answer: Answer) -> str:
@@ -94,9 +94,9 @@ def _message(answer: Answer) -> str:
     return f"{answer.rows_differ} of {answer.rows} rows differ"
 
 
-def _outcome(case: ET.Element, verdict: Verdict, message: str, text: str) -> None:
-    if verdict != PASS:
-        outcome = ET.SubElement(case, TAGS[verdict], message=clean(message))
-        if verdict != MISSING:
-            outcome.set("type", verdict)
-            outcome.text = clean(text or message)
+def _outcome(case: ET.Element, outcome: Outcome, message: str, text: str) -> None:
+    if outcome != PASS:
+        element = ET.SubElement(case, TAGS[outcome], message=clean(message))
+        if outcome != MISSING:
+            element.set("type", outcome)
+            element.text = clean(text or message)

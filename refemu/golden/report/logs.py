@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.golden.compare.answer_files import Answer
 from refemu.golden.compare.diff import Difference, compare
-from refemu.golden.compare.dut import Answer
 from refemu.golden.files import hexfile
 from refemu.golden.files.sets import Golden
 

@@ -6,18 +6,18 @@ from importlib import resources
 from string import Template
 
 from refemu import __version__
-from refemu.golden.compare import wording
+from refemu.golden.compare import diff_text
 from refemu.golden.compare.diff import Difference, Mismatch
-from refemu.golden.explain import telling
+from refemu.golden.explain import diagnosis_text
 from refemu.golden.grade.fault import FaultClass
 from refemu.golden.grade.grade import Counts
 from refemu.golden.report import junit
 from refemu.golden.report.campaigns import Campaign
 from refemu.golden.report.commands import Command
 from refemu.golden.report.coverage import CLASSES, Coverage, uncompleted
-from refemu.golden.report.regression import FAIL, MALFORMED, PASS, Answer, Regression, Reported, Verdict
+from refemu.golden.report.regression import FAIL, MALFORMED, PASS, Answer, Outcome, Regression, Reported
 
-WORDS: Mapping[Verdict, str] = {
+WORDS: Mapping[Outcome, str] = {
     "pass": "pass",
     "fail": "FAIL",
     "not compared": "not compared",
@@ -31,14 +31,14 @@ HOLES = 20  #: holes of a set that the page lists; the JSON has all
 def text(regression: Regression) -> str:
     """The file, in UTF-8; a page that is opened from a disk looks as from a server."""
     template = resources.files("refemu.golden.report").joinpath("texts/page.html").read_text("utf-8")
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in regression.counts.items() if count)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in regression.counts.items() if count)
     noun = "set" if len(regression.sets) == 1 else "sets"
     classes = ", ".join(CLASSES[regression.grading]) or "no class of faults"
     page = Template(template).substitute(
         {
             "title": escape(f"Regression of {regression.folder}"),
-            "class": _class(regression.verdict),
-            "verdict": WORDS[regression.verdict],
+            "class": _class(regression.outcome),
+            "outcome": WORDS[regression.outcome],
             "counts": f"{len(regression.sets)} {noun}: {counts}",
             "about": f"refemu {escape(__version__)}, exit code {regression.code}, graded by {classes}",
             "body": "\n".join(_body(regression)),
@@ -62,14 +62,14 @@ def _body(regression: Regression) -> Iterator[str]:
 
 def _campaign(each: Campaign) -> str:
     if each.whole:
-        return f"<p>{_verdict(PASS)} {escape(each.path)}: all {each.shards} shards are there</p>"
+        return f"<p>{_outcome(PASS)} {escape(each.path)}: all {each.shards} shards are there</p>"
     missing = f"<details><summary>shards that are missing</summary>{_pre(each.missing)}</details>"
-    line = f"<p>{_verdict('not compared')} {escape(each.path)}: {escape(each.reason)}</p>"
+    line = f"<p>{_outcome('not compared')} {escape(each.path)}: {escape(each.reason)}</p>"
     return line + missing * bool(each.missing)
 
 
 def _overview(sets: Sequence[Reported]) -> str:
-    head = ("verdict", "set", "rows", "rows that differ", "grade", "bits seen 0 and 1", "first difference or reason")
+    head = ("outcome", "set", "rows", "rows that differ", "grade", "bits seen 0 and 1", "first difference or reason")
     rows = [_overview_row(number, each) for number, each in enumerate(sets)]
     return _table("", head, rows, ("rows", "rows that differ"), stack=True)
 
@@ -78,7 +78,7 @@ def _overview_row(number: int, each: Reported) -> list[str]:
     differ = [answer.rows_differ for answer in each.answers if answer.rows_differ is not None]
     covered = each.coverage
     return [
-        _verdict(each.verdict),
+        _outcome(each.outcome),
         f'<a href="#set-{number}">{escape(each.path)}</a>',
         str(each.rows),
         str(max(differ, default="")),
@@ -92,7 +92,7 @@ def _grade(covered: Coverage | None) -> str:
     """All classes together: convicted of what is known to be wrong."""
     if covered is None or covered.grade is None:
         return ""
-    return "{} of {}".format(*covered.convicted)
+    return "{} of {}".format(*covered.detected)
 
 
 def _short(each: Reported) -> str:
@@ -105,8 +105,8 @@ def _short(each: Reported) -> str:
 
 
 def _set(number: int, each: Reported) -> str:
-    opened = " open" * (each.verdict in (FAIL, MALFORMED))
-    head = f"{_verdict(each.verdict)} <strong>{escape(each.path)}</strong>"
+    opened = " open" * (each.outcome in (FAIL, MALFORMED))
+    head = f"{_outcome(each.outcome)} <strong>{escape(each.path)}</strong>"
     return f'<details id="set-{number}"{opened}><summary>{head}</summary>{"".join(_details(each))}</details>'
 
 
@@ -131,12 +131,12 @@ def _facts(each: Reported) -> str:
 
 def _answer(each: Answer) -> str:
     counts = f": {each.rows_differ} of {each.rows} rows differ" if each.rows_differ is not None else ""
-    parts = [f"<h3>{_verdict(each.verdict)} {escape(each.path)}{counts}</h3>"]
+    parts = [f"<h3>{_outcome(each.outcome)} {escape(each.path)}{counts}</h3>"]
     if each.reason:
         parts.append(f"<p>{escape(each.reason)}</p>")
     if each.difference and each.difference.first:
         parts.append(_difference(each.difference, each.difference.first))
-    elif each.verdict != PASS and each.lines:
+    elif each.outcome != PASS and each.lines:
         parts.append(_pre(each.lines))
     elif each.difference:
         parts.append(f"<p>compared: {escape(', '.join(each.difference.compared))}</p>")
@@ -152,13 +152,13 @@ def _difference(difference: Difference, first: Mismatch) -> str:
         about += f", decided by {first.decision}"
     if first.flags:
         about += f", flags {' '.join(first.flags)}"
-    rows = [["in", port, escape(wording.lanes_of(lanes, first))] for port, lanes in first.stimulus.items()]
+    rows = [["in", port, escape(diff_text.lanes_of(lanes, first))] for port, lanes in first.stimulus.items()]
     place = f"{first.array}, lane {first.lane}"
-    rows += [["got", place, escape(wording.value(first.got))], ["want", place, escape(wording.value(first.want))]]
+    rows += [["got", place, escape(diff_text.value(first.got))], ["want", place, escape(diff_text.value(first.want))]]
     ports = ", ".join(f"{name} in {count}" for name, count in difference.ports.items())
     lines = [f"rows that differ: {ports}"]
-    if difference.verdict:
-        lines += telling.lines(difference.verdict, difference.where, difference.rows, difference.rows_differ)
+    if difference.diagnosis:
+        lines += diagnosis_text.lines(difference.diagnosis, difference.where, difference.rows, difference.rows_differ)
     table = _table("", ("", "port", "value"), rows, stack=True)
     return f'<div class="first"><p><strong>{escape(about)}</strong></p>{table}{_pre(lines)}</div>'
 
@@ -173,10 +173,10 @@ def _coverage(each: Coverage) -> Iterator[str]:
         yield _table("bits that are seen", ("output or register", *seen), rows, seen)
     if each.grade:
         yield _graded(each.grade.classes)
-        holes = [survivor.fault for survivor in each.grade.survivors if survivor.verdict == "hole"]
-        if holes:
-            more = [f"and {len(holes) - HOLES} more; the JSON has all"] * (len(holes) > HOLES)
-            yield f"<p>wrong devices that the set lets pass:</p>{_pre([*holes[:HOLES], *more])}"
+        missed = [survivor.fault for survivor in each.grade.survivors if survivor.outcome == "hole"]
+        if missed:
+            more = [f"and {len(missed) - HOLES} more; the JSON has all"] * (len(missed) > HOLES)
+            yield f"<p>wrong devices that the set lets pass:</p>{_pre([*missed[:HOLES], *more])}"
     yield _counted("rows by kind of case", "kind", each.kinds)
     yield _counted("rows that complete an operation", "kind", each.completed)
     if missing := uncompleted(each.completed):
@@ -189,7 +189,7 @@ def _coverage(each: Coverage) -> Iterator[str]:
 
 
 def _graded(classes: Mapping[FaultClass, Counts]) -> str:
-    numbers = ("faults", "convicted", "holes", "undecided", "raised")
+    numbers = ("faults", "detected", "missed", "undecided", "raised")
     rows = [[str(name), *(str(getattr(counts, column)) for column in numbers)] for name, counts in classes.items()]
     return _table("wrong devices that the set convicts", ("class", *numbers), rows, numbers)
 
@@ -226,9 +226,9 @@ def _pre(lines: Sequence[str]) -> str:
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
-def _verdict(verdict: Verdict) -> str:
-    return f'<span class="verdict {_class(verdict)}">{WORDS[verdict]}</span>'
+def _outcome(outcome: Outcome) -> str:
+    return f'<span class="verdict {_class(outcome)}">{WORDS[outcome]}</span>'
 
 
-def _class(verdict: Verdict) -> str:
-    return verdict.replace(" ", "-")
+def _class(outcome: Outcome) -> str:
+    return outcome.replace(" ", "-")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.golden.campaign import folder as campaign_folder
-from refemu.golden.compare import dut, wording
+from refemu.golden.compare import answer_files, diff_text
 from refemu.golden.compare.diff import Difference, compare
 from refemu.golden.files import npz, sets
 from refemu.golden.files.sets import Golden
@@ -23,8 +23,8 @@ PASS: Final = "pass"
 FAIL: Final = "fail"
 MISSING: Final = "not compared"
 MALFORMED: Final = "malformed"
-Verdict: TypeAlias = Literal["pass", "fail", "not compared", "malformed"]
-ORDER: Sequence[Verdict] = (FAIL, MALFORMED, MISSING, PASS)  #: the worst first
+Outcome: TypeAlias = Literal["pass", "fail", "not compared", "malformed"]
+ORDER: Sequence[Outcome] = (FAIL, MALFORMED, MISSING, PASS)  #: the worst first
 Form: TypeAlias = Literal["answers", "log"]
 Kind: TypeAlias = Literal["set", "shard", "counterexample"]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -36,7 +36,7 @@ class Answer:
 
     path: str  #: inside the folder of the regression
     form: Form
-    verdict: Verdict
+    outcome: Outcome
     reason: str = ""  #: why it is malformed, not compared, or fails without a difference to show
     rows: int | None = None  #: compared; None where that is not known
     rows_differ: int | None = None
@@ -51,7 +51,7 @@ class Reported:
 
     path: str  #: inside the folder of the regression
     name: str
-    verdict: Verdict  #: the worst of its answers
+    outcome: Outcome  #: the worst of its answers
     kind: Kind = "set"
     reason: str = ""  #: why the set is malformed or not compared
     unit: str = ""
@@ -76,25 +76,25 @@ class Regression:
     campaigns: tuple[Campaign, ...] = ()
 
     @property
-    def counts(self) -> Mapping[Verdict, int]:
+    def counts(self) -> Mapping[Outcome, int]:
         """Sets by verdict."""
-        return {verdict: len([each for each in self.sets if each.verdict == verdict]) for verdict in reversed(ORDER)}
+        return {outcome: len([each for each in self.sets if each.outcome == outcome]) for outcome in reversed(ORDER)}
 
     @property
-    def verdict(self) -> Verdict:
+    def outcome(self) -> Outcome:
         """The worst of all sets, logs and campaigns."""
-        verdicts = [each.verdict for each in self.sets] + [each.verdict for each in self.logs]
-        return worst([*verdicts, *(PASS if each.whole else MISSING for each in self.campaigns)])
+        outcomes = [each.outcome for each in self.sets] + [each.outcome for each in self.logs]
+        return worst([*outcomes, *(PASS if each.whole else MISSING for each in self.campaigns)])
 
     @property
     def code(self) -> int:
         """Exit code: 0 all pass, 1 a device differs, 2 something was not compared."""
-        return 0 if self.verdict == PASS else 1 if self.verdict == FAIL else 2
+        return 0 if self.outcome == PASS else 1 if self.outcome == FAIL else 2
 
 
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
     """The worst of some verdicts; of none: not compared."""
-    return min(verdicts, key=ORDER.index) if verdicts else MISSING
+    return min(outcomes, key=ORDER.index) if outcomes else MISSING
 
 
 def regression(folder: str | Path, grading: str = "fast", progress: Progress | None = None) -> Regression:
@@ -105,11 +105,11 @@ def regression(folder: str | Path, grading: str = "fast", progress: Progress | N
     lookup("grading", grading, {name: name for name in coverage.GRADINGS})
     root = Path(folder)
     files = places.find(root, campaign_folder.REQUEST)
-    return _Judge(root, files, cast(Grading, grading)).all(progress)
+    return _Collector(root, files, cast(Grading, grading)).all(progress)
 
 
 @dataclass(eq=False)
-class _Judge:
+class _Collector:
     """Files of a regression, and what was judged so far."""
 
     root: Path
@@ -175,11 +175,11 @@ class _Judge:
         inside = self._path(campaign) if campaign else ""
         answers = [self._answer(folder, golden, answer, inside) for answer in places.answers(folder, golden)]
         answers += [self._log(folder, golden, log) for log in of_set]
-        verdict = worst([answer.verdict for answer in answers])
+        outcome = worst([answer.outcome for answer in answers])
         return Reported(
             path,
             golden.name,
-            verdict,
+            outcome,
             kind,
             "" if answers else "there is no answer to it",
             golden.manifest["unit"],
@@ -205,7 +205,7 @@ class _Judge:
         name = self._path(path)
         try:
             ports = _ports(path) if path.name == places.SAVED_ANSWER else None
-            answer = dut.read(path, golden, ports)
+            answer = answer_files.read(path, golden, ports)
             difference = compare(golden, answer)
             if not difference.equal and self._is_new(campaign, golden.name):
                 difference = compare(golden, answer, explain_=True)
@@ -221,7 +221,7 @@ class _Judge:
             difference.rows,
             difference.rows_differ,
             difference,
-            tuple(wording.lines(difference)),
+            tuple(diff_text.lines(difference)),
             () if difference.equal else again,
         )
 
@@ -247,7 +247,7 @@ class _Judge:
             differ, rows = log.counted or (None, None)
             return Answer(name, "log", FAIL, log.reason, rows, differ, lines=log.failed, commands=again)
         again = commands.all_of(folder, golden, None, difference, bench)
-        differ, rows, lines = difference.rows_differ, difference.rows, tuple(wording.lines(difference))
+        differ, rows, lines = difference.rows_differ, difference.rows, tuple(diff_text.lines(difference))
         return Answer(name, "log", FAIL, log.reason, rows, differ, difference, lines, again)
 
     def _stray(self, log: Log) -> Answer:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
-from refemu.golden.make import beside as beside_
-from refemu.golden.rtl import shell
+from refemu.golden.make import user_files as user_files
+from refemu.golden.rtl import wrapper
 from refemu.golden.rtl.mapping import Map
 from refemu.units import parameters
 from refemu.units.ports import Port, Ports
@@ -55,7 +55,7 @@ def files(
         "map": map_path,
         "latency": "" if latency is None else str(latency),
         "valid": str(int(valid)),
-        "state": repr([(port.name, shell.width(port)) for port in ports.state]),
+        "state": repr([(port.name, wrapper.width(port)) for port in ports.state]),
     }
     parts = {
         "declared": _declared(ports, event),
@@ -63,7 +63,7 @@ def files(
         "assigns": _assigns(ports),
         "connected": _connected(ports),
         "ports": _differing(ports),
-        "regbits": str(shell.register_bits(ports.state)),
+        "regbits": str(wrapper.register_bits(ports.state)),
         "present_range": f"[{len(ports.outputs) - 1}:0]",
         "named_range": f"[{(len(ports.state) or 1) - 1}:0]",
         "portnames": _named(ports.outputs, "present"),
@@ -71,7 +71,7 @@ def files(
     }
     texts = {
         f"{unit.name}.v": _text("unit.v").substitute(names, **parts),
-        f"shell_{unit.name}.v": shell.text(unit, config, map_ or Map()),
+        f"shell_{unit.name}.v": wrapper.text(unit, config, map_ or Map()),
         f"tb_{unit.name}.v": _text("tb_unit.v").substitute(names, **parts),
         f"test_{unit.name}.py": _text("test_unit.py.txt").substitute(names),
         "ports.sh": (TEXTS / "ports.sh").read_text(encoding="ascii"),
@@ -84,7 +84,7 @@ def _text(name: str) -> Template:
     return Template((TEXTS / name).read_text(encoding="ascii"))
 
 
-def beside(
+def files_to_write(
     unit: AnyUnit, config: str, folder: Path, map_path: str = "", latency: int | None = None, valid: bool = False
 ) -> tuple[dict[Path, bytes], list[Path]]:
     """What to write for `folder` to have the benches of `unit`, and what stays there unlike what would be written.
@@ -94,13 +94,13 @@ def beside(
     """
     texts = files(unit, config, None, map_path, latency, valid)
     paths = {folder / name: data for name, data in texts.items()}
-    return beside_.missing(paths, parameters.set_name(unit, config), (f"{unit.name}.v",), ("ports.sh",))
+    return user_files.missing(paths, parameters.set_name(unit, config), (f"{unit.name}.v",), ("ports.sh",))
 
 
 def _declared(ports: Ports, event: bool) -> str:
     lines = [f"  input  wire {name}" for name in CLOCKED if event]
     lines += [
-        f"  {direction} wire {shell.range_(shell.width(port))}{port.name}"
+        f"  {direction} wire {wrapper.range_(wrapper.width(port))}{port.name}"
         for direction, group in (("input ", ports.inputs), ("output", ports.outputs))
         for port in group
     ]
@@ -123,18 +123,20 @@ def plain_text(line: str) -> str:
 
 def _wires(ports: Ports) -> str:
     """Wires of their own for the outputs, under names that are not the bench's."""
-    return "\n".join(f"  wire {shell.range_(shell.width(port))}out_{port.name};" for port in ports.outputs)
+    return "\n".join(f"  wire {wrapper.range_(wrapper.width(port))}out_{port.name};" for port in ports.outputs)
 
 
 def _assigns(ports: Ports) -> str:
     """What the device answers, which outputs count, and which bits of the word of registers."""
     lines = []
     for at, port in enumerate(ports.outputs):
-        bits = f"[{port.name.upper()}_LSB +: {shell.width(port)}]"
+        bits = f"[{port.name.upper()}_LSB +: {wrapper.width(port)}]"
         lines.append(f"  assign got{bits} = out_{port.name};")
-        lines.append(f"  assign compared{bits} = {{{shell.width(port)}{{present[{at}]}}}};")
-    for at, (lsb, port) in enumerate(zip(shell.places(ports.state), ports.state, strict=False)):
-        lines.append(f"  assign register_bits[{lsb} +: {shell.width(port)}] = {{{shell.width(port)}{{named[{at}]}}}};")
+        lines.append(f"  assign compared{bits} = {{{wrapper.width(port)}{{present[{at}]}}}};")
+    for at, (lsb, port) in enumerate(zip(wrapper.places(ports.state), ports.state, strict=False)):
+        lines.append(
+            f"  assign register_bits[{lsb} +: {wrapper.width(port)}] = {{{wrapper.width(port)}{{named[{at}]}}}};"
+        )
     return "\n".join(lines if ports.state else [*lines, "  assign register_bits = 0;"])
 
 
@@ -142,13 +144,13 @@ def _differing(ports: Ports) -> str:
     """Wrong outputs and registers of a failing row."""
     lines = []
     for port in ports.outputs:
-        bits = f"[{port.name.upper()}_LSB +: {shell.width(port)}]"
+        bits = f"[{port.name.upper()}_LSB +: {wrapper.width(port)}]"
         lines += [
             f"          if (((got{bits} ^ want{bits}) & mask{bits}) !== 0)",
             f'            $display("  {port.name}: got %h want %h", got{bits}, want{bits});',
         ]
-    for lsb, port in zip(shell.places(ports.state), ports.state, strict=False):
-        bits = f"[{lsb} +: {shell.width(port)}]"
+    for lsb, port in zip(wrapper.places(ports.state), ports.state, strict=False):
+        bits = f"[{lsb} +: {wrapper.width(port)}]"
         lines += [
             f"          if (((registers{bits} ^ held[done]{bits}) & held_mask{bits}) !== 0)",
             f'            $display("  register {port.name}: got %h want %h", registers{bits}, held[done]{bits});',
@@ -159,7 +161,7 @@ def _differing(ports: Ports) -> str:
 def _connected(ports: Ports) -> str:
     """Inputs come from the stimulus word, outputs go to their wires."""
     lines: Iterator[str] = (
-        f".{port.name}(word[{port.name.upper()}_LSB +: {shell.width(port)}])" for port in ports.inputs
+        f".{port.name}(word[{port.name.upper()}_LSB +: {wrapper.width(port)}])" for port in ports.inputs
     )
     return ",\n    ".join([*lines, *(f".{port.name}(out_{port.name})" for port in ports.outputs)])
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from string import Template
 
 from refemu.arith.checks import Refused
-from refemu.golden.make import beside as beside_
-from refemu.golden.rtl import bench, shell
+from refemu.golden.make import user_files as user_files
+from refemu.golden.rtl import bench, wrapper
 from refemu.golden.rtl.keywords import require_names
 from refemu.golden.serve import hello
 from refemu.golden.serve.layout import WORD, Layout, Place
@@ -65,7 +65,7 @@ def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -
         "paper": bench.plain_text(unit.paper),
         "meaning": bench.plain_text(unit.meaning),
         "bits_in": str(asked.width),
-        "bits_out": str(sum(shell.width(place.port) for place in answers.places if place.group == "out")),
+        "bits_out": str(sum(wrapper.width(place.port) for place in answers.places if place.group == "out")),
         "fields": "\n".join(_accessors(stem, asked, answers)),
         "in_fields": "\n".join(_struct(asked)),
         "out_fields": "\n".join(_struct(answers)),
@@ -93,7 +93,7 @@ def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -
     return {file: text.encode("ascii") for file, text in {**{name: _text(name) for name in SHARED}, **texts}.items()}
 
 
-def beside(
+def files_to_write(
     unit: AnyUnit, config: str, folder: Path, name: str = "", registers: bool = False
 ) -> tuple[dict[Path, bytes], list[Path]]:
     """What to write for `folder` to have the sources, and what the user changed there, which stays.
@@ -107,7 +107,7 @@ def beside(
         theirs = path.name in ("client.c", "Makefile") or path.name.startswith("tb_")
         if not theirs or b"_dpi" not in path.read_bytes():
             raise Refused(f"{path}: {CHANGED}")
-        if not beside_.mentions(parameters.set_name(unit, config), path):
+        if not user_files.mentions(parameters.set_name(unit, config), path):
             raise Refused(f"{path}: is of another unit or configuration: nothing was changed. Choose another folder")
     return {path: data for path, data in texts.items() if not path.exists()}, kept
 
@@ -173,7 +173,7 @@ def _outputs(answers: Layout) -> Sequence[Place]:
 
 def _wires(answers: Layout) -> Iterator[str]:
     for place in _outputs(answers):
-        yield f"  wire [{shell.width(place.port) - 1}:0] out_{place.name};"
+        yield f"  wire [{wrapper.width(place.port) - 1}:0] out_{place.name};"
 
 
 def _connected(asked: Layout, answers: Layout, event: bool) -> Iterator[str]:

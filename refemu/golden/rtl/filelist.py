@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refemu.arith.checks import Refused
-from refemu.arith.reading import contents, reading
+from refemu.arith.reader_errors import contents, reading
 
 DEPTH = 20  #: of lists in lists
 LONGEST = 1 << 20  #: bytes of a list

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refemu.arith.checks import Refused, lookup
-from refemu.arith.reading import contents, reading
+from refemu.arith.reader_errors import contents, reading
 from refemu.golden.rtl import expressions
 from refemu.units.ports import Port, Ports
 

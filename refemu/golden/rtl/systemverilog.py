@@ -15,7 +15,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.files import hexfile, sets
 from refemu.golden.rtl import bench
-from refemu.units import spelled
+from refemu.units import value_text
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit
 
@@ -178,8 +178,8 @@ def _lane_lines(port: Port) -> Iterator[str]:
         fraction, exponent, shown = FLOATS[port.kind]
         value = f'float_text(32\'(code), {fraction}, {exponent}, "%.{shown}g")'
         yield f'return {{$sformatf("{code}=", code), {value}}};'
-    elif port.kind in spelled.NUMBERS:
-        names = spelled.names(port.meaning)
+    elif port.kind in value_text.NUMBERS:
+        names = value_text.names(port.meaning)
         if names:
             yield "case (code)"
             yield from (

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import refemu
-from refemu.golden.make.build import spelled
+from refemu.golden.make.build import expanded
 from refemu.golden.serve.layout import Group, Layout
 from refemu.units import parameters
 from refemu.units.ports import Port
@@ -31,7 +31,7 @@ def hello(unit: AnyUnit, config: str, registers: bool = False, care: bool = Fals
         "unit": unit.name,
         "version": unit.version,
         "set": parameters.set_name(unit, config),
-        "parameters": {name: spelled(value) for name, value in parameters.full(unit, unit.config(config)).items()},
+        "parameters": {name: expanded(value) for name, value in parameters.full(unit, unit.config(config)).items()},
         "timing": unit.timing,
         "ports": [place.item for layout in (asked, answers) for place in layout.places],
         "words_in": asked.words,

@@ -20,7 +20,7 @@ from refemu.golden.files import fields, masks
 from refemu.golden.serve import hello
 from refemu.golden.serve.layout import Layout
 from refemu.units.ports import Port
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit, Kind
 
 TRIES = 3  #: calls of each form that are timed at the start
@@ -76,7 +76,7 @@ class Predictor:
                 f"got {len(data)} bytes"
             )
         if self._compiled:
-            return self._by_twin(self.layout_in.values(data), self._require)
+            return self._by_compiled(self.layout_in.values(data), self._require)
         return self._stepped(self.layout_in.values(data).tolist())
 
     def run(self, data: bytes | bytearray) -> bytes:
@@ -96,7 +96,9 @@ class Predictor:
         for first in range(0, rows, part):
             values = self.layout_in.values(data[first * size : (first + part) * size])
             try:
-                answers += self._stepped(values.tolist(), first, rows) if self.stateful else self._by_twin(values, True)
+                answers += (
+                    self._stepped(values.tolist(), first, rows) if self.stateful else self._by_compiled(values, True)
+                )
             except (Refused, RefusedType) as error:
                 if self.stateful:
                     self._restore(before)
@@ -128,7 +130,7 @@ class Predictor:
         inputs, device = self.layout_in.of_ports(row), self.device
         if self._require:
             names = (place.port.name for place in self.layout_in.places)
-            inputs = device.accept(**dict(zip(names, inputs, strict=True)))
+            inputs = device.validate_event(**dict(zip(names, inputs, strict=True)))
         state = SimpleNamespace(**self._stream.step(inputs)) if self._stream else self._operation(inputs)
         values = [getattr(state, name) for name in self._names]
         if self._care:
@@ -173,7 +175,7 @@ class Predictor:
             for port in self._ports.outputs
         ]
 
-    def _by_twin(self, values: np.ndarray, require: bool) -> bytes:
+    def _by_compiled(self, values: np.ndarray, require: bool) -> bytes:
         """Rows by the compiled twin; fields in."""
         rows = len(values)
         inputs = {place.port.name: _array(values[:, place.fields], place.port) for place in self.layout_in.places}
@@ -188,7 +190,7 @@ class Predictor:
 
     def _answers(self, inputs: dict[str, np.ndarray], rows: int, require: bool) -> dict[str, np.ndarray]:
         """Outputs and registers by the compiled twin: by its inner function, which takes arrays as they are."""
-        every, run = self._ports.outputs + self._ports.state, self.unit.run_jit
+        every, run = self._ports.outputs + self._ports.state, self.unit.run_compiled
         inside: Any = getattr(run, "__wrapped__", None)
         if inside is None or hasattr(
             inside, "__wrapped__"
@@ -197,7 +199,7 @@ class Predictor:
             return {port.name: getattr(result, port.name) for port in every}
         arrays = list(inputs.values())
         if require:
-            arrays = [np.require(array, requirements=["C", "W"]) for array in self._fresh.admitted(**inputs)]
+            arrays = [np.require(array, requirements=["C", "W"]) for array in self._fresh.validated(**inputs)]
         outputs = [np.empty((rows, *port.shape), port.result_dtype) for port in every]
         inside(self._fresh, arrays, outputs)
         return {port.name: array for port, array in zip(every, outputs, strict=True)}
@@ -244,7 +246,7 @@ def _array(values: np.ndarray, port: Port) -> np.ndarray:
 def _stream_class(unit: AnyUnit) -> Any:
     """The class `Stream` beside a unit's twin; None where there is none, or no twin."""
     try:
-        module = sys.modules[inspect.unwrap(unit.run_jit).__module__]
+        module = sys.modules[inspect.unwrap(unit.run_compiled).__module__]
     except Refused:
         return None
     return getattr(module, "Stream", None)

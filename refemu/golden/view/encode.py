@@ -14,7 +14,7 @@ import numpy as np
 
 from refemu.golden.view.members import Member
 from refemu.units.ports import Port
-from refemu.units.spelled import values_of
+from refemu.units.value_text import values_of
 
 BLOCK_BITS = 1 << 22  #: of the states that are encoded at once
 BLOCK_EVENTS = 64

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.arith.checks import Refused
+from refemu.golden.compare import answer_files, diff_text
 from refemu.golden.compare import diff as diffs
-from refemu.golden.compare import dut, wording
 from refemu.golden.files import case_ids, sets
 from refemu.golden.files.sets import Golden
 from refemu.golden.pages import decisions
@@ -39,7 +39,7 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
     end = golden.rows if last is None else last
     if not 0 <= first < end <= golden.rows:
         raise Refused(f"view: --rows must lie in 0:{golden.rows}, got {first}:{'' if last is None else last}")
-    answer = None if answers is None else dut.read(answers, golden)
+    answer = None if answers is None else answer_files.read(answers, golden)
     difference = None if answer is None else diffs.compare(golden, answer, explain_=True)
     wrong = {} if answer is None else diffs.differing(golden, answer)
     columns = _columns(golden, answer)
@@ -69,7 +69,7 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
         },
         "answers": "" if answers is None else Path(answers).name,
         "differ": None if difference is None else difference.rows_differ,
-        "verdict": [] if difference is None else wording.lines(difference),
+        "diagnosis": [] if difference is None else diff_text.lines(difference),
         "firstdiffer": int(np.argmax(differ)) if differ.any() else None,
     }
     number = None if difference is None else difference.rows_differ
@@ -81,7 +81,7 @@ def _title(unit: str, id: str) -> str:
     return known.title if known else ""
 
 
-def _columns(golden: Golden, answer: dut.Answer | None) -> list[tuple[dict[str, Any], np.ndarray]]:
+def _columns(golden: Golden, answer: answer_files.Answer | None) -> list[tuple[dict[str, Any], np.ndarray]]:
     """Inputs, outputs and registers, then the bits of outputs that count and a device's answers, as unsigned words."""
     columns = []
     for entry in golden.manifest["arrays"]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from refemu import formats
 from refemu.arith.checks import Refused
-from refemu.golden.view import drawings, encode, told
+from refemu.golden.view import decision_rows, drawings, encode
 from refemu.golden.view.members import members, registers_of
 from refemu.golden.view.page import LIMIT, page
 from refemu.units.ports import Port
@@ -50,7 +50,7 @@ def written(shown: Shown) -> Written:
     registers = registers_of(device)
     every = list(members(ports, shown.states, registers))
     names = list(dict.fromkeys(state.event for state in shown.states))
-    decisions = told.told(unit, config, shown.inputs, shown.decision)
+    decisions = decision_rows.told(unit, config, shown.inputs, shown.decision)
     room = (LIMIT - SPARE - len(str(decisions))) * 3 // 4  # base64 takes 4 bytes for 3
     encoded = encode.encode(
         every, [names.index(state.event) for state in shown.states], shown.operations, int(room * SHARE)
@@ -79,7 +79,7 @@ def written(shown: Shown) -> Written:
         "drawings": words,
         "codes": codes(ports.all),
         "decisions": decisions,
-        "tried": told.MOST,
+        "tried": decision_rows.MOST,
     }
     title = f"{unit.name} [{shown.config}]: {unit.meaning}"
     return Written(page("step", title, data), shown.first, encoded.events, shown.total, words)

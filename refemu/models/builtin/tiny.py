@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from refemu.models.builtin import seeded
+from refemu.models.builtin import random_weights
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.tokenizer import ByteTokenizer
@@ -37,21 +37,21 @@ FRACTION = {"embed": 9, "norm": 9, "o": 12, "down": 11}  #: fraction bits of the
 
 def fraction(name: str) -> int:
     """Fraction bits of the integers that `integers(name)` gives."""
-    return seeded.fraction(name, FRACTION)
+    return random_weights.fraction(name, FRACTION)
 
 
 def integers(name: str) -> np.ndarray:
     """The weight `name` in units of 2**-fraction(name): int64."""
     shape, part = CONFIG.shapes[name], name.rpartition(".")[2]
     if part.endswith("norm"):
-        return _plant_gain(name, 384 + (seeded.bell(f"tiny/{name}", shape) >> 1))
-    w = seeded.bell(f"tiny/{name}", shape)
+        return _plant_gain(name, 384 + (random_weights.bell(f"tiny/{name}", shape) >> 1))
+    w = random_weights.bell(f"tiny/{name}", shape)
     if part != "embed":
-        w = w << seeded.tail(f"tiny/{name}", shape)
+        w = w << random_weights.tail(f"tiny/{name}", shape)
     return _PLANT.get(part, _keep)(name, w)
 
 
-class Tiny(seeded.Weights):
+class Tiny(random_weights.Weights):
     """The weights of model `tiny`."""
 
     shapes: ClassVar[Mapping[str, tuple[int, ...]]] = CONFIG.shapes

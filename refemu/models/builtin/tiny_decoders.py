@@ -17,7 +17,7 @@ import numpy as np
 
 from refemu.arith.attention.rope_scaling import FactorScaling, Llama3Scaling
 from refemu.arith.checks import lookup
-from refemu.models.builtin import seeded
+from refemu.models.builtin import random_weights
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 
@@ -70,7 +70,7 @@ MASSIVE = 37  #: channel that position 0 drives
 FRACTION = {"embed": 9, "position": 10, "norm": 9, "o": 11, "down": 11, "bias": 12}  #: 10 elsewhere
 
 
-class TinyDecoder(seeded.Weights):
+class TinyDecoder(random_weights.Weights):
     """The weights of one of the models, whose name stands before those of its random words."""
 
     def __init__(self, name: str) -> None:
@@ -84,17 +84,17 @@ class TinyDecoder(seeded.Weights):
     def integers(self, name: str) -> np.ndarray:  # type: ignore[override]
         """The weight `name` in units of 2**-fraction(name): int64."""
         shape, part = self.shapes[name], name.rpartition(".")[2]
-        w = seeded.bell(f"{self.name}/{name}", shape)
+        w = random_weights.bell(f"{self.name}/{name}", shape)
         if part.endswith("norm"):
             return _plant_gain(part, 448 + (w >> 1))
         if len(shape) == 2 and name.startswith("blk."):
-            w = w << seeded.tail(f"{self.name}/{name}", shape)
+            w = w << random_weights.tail(f"{self.name}/{name}", shape)
         return _plant_position(w) if part == "position" else w
 
     @staticmethod
     def fraction(name: str) -> int:
         """Fraction bits of the integers that `integers(name)` gives."""
-        return seeded.fraction(name, FRACTION)
+        return random_weights.fraction(name, FRACTION)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from refemu.models.builtin import seeded
+from refemu.models.builtin import random_weights
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 
@@ -28,21 +28,21 @@ FRACTION = {"embed": 9, "position": 10, "token_type": 10, "norm": 9, "o": 11, "d
 
 def fraction(name: str) -> int:
     """Fraction bits of the integers that `integers(name)` gives."""
-    return seeded.fraction(name, FRACTION)
+    return random_weights.fraction(name, FRACTION)
 
 
 def integers(name: str) -> np.ndarray:
     """The weight `name` in units of 2**-fraction(name): int64."""
     shape, part = CONFIG.shapes[name], name.rpartition(".")[2]
-    w = seeded.bell(f"{NAME}/{name}", shape)
+    w = random_weights.bell(f"{NAME}/{name}", shape)
     if part.endswith("norm"):
         return _plant_gain(part, 448 + (w >> 1))
     if len(shape) == 2 and name.startswith("blk."):
-        w = w << seeded.tail(f"{NAME}/{name}", shape)
+        w = w << random_weights.tail(f"{NAME}/{name}", shape)
     return _plant_down(w) if part == "down" else w
 
 
-class TinyEncoder(seeded.Weights):
+class TinyEncoder(random_weights.Weights):
     """The weights of model `tiny-encoder`."""
 
     shapes: ClassVar[Mapping[str, tuple[int, ...]]] = CONFIG.shapes

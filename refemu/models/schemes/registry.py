@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType
-from refemu.formats import spelling
+from refemu.formats import config_text
 from refemu.models.backend import Backend
 from refemu.models.model import Model
-from refemu.models.schemes import single
+from refemu.models.schemes import scheme_text
 from refemu.models.schemes.kind import SchemeKind, kind_of
 from refemu.models.schemes.mix import grammar, rules
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
-from refemu.models.schemes.single import PAPERS, PLUGGED, SCHEMES
+from refemu.models.schemes.scheme_text import PAPERS, PLUGGED, SCHEMES
 
 if TYPE_CHECKING:
     from refemu.models.machine.report import Accelerator, Costs
@@ -32,7 +32,7 @@ T = TypeVar("T")
 def parse(spec: str) -> Scheme:
     """The configuration that `name:field=value,...` stands for, or the mix that several of them with `+` do.
 
-    refemu.formats.spelling has the grammar of values, refemu.models.schemes.mix.grammar that of mixes.
+    refemu.formats.config_text has the grammar of values, refemu.models.schemes.mix.grammar that of mixes.
     Refuses an unknown scheme or field with the nearest match, values that the configuration refuses, and parts that
     make no mix.
     """
@@ -43,14 +43,14 @@ def parse(spec: str) -> Scheme:
         return Mix(tuple(parts))
     if pieces[0].layers is not None and pieces[0].scheme.partition(":")[0] in SCHEMES:
         raise Refused(f"scheme {spec[:60]!r}: @ chooses layers of a part, and a single scheme computes all")
-    return single.parse(spec)
+    return scheme_text.parse(spec)
 
 
 def _part(piece: grammar.Piece) -> Part:
     """A part of a mix from its text."""
     try:
         layers = None if piece.layers is None else grammar.read_layers(piece.layers, "layers")
-        return Part(single.parse(piece.scheme), layers)
+        return Part(scheme_text.parse(piece.scheme), layers)
     except Refused as error:
         raise Refused(f"mix: {piece.place}: {error}") from None
 
@@ -65,7 +65,7 @@ def find(scheme: "str | Scheme") -> Scheme:
 
     Refuses what is neither.
     """
-    return parse(scheme) if isinstance(scheme, str) else single.required(scheme)
+    return parse(scheme) if isinstance(scheme, str) else scheme_text.required(scheme)
 
 
 def register(kind: SchemeKind[C]) -> SchemeKind[C]:
@@ -131,7 +131,7 @@ def _there(config: Scheme, function: T | None, field: str) -> T:
 
 def name(scheme: Scheme) -> str:
     """The registered name with the fewest fields to change, the first of equals; of a mix its text."""
-    return text(scheme) if isinstance(scheme, Mix) else single.name(scheme)
+    return text(scheme) if isinstance(scheme, Mix) else scheme_text.name(scheme)
 
 
 def text(scheme: Scheme) -> str:
@@ -139,7 +139,7 @@ def text(scheme: Scheme) -> str:
 
     Refuses one with a value, such as a path, that would begin a part of a mix.
     """
-    written = scheme.text if isinstance(scheme, Mix) else single.text(scheme)
+    written = scheme.text if isinstance(scheme, Mix) else scheme_text.text(scheme)
     if len(grammar.split(written, SCHEMES)) != (len(scheme.parts) if isinstance(scheme, Mix) else 1):
         raise Refused(f"scheme: a value must hold no + before a scheme's name, got {written[:200]!r}")
     return written
@@ -151,7 +151,7 @@ def describe() -> list[dict[str, Any]]:
     scheme: Any
     for known, scheme in (*SCHEMES.items(), *PLUGGED.working()[0].items()):
         fields = [field.name for field in dataclasses.fields(scheme)]
-        values = " ".join(f"{field}={spelling.write(getattr(scheme, field))}" for field in fields)
+        values = " ".join(f"{field}={config_text.write(getattr(scheme, field))}" for field in fields)
         rows.append(
             {
                 "name": known,
@@ -173,4 +173,4 @@ def parameters(scheme: Scheme) -> dict[str, Any]:
 
 def _parameters_of(part: Part) -> dict[str, Any]:
     layers = None if part.layers is None else list(part.layers)
-    return {"scheme": single.name(part.scheme), "layers": layers, "parameters": parameters(part.scheme)}
+    return {"scheme": scheme_text.name(part.scheme), "layers": layers, "parameters": parameters(part.scheme)}

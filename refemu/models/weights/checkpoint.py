@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.arith.reading import contents, reading
+from refemu.arith.reader_errors import contents, reading
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.weights.files import WeightFile, half

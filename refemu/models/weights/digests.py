@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from refemu import scratch, sealed
+from refemu import checked_json, scratch
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder, make_private
 
@@ -75,11 +75,11 @@ def _memory(file: Path) -> Path:
 
 
 def _recall(memory: Path, file: Path, now: Stamp) -> str | None:
-    known = sealed.load(memory)  # None: the file is read
+    known = checked_json.load(memory)  # None: the file is read
     same = known and known["path"] == str(file.absolute()) and known["stamp"] == list(now)
     return str(known["sha256"]) if known and same else None
 
 
 def _remember(memory: Path, known: dict[str, object]) -> None:
     make_private(memory.parent)
-    scratch.write_file(memory, sealed.dump(known), shared=True)
+    scratch.write_file(memory, checked_json.dump(known), shared=True)

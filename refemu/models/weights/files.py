@@ -14,7 +14,7 @@ import numpy as np
 
 from refemu.arith import fp16, panels
 from refemu.arith.checks import Refused, at, first_index, lookup
-from refemu.arith.reading import reading
+from refemu.arith.reader_errors import reading
 from refemu.models.extras import need
 from refemu.models.weights import digests
 
@@ -80,9 +80,9 @@ def narrow(values: np.ndarray) -> np.ndarray:
     """float32 rounded to float16, compiled where there is much of it."""
     if values.size < COMPILED:
         return fp16.to_f16(values)
-    from refemu.arith import fp16_jit
+    from refemu.arith import fp16_compiled
 
-    return fp16_jit.to_f16(values)
+    return fp16_compiled.to_f16(values)
 
 
 class Gguf(WeightFile, Protocol):

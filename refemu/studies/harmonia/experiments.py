@@ -121,24 +121,24 @@ def _attention(setting: Setting) -> list[Step]:
 
 def _of_layer(seen: dict[str, np.ndarray], layer: int, model: Model, backend: Backend) -> dict[str, Any]:
     """Attention on the first and the latest tokens by head; peaks of the channels of K and V; effect of smoothing."""
-    from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+    from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 
     q, k, v = seen["q"], seen["k"], seen["v"]
     words = fp16.bits(fp16.narrow(k.reshape(len(k), -1)))
-    offset, chosen = k_offset_jit.select(Offsets(words.shape[1]), words)
+    offset, chosen = k_offset_compiled.select(Offsets(words.shape[1]), words)
     shipped = smoothing.shipped(model.name)
     scaled = k * shipped.s[layer] if shipped is not None and shipped.s.shape[2] == k.shape[2] else None
     both = None
     if scaled is not None:
         scaled_words = fp16.bits(fp16.narrow(fp16.round16(scaled.reshape(len(k), -1).astype(np.float32))))
-        shifts, _ = k_offset_jit.select(Offsets(words.shape[1]), scaled_words)
-        both = _peaks(fp16.to_f32(k_offset_jit.shift(scaled_words, shifts).view(np.float16)))
+        shifts, _ = k_offset_compiled.select(Offsets(words.shape[1]), scaled_words)
+        both = _peaks(fp16.to_f32(k_offset_compiled.shift(scaled_words, shifts).view(np.float16)))
     return {
         **_masses(q, k, backend),
         "k": _peaks(k),
         "v": _peaks(v),
         "offline": None if scaled is None else _peaks(scaled),
-        "online": _peaks(fp16.to_f32(k_offset_jit.shift(words, offset).view(np.float16))),
+        "online": _peaks(fp16.to_f32(k_offset_compiled.shift(words, offset).view(np.float16))),
         "both": both,
         "chosen": np.flatnonzero(chosen).tolist(),
     }

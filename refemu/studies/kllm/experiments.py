@@ -157,14 +157,14 @@ def _orizuru() -> list[Step]:
     """Comparisons that the unit counts, with 1 % of the inputs popped, half of them on either side."""
 
     def compute(bench: Bench, progress: Progress) -> Any:
-        from refemu.units.kllm.orizuru import compiled as orizuru_jit
+        from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 
         rows = []
         for place, size in enumerate(SIZES):
             progress("orizuru", place, len(SIZES))
             k = TopK("1").count(size)
             values = fp16.narrow(fp16.round16((np.arange(size) * 7919 % 10007 - 5000).astype(np.float32)))
-            rows.append({"inputs": size, "k": k, "comparisons": int(orizuru_jit.pops(values, k).comparisons)})
+            rows.append({"inputs": size, "k": k, "comparisons": int(orizuru_compiled.pops(values, k).comparisons)})
         return rows
 
     return [Step("orizuru", {"what": "orizuru comparisons", "sizes": list(SIZES)}, 1e8, compute)]

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from refemu.arith.checks import Refused
 from refemu.units.compiled.form import Form
 from refemu.units.compiled.scalars import GivenUp
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 
 
 def derived(unit: Any) -> Callable[..., Any]:
     """The compiled `run` of a declared unit. Refused: a line of its events has no compiled form."""
     _form(unit.unit_class(**next(iter(unit.configs.values()))))
 
-    @twin(unit)
+    @compiled_run(unit)
     def run(device: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         """One loop over devices and events."""
         prepared = _prepared_of(device)

@@ -15,7 +15,7 @@ import numpy as np
 
 from refemu.arith import scalar32
 from refemu.arith.checks import Refused
-from refemu.units.compiled.placed import shared
+from refemu.units.compiled.placement import shared
 from refemu.units.compiled.scalars import NAMES
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1

@@ -15,12 +15,12 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.arith.jit import helper, inlined, kernel
 from refemu.units.compiled import bounds
-from refemu.units.compiled.lifted import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
-from refemu.units.compiled.placed import REALS, Placed
+from refemu.units.compiled.lifter import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
+from refemu.units.compiled.placement import REALS, Placed
 from refemu.units.compiled.scalars import COMPILED, LISTS, NAMES, GivenUp
-from refemu.units.declared import Declared, InPlace
+from refemu.units.declaration import Declared, InPlace
 from refemu.units.ports import Port
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
 
 MOST = 28  #: arguments of a function that numba puts into another one: it takes calls with more of them by another way
 EVENTS = bounds.Range(-1, 1 << 48)  #: number of the last event

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import scalar32
-from refemu.arith.float_jit import scalars
 from refemu.arith.jit import inlined
+from refemu.arith.kernels import scalars
 
 
 class GivenUp(Exception):

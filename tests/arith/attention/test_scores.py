@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from refemu.arith import dot, dot_jit, fp32_jit
+from refemu.arith import dot, dot_compiled, fp32_compiled
 from refemu.arith.attention import scores
 from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import Refused
@@ -34,7 +34,7 @@ def test_tanh_is_the_nearest_float32(x: np.ndarray) -> None:
     """D-arith-27: the float64 steps are so near to the exact value that one rounding is right."""
     wanted = np.array([exp.tanh32(float(value)) for value in x.ravel()], np.float32).reshape(x.shape)
 
-    assert same(scores.tanh32(x), wanted) and same(fp32_jit.tanh32(x), wanted)
+    assert same(scores.tanh32(x), wanted) and same(fp32_compiled.tanh32(x), wanted)
 
 
 def test_tanh_of_edges_and_of_many_values() -> None:
@@ -42,7 +42,7 @@ def test_tanh_of_edges_and_of_many_values() -> None:
     many = np.linspace(-10, 10, 200_001).astype(np.float32)
 
     assert same(scores.tanh32(x), np.array([exp.tanh32(float(value)) for value in x], np.float32))
-    assert same(scores.tanh32(many), fp32_jit.tanh32(many))
+    assert same(scores.tanh32(many), fp32_compiled.tanh32(many))
     assert same(scores.tanh32(many[::500]), np.array([exp.tanh32(float(v)) for v in many[::500]], np.float32))
 
 
@@ -51,7 +51,7 @@ def test_a_soft_cap_is_a_quotient_a_tanh_and_a_product() -> None:
     x = np.array([0, 1, -20, 100, np.inf, np.nan], np.float32)
     wanted = [float(np.float32(3) * np.float32(exp.tanh32(float(np.float32(value) / np.float32(3))))) for value in x]
 
-    for module in (scores, fp32_jit):
+    for module in (scores, fp32_compiled):
         assert same(module.softcap(x, 3.0), np.array(wanted, np.float32))
 
 
@@ -81,7 +81,7 @@ def test_attention_under_a_rule(rule: ScoreRule, start: int) -> None:
         wanted[t, head] = dot.matmul(p, values, order=Sequential(), acc="fp32")[0].astype(np.float16)
 
     assert same(dot.attention(q, k, v, scale=scale, start=start, rule=rule), wanted)
-    assert same(dot_jit.attention(q, k, v, scale=scale, start=start, rule=rule), wanted)
+    assert same(dot_compiled.attention(q, k, v, scale=scale, start=start, rule=rule), wanted)
 
 
 SHAPES = ((21, 6, 8), (24, 2, 8), (24, 2, 8))
@@ -93,7 +93,7 @@ def test_values_outside_a_window_do_no_harm() -> None:
     v = np.array([[[np.inf, 1]], [[2, 2]], [[3, 3]], [[4, 4]]], np.float32)
     found = [
         module.attention(q[3:], k, v, scale=np.float32(1), start=3, rule=ScoreRule(window=2))
-        for module in (dot, dot_jit)
+        for module in (dot, dot_compiled)
     ]
 
     assert found[0].tolist() == found[1].tolist() == [[[3.5, 3.5]]]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from refemu.arith import dot, dot_jit, fp16, fp32
+from refemu.arith import dot, dot_compiled, fp16, fp32
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Lanes, Sequential, Tree
-from tests.arith.interpreted import WAYS, needs_jit
+from tests.arith.interpreted import WAYS, needs_compiled
 from tests.arith.strategies import described, fp16_values, same
 from tests.oracles import sums
 
@@ -48,12 +48,12 @@ def test_grouped_matmul_is_the_oracles(way, scaled, partial, product, acc, order
     arrays = {"a_exp": a_exp, "b_exp": b_exp, "b_scale": scale}
     readable = dot.grouped_matmul(a, b, **arrays, **options)
     with way():
-        got = dot_jit.grouped_matmul(a, b, **arrays, **options)
+        got = dot_compiled.grouped_matmul(a, b, **arrays, **options)
 
     assert same(np.array(want, np.float32), readable) and same(readable, got)
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 def test_large_groups_and_no_groups(module):
     options = {"partial": "fp32", "order": Sequential(), "acc": "fp32"}
     big = np.full((1, 4), 1 << 20)
@@ -64,7 +64,7 @@ def test_large_groups_and_no_groups(module):
     assert none.tolist() == [[0.0]]
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 @pytest.mark.parametrize(("partial", "exponents"), [
     ("fp16", [(-300, 295), (350, -340), (-24, -1), (400, 400), (-400, -400), (10, 3)]),
     ("fp32", [(-300, 200), (350, -250), (-149, -1), (400, 400), (-400, -400), (100, 26)])])  # fmt: skip
@@ -93,12 +93,12 @@ def test_attention_is_composed(way, queries, heads, shared, depth, start):
     scale = np.float32(1) / np.sqrt(np.float32(depth))
     want = dot.attention(q, k, v, scale=scale, start=start)
     with way():
-        got = dot_jit.attention(q, k, v, scale=scale, start=start)
+        got = dot_compiled.attention(q, k, v, scale=scale, start=start)
 
     assert same(want, got) and fp16.is_fp16(got).all()
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("start", [0, 100])
 def test_attention_in_blocks_has_no_seams(start):
     q = fp16_values((37, 9, 16), 23)
@@ -106,7 +106,7 @@ def test_attention_in_blocks_has_no_seams(start):
     want = dot.attention(q, k, v, scale=np.float32(0.25), start=start)
 
     for threads in (1, 2):
-        assert same(want, dot_jit.attention(q, k, v, scale=np.float32(0.25), start=start, threads=threads))
+        assert same(want, dot_compiled.attention(q, k, v, scale=np.float32(0.25), start=start, threads=threads))
 
 
 def test_attention_by_hand():
@@ -121,12 +121,12 @@ def test_later_keys_do_not_reach_earlier_queries():
     q = fp16_values((6, 3, 4), 26)
     k, v = (fp16_values((6, 1, 4), seed) for seed in (27, 28))
     v[5] = np.inf
-    for module in (dot, dot_jit):
+    for module in (dot, dot_compiled):
         got = module.attention(q, k, v, scale=np.float32(1), start=0)
         assert np.isfinite(got[:5]).all() and np.isinf(got[5]).all()
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 def test_attention_without_a_finite_logit_is_refused(module):
     q, k = np.full((1, 1, 2), np.inf, np.float32), np.full((1, 1, 2), -1, np.float32)
     with pytest.raises(Refused, match="softmax32: a row without a finite value"):
@@ -137,7 +137,7 @@ def test_softmax_is_the_one_of_attention():
     """The fused kernel has no exponential of its own."""
     x = fp16_values((1, 1, 33), 31)
     keys = np.ones((33, 1, 1), np.float32)
-    got = dot_jit.attention(keys, keys, x.reshape(33, 1, 1), scale=np.float32(1), start=0)
+    got = dot_compiled.attention(keys, keys, x.reshape(33, 1, 1), scale=np.float32(1), start=0)
     weights = fp32.softmax32(np.ones((1, 33), np.float32), Sequential())
 
     assert same(fp16.round16(dot.matmul(weights, x.reshape(33, 1), order=Sequential(), acc="fp32")), got[32])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.arith import dot, dot_jit
+from refemu.arith import dot, dot_compiled
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Exact, Sequential, Tree
 
@@ -121,7 +121,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("module", [dot, dot_jit])
+@pytest.mark.parametrize("module", [dot, dot_compiled])
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
 def test_refuses(module, call, error, message):
     """D-arith-3."""
@@ -129,22 +129,25 @@ def test_refuses(module, call, error, message):
         call(module)
 
 
-PANELS = dot_jit.panels(B.T * np.float32(0.1))
+PANELS = dot_compiled.panels(B.T * np.float32(0.1))
 REFUSED_PANELS = [
     pytest.param(
-        lambda: dot_jit.matmul(A[:, :3], PANELS, **SEQ), RefusedType, r"got \(2, 3\) and \(4, 3\)", id="shapes"
+        lambda: dot_compiled.matmul(A[:, :3], PANELS, **SEQ), RefusedType, r"got \(2, 3\) and \(4, 3\)", id="shapes"
     ),
     pytest.param(
-        lambda: dot_jit.matmul(A, PANELS, order=Sequential(), acc="fp16"),
+        lambda: dot_compiled.matmul(A, PANELS, order=Sequential(), acc="fp16"),
         Refused,
         "matmul: b must hold fp16 values, got 0.1",
         id="not fp16",
     ),
     pytest.param(
-        lambda: dot_jit.matmul(A, PANELS, order=Sequential(), acc="int"), RefusedType, "panels hold floats", id="int"
+        lambda: dot_compiled.matmul(A, PANELS, order=Sequential(), acc="int"),
+        RefusedType,
+        "panels hold floats",
+        id="int",
     ),
     pytest.param(
-        lambda: dot_jit.matmul(A, PANELS, threads=0, **SEQ),
+        lambda: dot_compiled.matmul(A, PANELS, threads=0, **SEQ),
         Refused,
         r"threads: number must be in \[1, 1024\], got 0",
         id="threads",

@@ -9,7 +9,7 @@ import pytest
 
 from refemu.arith import jit
 from refemu.arith.jit.digest import Unknown, digest
-from tests.arith.interpreted import needs_jit
+from tests.arith.interpreted import needs_compiled
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = '''
@@ -60,7 +60,7 @@ def compiled(tmp_path_factory):
 
 
 @pytest.mark.long
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -76,7 +76,7 @@ def test_edit_of_text_recompiles_nothing(compiled, old, new):
 
 
 @pytest.mark.long
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize(
     ("old", "new", "printed"),
     [
@@ -93,7 +93,7 @@ def test_edit_of_reached_code_recompiles_that_kernel(compiled, old, new, printed
     assert " ".join(use(compiled, SOURCE.replace(old, new), OTHER.replace(old, new))) == printed
 
 
-@needs_jit
+@needs_compiled
 def test_value_of_unknown_kind_is_not_cached():
     class Constant:
         value = 1
@@ -108,7 +108,7 @@ def test_value_of_unknown_kind_is_not_cached():
         digest(reads_an_object)
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("constant", [[1, 2], {"a": 1}, jit], ids=["list", "dict", "module as a value"])
 def test_containers_and_inner_modules_are_not_cached(constant):
     """Nothing says whether what they hold has changed."""
@@ -122,7 +122,7 @@ def test_containers_and_inner_modules_are_not_cached(constant):
         digest(reads_a_closure)
 
 
-@needs_jit
+@needs_compiled
 def test_every_kernel_has_a_digest():
     """Else it would be compiled in every process."""
     code = """

@@ -11,9 +11,9 @@ import numba
 import pytest
 from numba.core import event
 
-from refemu.arith import float_jit, jit
+from refemu.arith import jit, kernels
 from refemu.arith.checks import Refused
-from tests.arith.interpreted import needs_jit
+from tests.arith.interpreted import needs_compiled
 
 ROOT = Path(__file__).resolve().parents[3]
 SWITCHES = (
@@ -189,16 +189,16 @@ def test_what_others_own_is_not_run(tmp_path):
     assert f"others own or can write {tmp_path} (owner {os.geteuid()}, mode 0" in lines[0]
 
 
-@needs_jit
+@needs_compiled
 def test_turning_it_off_again(tmp_path, monkeypatch):
     monkeypatch.setenv("REFEMU_CACHE", "")
     before = jit._folder
     try:
         folder = jit.enable_cache(tmp_path)
         assert folder == tmp_path / jit.cache_folder_name() and folder.is_dir()
-        assert Path(float_jit.exp_all._cache.cache_path).is_relative_to(folder)
+        assert Path(kernels.exp_all._cache.cache_path).is_relative_to(folder)
         monkeypatch.setenv("REFEMU_CACHE", "0")
-        assert jit.enable_cache(tmp_path) is None and float_jit.exp_all._cache.cache_path is None
+        assert jit.enable_cache(tmp_path) is None and kernels.exp_all._cache.cache_path is None
     finally:
         monkeypatch.setenv("REFEMU_CACHE", str(before.parent) if before else "0")
         jit.enable_cache("unused")
@@ -265,7 +265,7 @@ def test_without_jit_kernels_are_plain_python():
     ]
 
 
-@needs_jit
+@needs_compiled
 def test_a_helper_is_inlined_and_a_kernel_keeps_its_python():
     @jit.helper
     def twice(x):
@@ -296,7 +296,7 @@ class Watch(event.Listener):
         self.on_start(event)
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("collected", [True, False])
 def test_no_garbage_is_collected_while_kernels_are_compiled(collected):
     """Neither in a kernel nor after those that it calls; behind it all is as before, also where it failed."""

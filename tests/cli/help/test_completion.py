@@ -121,7 +121,7 @@ def test_names_of_plug_ins_are_completed(monkeypatch: pytest.MonkeyPatch) -> Non
     """Of every kind that a plug-in brings."""
     monkeypatch.setattr("refemu.formats.plugged", lambda: ("LAB4",))
     monkeypatch.setattr("refemu.models.schemes.plugged", lambda: ("lab-4",))
-    monkeypatch.setattr("refemu.models.plugged.REGISTRY", SimpleNamespace(names=lambda: ("lab-net",)))
+    monkeypatch.setattr("refemu.models.plugin_models.REGISTRY", SimpleNamespace(names=lambda: ("lab-net",)))
     for metavar, name in (("FORMAT", "LAB4"), ("SCHEME", "lab-4"), ("MODEL", "lab-net")):
         assert name in set(completion._OF_METAVAR[metavar]("", None))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import BFP4, BFP8, Bfp, BfpTensor
-from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 from tests.formats.harmonia.bfp_words import FINITE, under, words
 from tests.oracles.harmonia import bfp
 
@@ -28,7 +28,7 @@ def readable(fmt: Bfp, x: Any, axis: int = -1, *, bits: bool = False) -> BfpTens
     return fmt.encode(x, axis, bits=bits)
 
 
-IMPLEMENTATIONS = [pytest.param(readable, id="format"), pytest.param(bfp_jit.encode, id="twin")]
+IMPLEMENTATIONS = [pytest.param(readable, id="format"), pytest.param(bfp_compiled.encode, id="compiled")]
 
 
 def codes(tensor: BfpTensor) -> list[tuple[list[int], list[int], int]]:
@@ -109,7 +109,7 @@ def test_options_equal_the_oracle_under_many_exponents(options: dict[str, str]) 
         for fmt in (Bfp(8, 2, **options), Bfp(3, 2, **options)):
             tensor = fmt.encode(rows, bits=True)
 
-            assert tensor.equals(bfp_jit.encode(fmt, rows, bits=True))
+            assert tensor.equals(bfp_compiled.encode(fmt, rows, bits=True))
             for row, sign, mantissa in zip(rows.tolist(), tensor.sign.tolist(), tensor.mantissa.tolist(), strict=True):
                 assert [(sign, mantissa, exponent)] == expected(row, fmt)
 
@@ -324,17 +324,17 @@ def test_long_rows_and_strips_of_columns(length: int) -> None:
     words = FINITE[np.random.default_rng(length).integers(0, FINITE.size, (35, length))]
     for fmt in (BFP8, Bfp(8, 48), Bfp(3, 5)):
         for axis in (0, 1):
-            assert bfp_jit.encode(fmt, words, axis, bits=True).equals(fmt.encode(words, axis, bits=True))
+            assert bfp_compiled.encode(fmt, words, axis, bits=True).equals(fmt.encode(words, axis, bits=True))
 
 
 def test_kernels_equal_their_python() -> None:
     """Compiled and interpreted, on words of every field and short groups."""
     words = FINITE[::13].copy()[:4752].reshape(72, 66)
     for kernel, arguments, shapes in (
-        (bfp_jit.truncate_rows, (30, 3), ((72, 66), (72, 66), (72, 3))),
-        (bfp_jit.truncate_rows_by_32, (32, 3), ((72, 66), (72, 66), (72, 3))),
-        (bfp_jit.truncate_columns, (10, 3), ((3, 24, 66), (3, 24, 66), (3, 3, 66))),
-        (bfp_jit.encode_any, (40, 5, 1, 1, 1), ((3, 24, 66), (3, 24, 66), (3, 1, 66))),
+        (bfp_compiled.truncate_rows, (30, 3), ((72, 66), (72, 66), (72, 3))),
+        (bfp_compiled.truncate_rows_by_32, (32, 3), ((72, 66), (72, 66), (72, 3))),
+        (bfp_compiled.truncate_columns, (10, 3), ((3, 24, 66), (3, 24, 66), (3, 3, 66))),
+        (bfp_compiled.encode_any, (40, 5, 1, 1, 1), ((3, 24, 66), (3, 24, 66), (3, 1, 66))),
     ):
         dtypes = np.uint8, np.uint16, np.uint8
         outputs = [[np.zeros(*given) for given in zip(shapes, dtypes, strict=True)] for _ in range(2)]

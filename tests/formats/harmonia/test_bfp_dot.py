@@ -12,12 +12,12 @@ from refemu.formats import BFP4, BFP8, Bfp
 from refemu.formats.groupint import INT4_G128, GroupInt
 from refemu.formats.harmonia import bfp_dot
 from refemu.formats.harmonia.bfp_dot import PRESETS
-from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+from refemu.formats.harmonia.compiled import bfp_dot as bfp_dot_compiled
 from refemu.testing import float16s
 from tests.arith.strategies import repeating
 from tests.oracles.harmonia import bfp, units
 
-MODULES = [pytest.param(bfp_dot, id="readable"), pytest.param(bfp_dot_jit, id="compiled")]
+MODULES = [pytest.param(bfp_dot, id="readable"), pytest.param(bfp_dot_compiled, id="compiled")]
 
 
 def values(shape: tuple[int, ...], seed: int, spread: float = 3) -> np.ndarray:
@@ -111,12 +111,12 @@ def test_twin_equals_the_readable_form(
     values = data.draw(st.sampled_from([moderate, float16s]))
     left, right, weights = (data.draw(repeating(values, (rows, length))) for rows in (2, 3, 3))
     a, b, w = Bfp(m, group).encode(left), Bfp(other, group).encode(right), INT4_G128.encode(weights.astype(np.float32))
-    forms: list[Any] = [(bfp_dot.bfp_dot, bfp_dot_jit.bfp_dot, b)]
+    forms: list[Any] = [(bfp_dot.bfp_dot, bfp_dot_compiled.bfp_dot, b)]
     if 128 % group == 0 or length <= 128:  # no group of activations meets two weight factors
-        forms.append((bfp_dot.bfp_dot_int, bfp_dot_jit.bfp_dot_int, w))
+        forms.append((bfp_dot.bfp_dot_int, bfp_dot_compiled.bfp_dot_int, w))
     for readable, compiled, operand in forms:
         want = readable(a, operand, partial=partial)
-        prepared = bfp_dot_jit.prepare(operand, group)
+        prepared = bfp_dot_compiled.prepare(operand, group)
 
         assert want.tobytes() == compiled(a, operand, partial=partial).tobytes()
         assert want.tobytes() == compiled(a, prepared, partial=partial, threads=2).tobytes()
@@ -166,18 +166,18 @@ def test_overflow_of_a_partial_sum_is_infinity_and_two_of_them_nan(module: Any) 
 
 def test_prepared_weights_keep_every_option() -> None:
     x, w = BFP8.encode(values((2, 200), 9)), INT4_G128.encode(values((3, 200), 10).astype(np.float32))
-    ready = bfp_dot_jit.prepare(w)
+    ready = bfp_dot_compiled.prepare(w)
 
     assert repr(ready).startswith("<Prepared GroupIntTensor(int4_g128, shape=(3, 200)")
-    assert w.equals(ready.tensor) and x.equals(bfp_dot_jit.prepare(x).tensor)
+    assert w.equals(ready.tensor) and x.equals(bfp_dot_compiled.prepare(x).tensor)
     for fmt in (GroupInt(3, 7), GroupInt(8, 32, zero_point=True), GroupInt(4, None, zero_point=True)):
         for shape in ((70,), (3, 70)):
             tensor = fmt.encode(values(shape, 11).astype(np.float32))
-            assert tensor.equals(bfp_dot_jit.prepare(tensor, 7 if fmt.group == 7 else 32).tensor)
+            assert tensor.equals(bfp_dot_compiled.prepare(tensor, 7 if fmt.group == 7 else 32).tensor)
     several: list[dict[str, Any]] = [{"scale_per": 128}, {"product": "fp16"}, {"partial": "fp32", "product": "fp16"}]
     for options in several:
         want = bfp_dot.bfp_dot_int(x, w, **options)
-        assert want.tobytes() == bfp_dot_jit.bfp_dot_int(x, ready, **options).tobytes()
+        assert want.tobytes() == bfp_dot_compiled.bfp_dot_int(x, ready, **options).tobytes()
 
 
 X64, Y64 = BFP8.encode(values((2, 64), 11)), BFP8.encode(values((2, 64), 12, 1))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import BFP4, BFP8, Bfp, BfpTensor
-from refemu.formats.harmonia.twins import bfp as bfp_jit
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 from tests.formats.harmonia.bfp_words import FINITE, under, within, words
 from tests.oracles.harmonia import bfp
 
@@ -89,7 +89,7 @@ def test_grid_values_and_powers_are_one_number(row: list[int], bits: int, group:
     assert [Fraction(value) for value in tensor.decode().tolist()] == exact
     assert np.array_equal(np.ldexp(tensor.signed(), np.repeat(tensor.powers(), group)[: len(row)]), tensor.decode())
     assert np.array_equal(np.signbit(tensor.decode()), tensor.sign == 1)
-    assert tensor.decode().tobytes() == bfp_jit.decode(tensor).tobytes()
+    assert tensor.decode().tobytes() == bfp_compiled.decode(tensor).tobytes()
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -100,7 +100,7 @@ def test_decoding_looks_along_the_axis(axis: int) -> None:
     for place in np.ndindex(lines.shape[:-1]):
         assert lines[place].tolist() == Bfp(11, 4).encode(np.moveaxis(x, axis, -1)[place]).decode().tolist()
 
-    assert tensor.decode().tobytes() == bfp_jit.decode(tensor).tobytes()
+    assert tensor.decode().tobytes() == bfp_compiled.decode(tensor).tobytes()
     assert np.array_equal(tensor.grid() / 2.0**24, tensor.decode())
 
 

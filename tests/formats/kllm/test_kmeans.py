@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.formats import Codebook, KllmArith, KMeans, KMeansTensor, Thresholds, TopK, train
+from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
 from refemu.formats.kllm.kmeans import normalized_inliers
-from refemu.formats.kllm.twins import kmeans as kmeans_jit
 from refemu.testing import float16s
 from refemu.units.kllm.clustering.cases import TRAINED
 from tests.arith.strategies import numbers, repeating
@@ -21,7 +21,7 @@ from tests.formats.names import PUBLIC
 from tests.oracles.kllm import formats as oracle
 
 BOOK = Codebook(4, TRAINED)
-ENCODERS = [pytest.param(KMeans.encode, id="format"), pytest.param(kmeans_jit.encode, id="twin")]
+ENCODERS = [pytest.param(KMeans.encode, id="format"), pytest.param(kmeans_compiled.encode, id="compiled")]
 Encode = Callable[..., KMeansTensor]
 
 
@@ -228,7 +228,7 @@ def test_indices_of_given_scales_and_masks(preset: Any) -> None:
     fmt = KMeans(BOOK, TopK("3"), preset=preset)
     x = np.random.default_rng(8).standard_normal((5, 200)).astype(np.float16)
     tensor = fmt.encode(x)
-    found = kmeans_jit.indices(x.view(np.uint16), tensor.scale, tensor.mask, BOOK, fmt.arith)
+    found = kmeans_compiled.indices(x.view(np.uint16), tensor.scale, tensor.mask, BOOK, fmt.arith)
 
     assert found.dtype == np.uint8 and found.tolist() == tensor.index.tolist()
 

@@ -10,14 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.formats import Codebook, KMeans, KMeansTensor, Thresholds, TopK, cartesian
+from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
 from refemu.formats.kllm.kmeans_tensor import unpack
-from refemu.formats.kllm.twins import kmeans as kmeans_jit
 from refemu.units.kllm.clustering.cases import TRAINED
 from tests.formats.kllm.kmeans_strategies import codebooks, positives, words
 from tests.oracles.kllm import formats
 
 BOOK = Codebook(4, TRAINED)
-DEQUANTIZERS = [pytest.param(KMeansTensor.dequantized, id="format"), pytest.param(kmeans_jit.dequantized, id="twin")]
+DEQUANTIZERS = [
+    pytest.param(KMeansTensor.dequantized, id="format"),
+    pytest.param(kmeans_compiled.dequantized, id="compiled"),
+]
 X = np.random.default_rng(3).standard_normal((3, 50)).astype(np.float16)
 TENSOR = KMeans(BOOK, TopK(k=2)).encode(X)
 

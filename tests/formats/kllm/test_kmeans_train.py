@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from refemu.formats import Codebook, Histogram
 from refemu.formats.kllm import kmeans_train
+from refemu.formats.kllm.compiled import kmeans_train as kmeans_train_compiled
 from refemu.formats.kllm.kmeans_train import ONE, histogram, iterate, nearest16, start
-from refemu.formats.kllm.twins import kmeans_train as kmeans_train_jit
 from tests.formats.kllm.kmeans_strategies import halves, units, words
 from tests.oracles import fp16
 from tests.oracles.kllm import formats
 
 Train = Callable[..., Codebook]
-TRAINERS = [pytest.param(kmeans_train.train, id="format"), pytest.param(kmeans_train_jit.train, id="twin")]
+TRAINERS = [pytest.param(kmeans_train.train, id="format"), pytest.param(kmeans_train_compiled.train, id="compiled")]
 EXAMPLE = np.float16([-1, -0.5, 0, 0.25, 0.5, 1])
 NORMAL = (np.clip(np.random.default_rng(0).standard_normal(3000) / 4, -1, 1)).astype(np.float16)
 weighings = st.one_of(st.just(0.0), st.floats(0, 1e6), st.integers(0, 3).map(float), st.floats(0, 1e-9))
@@ -170,16 +170,16 @@ def test_samples_beyond_the_twins_bounds_train_alike() -> None:
     while heavy.total < 1 << 61:
         heavy.merge(heavy)
 
-    assert kmeans_train_jit.train(wide, bits=4) == kmeans_train.train(wide, bits=4)
-    assert kmeans_train_jit.train(heavy, bits=4) == kmeans_train.train(NORMAL, bits=4)
+    assert kmeans_train_compiled.train(wide, bits=4) == kmeans_train.train(wide, bits=4)
+    assert kmeans_train_compiled.train(heavy, bits=4) == kmeans_train.train(NORMAL, bits=4)
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.integers(-(2**30), 2**30), st.integers(1, 2**61 - 1), st.integers(0, 2**61))
 def test_integers_of_two_words_are_exact(quotient: int, divisor: int, factor: int) -> None:
     value = quotient * divisor + factor % divisor
-    assert kmeans_train_jit._divide(value >> 32, value & 0xFFFFFFFF, divisor) == (quotient, factor % divisor)
-    upper, lower = kmeans_train_jit._product(divisor, factor)
+    assert kmeans_train_compiled._divide(value >> 32, value & 0xFFFFFFFF, divisor) == (quotient, factor % divisor)
+    upper, lower = kmeans_train_compiled._product(divisor, factor)
     assert (upper << 62) + lower == divisor * factor
 
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Affine
 from refemu.formats.leankv.affine import CONSTANT, PRESETS, SCALE_OVERFLOW, SCALE_UNDERFLOW, WIDTHS, ZERO_OVERFLOW
-from refemu.formats.leankv.twins import affine as affine_jit
+from refemu.formats.leankv.compiled import affine as affine_compiled
 from tests.oracles.leankv import formats as oracle
 
 NARROW = [1, 2, 4, 8]
@@ -85,14 +85,17 @@ def test_round_trip_error_is_half_a_step_and_the_rounding_of_the_metadata(bits: 
 @example(fmt=Affine(8, 2), x=np.array([[3e38, -3e38] * 16, [1e-45, 0.0] * 16], np.float32))
 @example(fmt=Affine(8, 2, quant_div="recip_mul"), x=np.array([[3e38, -3e38] * 16, [1e-45, 0.0] * 16], np.float32))
 def test_twin_equals_format_in_every_field(fmt: Affine, x: np.ndarray) -> None:
-    readable, compiled = fmt.encode(x), affine_jit.encode(fmt, x)
+    readable, compiled = fmt.encode(x), affine_compiled.encode(fmt, x)
 
     assert readable.equals(compiled) and list(readable.fields()) == list(compiled.fields())
     assert all(
         np.array_equal(a.array, b.array) and a.array.dtype == b.array.dtype and a.array.shape == b.array.shape
         for a, b in zip(readable.fields().values(), compiled.fields().values(), strict=True)
     )
-    assert readable.decode().tobytes() == affine_jit.decode(fmt, readable.code, readable.scale, readable.zero).tobytes()
+    assert (
+        readable.decode().tobytes()
+        == affine_compiled.decode(fmt, readable.code, readable.scale, readable.zero).tobytes()
+    )
 
 
 @settings(deadline=None, max_examples=150)
@@ -134,7 +137,7 @@ def test_twin_packs_what_the_format_packs(bits: int, words: np.ndarray) -> None:
     """D-leankv-11: feature 0 in the lowest bits of the first word."""
     x = words.view(np.float16)
     tensor = Affine(bits).encode(x)
-    words, metadata = affine_jit.encode_words(Affine(bits), x)
+    words, metadata = affine_compiled.encode_words(Affine(bits), x)
 
     assert np.array_equal(tensor.words(), words) and np.array_equal(tensor.metadata(), metadata)
     assert tensor.words()[0, 0, 0] & ((1 << bits) - 1) == tensor.code[0, 0, 0]
@@ -264,10 +267,10 @@ BAD_VALUES = [
     "encode",
     [
         lambda x: Affine(4).encode(x),
-        lambda x: affine_jit.encode(Affine(4), x),
-        lambda x: affine_jit.encode_words(Affine(4), x),
+        lambda x: affine_compiled.encode(Affine(4), x),
+        lambda x: affine_compiled.encode_words(Affine(4), x),
     ],
-    ids=["format", "twin", "words"],
+    ids=["format", "compiled", "words"],
 )
 @pytest.mark.parametrize(("x", "error", "message"), BAD_VALUES)
 def test_refuses_values(encode: Any, x: Any, error: type[Exception], message: str) -> None:
@@ -298,7 +301,7 @@ BAD_CODES = [
 @pytest.mark.parametrize(("bits", "code", "error", "message"), BAD_CODES)
 def test_refuses_codes(bits: int, code: np.ndarray, error: type[Exception], message: str) -> None:
     metadata = np.zeros((*code.shape[:-1], 1), np.uint16)
-    for decode in (Affine(bits).decode, lambda *given: affine_jit.decode(Affine(bits), *given)):
+    for decode in (Affine(bits).decode, lambda *given: affine_compiled.decode(Affine(bits), *given)):
         with pytest.raises(error, match=message):
             decode(code, metadata, metadata)
 

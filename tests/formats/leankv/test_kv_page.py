@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Affine, HeteroKV, UnifiedPage
 from refemu.formats.leankv import hetero_kv
-from refemu.formats.leankv.twins import kv_page as kv_page_jit
+from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
 from tests.arith.strategies import codes, repeating
 
 #: head size -> widths of keys and of values that divide into the layouts [leankv §6.2]
@@ -79,8 +79,8 @@ def test_what_is_packed_comes_back(page: UnifiedPage) -> None:
     image = page.pack(records)
 
     assert np.array_equal(page.unpack(image), records)
-    assert np.array_equal(kv_page_jit.pack(page, records), image)
-    assert np.array_equal(kv_page_jit.unpack(page, image), records)
+    assert np.array_equal(kv_page_compiled.pack(page, records), image)
+    assert np.array_equal(kv_page_compiled.unpack(page, image), records)
     assert np.array_equal(page.from_bytes(page.to_bytes(image)), image) and len(page.to_bytes(image)) == page.size
 
 
@@ -91,12 +91,12 @@ def test_writing_one_token_changes_its_words_only(page: UnifiedPage, data: st.Da
     before = data.draw(repeating(lambda count: codes(count, 16), page.size // 2)).astype(np.uint16)
     after, record = before.copy(), ~before[page.slot_words[slot]]
     page.write(after, slot, record)
-    twin = before[None].copy()
-    kv_page_jit.write(page, twin, [0], [slot], record[None])
+    compiled_run = before[None].copy()
+    kv_page_compiled.write(page, compiled_run, [0], [slot], record[None])
 
     assert np.array_equal(np.flatnonzero(after != before), np.sort(page.slot_words[slot], kind="stable"))
-    assert np.array_equal(page.read(after, slot), record) and np.array_equal(twin[0], after)
-    assert np.array_equal(kv_page_jit.read(page, twin, [0], [slot])[0], record)
+    assert np.array_equal(page.read(after, slot), record) and np.array_equal(compiled_run[0], after)
+    assert np.array_equal(kv_page_compiled.read(page, compiled_run, [0], [slot])[0], record)
 
 
 @pytest.mark.parametrize("preset", ["paper", "diffkv"])
@@ -144,15 +144,15 @@ def test_other_constants_make_a_layout_where_the_default_has_none() -> None:
     for page in (two, one):
         records = records_of(page, 7)
         assert np.array_equal(page.unpack(page.pack(records)), records)
-        assert np.array_equal(kv_page_jit.pack(page, records), page.pack(records))
+        assert np.array_equal(kv_page_compiled.pack(page, records), page.pack(records))
 
 
 def test_several_images_at_once() -> None:
     page = UnifiedPage(64, "K8V4")
     images, records = page.empty(4), records_of(page, 9, 6)
-    kv_page_jit.write(page, images, [3, 0, 3, 1, 1, 0], [0, 1, 53, 2, 3, 4], records)
+    kv_page_compiled.write(page, images, [3, 0, 3, 1, 1, 0], [0, 1, 53, 2, 3, 4], records)
 
-    assert np.array_equal(kv_page_jit.read(page, images, [1, 3], [3, 53]), records[[4, 2]])
+    assert np.array_equal(kv_page_compiled.read(page, images, [1, 3], [3, 53]), records[[4, 2]])
     assert np.array_equal(page.read(images[0], [1, 4]), records[[1, 5]]) and not images[2].any()
 
 
@@ -225,7 +225,7 @@ def test_refused_write_changes_nothing(slot: Any, record: np.ndarray, error: typ
     with pytest.raises(error, match=message):
         PAGE.write(image, slot, record)
     with pytest.raises((error, RefusedType), match=message if error is Refused else None):
-        kv_page_jit.write(PAGE, image[None], [0], [slot], record[None])
+        kv_page_compiled.write(PAGE, image[None], [0], [slot], record[None])
 
     assert np.array_equal(image, before)
 
@@ -254,9 +254,9 @@ def test_refuses_other_images_and_records() -> None:
     with pytest.raises(RefusedType, match=r"an image must be uint16 of shape \(3392,\), got uint16 of shape \(3391,\)"):
         PAGE.read(PAGE.empty()[:-1], 0)
     with pytest.raises(RefusedType, match="images must be contiguous uint16"):
-        kv_page_jit.read(PAGE, PAGE.empty(2)[:, :-1], [0], [0])
+        kv_page_compiled.read(PAGE, PAGE.empty(2)[:, :-1], [0], [0])
     with pytest.raises(Refused, match=r"page 2 at index \(0,\) is outside \[0, 2\)"):
-        kv_page_jit.read(PAGE, PAGE.empty(2), [2], [0])
+        kv_page_compiled.read(PAGE, PAGE.empty(2), [2], [0])
     codes = Affine(4).encode(np.zeros((1, 128), np.float16))
     with pytest.raises(Refused, match="a record takes 8 bits in 1 groups, got AffineTensor"):
         PAGE.record(codes, codes)

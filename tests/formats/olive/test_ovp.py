@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import INT4, OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO, AbFloat, IntFormat, Ovp
-from refemu.formats.olive.twins import ovp as twin
+from refemu.formats.olive.compiled import ovp as compiled_run
 from tests.formats.names import PUBLIC
 from tests.oracles.olive import ovp as oracle
 
 CONSTANTS = {name: fmt for name, fmt in formats.constants().items() if isinstance(fmt, Ovp)}
-ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(twin.encode, id="twin")]
-DECODERS = [pytest.param(Ovp.decode, id="format"), pytest.param(twin.decode, id="twin")]
+ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(compiled_run.encode, id="compiled")]
+DECODERS = [pytest.param(Ovp.decode, id="format"), pytest.param(compiled_run.decode, id="compiled")]
 FP16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FP16 = FP16[np.isfinite(FP16)]
 E2M1 = AbFloat(2, 1, 2)
@@ -82,7 +82,7 @@ def test_every_fp16_value_beside_every_class_of_partner_encodes_as_the_oracle_sa
     left = np.broadcast_to(values[:, None], beside.shape)
     for pairs in (np.stack([left, beside], axis=-1), np.stack([beside, left], axis=-1)[:, :-2]):
         expected = [oracle.encode_pair(name, a, b) for a, b in pairs.reshape(-1, 2).tolist()]
-        for encode in (Ovp.encode, twin.encode):
+        for encode in (Ovp.encode, compiled_run.encode):
             assert np.array_equal(encode(fmt, pairs).code.reshape(-1, 2), expected)
 
 
@@ -289,7 +289,7 @@ def test_the_left_half_is_a_parameter() -> None:
     tensor = high.encode([17.6, 1, 5, -3])
 
     assert tensor.pack().hex() == "285d"
-    assert tensor.pairs().tolist() == twin.encode_pairs(high, [17.6, 1, 5, -3]).tolist() == [0x28, 0x5D]
+    assert tensor.pairs().tolist() == compiled_run.encode_pairs(high, [17.6, 1, 5, -3]).tolist() == [0x28, 0x5D]
     assert high.unpack(tensor.pack(), (4,)).equals(tensor)
 
 

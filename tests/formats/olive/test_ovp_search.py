@@ -11,15 +11,15 @@ from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import FLINT4, INT4, INT8, OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, Flint, Ovp
 from refemu.formats.olive import ovp_search
+from refemu.formats.olive.compiled import ovp_search as compiled_run
 from refemu.formats.olive.ovp_search import Search
-from refemu.formats.olive.twins import ovp_search as twin
 from tests.arith.strategies import codes, numbers, repeating
 from tests.oracles.olive import ovp
 
 CONSTANTS = {name: fmt for name, fmt in formats.constants().items() if isinstance(fmt, Ovp)}
 PLAIN = {"INT4_PLAIN": Ovp(INT4, None), "FLINT4_PLAIN": Ovp(FLINT4, None), "INT8_PLAIN": Ovp(INT8, None)}
-SEARCHES = [pytest.param(ovp_search.search, id="readable"), pytest.param(twin.search, id="twin")]
-SELECTS = [pytest.param(ovp_search.select, id="readable"), pytest.param(twin.select, id="twin")]
+SEARCHES = [pytest.param(ovp_search.search, id="readable"), pytest.param(compiled_run.search, id="compiled")]
+SELECTS = [pytest.param(ovp_search.select, id="readable"), pytest.param(compiled_run.select, id="compiled")]
 
 
 def heavy(shape: tuple[int, ...], seed: int = 1) -> np.ndarray:
@@ -170,8 +170,8 @@ def test_twin_equals_readable_in_every_bit(data: st.DataObject) -> None:
     base = data.draw(st.sampled_from(["sigma", "mean_sigma"]))
     arguments = (x, fmt, data.draw(st.sampled_from(["row", "tensor"])), base)
 
-    assert ovp_search.search(*arguments).equals(twin.search(*arguments))
-    assert ovp_search.search(*arguments, 90, 110, 7).equals(twin.search(*arguments, 90, 110, 7, threads=2))
+    assert ovp_search.search(*arguments).equals(compiled_run.search(*arguments))
+    assert ovp_search.search(*arguments, 90, 110, 7).equals(compiled_run.search(*arguments, 90, 110, 7, threads=2))
 
 
 def test_repr_shows_the_arrays() -> None:
@@ -181,7 +181,7 @@ def test_repr_shows_the_arrays() -> None:
 def test_integers_and_half_floats_are_taken() -> None:
     x = np.arange(-8, 8).reshape(2, 8)
 
-    assert found(twin.search(x, OVP_INT4)) == found(twin.search(x.astype(np.float16), OVP_INT4))
+    assert found(compiled_run.search(x, OVP_INT4)) == found(compiled_run.search(x.astype(np.float16), OVP_INT4))
 
 
 X = np.ones((2, 4), np.float32)

@@ -8,9 +8,9 @@ import pytest
 from refemu import formats
 from refemu.arith.checks import Refused
 from refemu.formats import OVP_FLINT4, OVP_INT4, OVP_INT4_REPO, OVP_INT8, Ovp
-from refemu.formats.olive.twins import ovp
+from refemu.formats.olive.compiled import ovp
 
-ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(ovp.encode, id="twin")]
+ENCODERS = [pytest.param(Ovp.encode, id="format"), pytest.param(ovp.encode, id="compiled")]
 VALUES = np.array([[5, -3, 17.6, 1], [2, -98, 30.7, 3], [48, 0, 0, 48]])
 SHAPES = [
     ((4,), 0),

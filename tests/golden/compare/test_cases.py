@@ -52,7 +52,7 @@ def test_added_removed_renamed_and_changed_cases(old: Path, tmp_path: Path) -> N
 
 def test_an_answer_a_reason_or_a_decision_that_changed_is_named(old: Path, tmp_path: Path) -> None:
     other = dataclasses.replace(
-        fakes.BLENDER, run=lambda first, second, *, overflow: one_more(first, second, overflow), twin="none"
+        fakes.BLENDER, run=lambda first, second, *, overflow: one_more(first, second, overflow), compiled_run="none"
     )
     blocks = block("one, differently", 5), block("two", 1, 2, decision="D-fake-1"), block("three", 7)
     changes = golden.diff_cases(old, written(tmp_path / "new", other, *blocks))

@@ -16,7 +16,7 @@ from refemu.golden.compare import check
 from refemu.golden.compare.check import check_files
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import npz, sets, store
-from refemu.golden.make import forms, model_cases
+from refemu.golden.make import cross_check, model_cases
 from refemu.golden.make import regenerate as generator_remake
 
 
@@ -321,7 +321,7 @@ def test_what_a_unit_of_others_raises_is_told_by_its_set(
     def fails(*arguments: Any) -> None:
         raise error
 
-    monkeypatch.setattr(forms, "require_equal", fails)
+    monkeypatch.setattr(cross_check, "require_equal", fails)
     if isinstance(error, ZeroDivisionError):
         with pytest.raises(ZeroDivisionError):
             golden.check(made)
@@ -334,7 +334,7 @@ def test_a_twin_that_differs_is_told_by_its_set(made: Path, monkeypatch: pytest.
     def differs(unit: Any, config: Any, blocks: Any) -> None:
         raise Refused(f"{unit.name}: the twin must equal the readable form")
 
-    monkeypatch.setattr(forms, "require_equal", differs)
+    monkeypatch.setattr(cross_check, "require_equal", differs)
     reasons = [checked.refused for checked in golden.check(made).refused]
 
     assert f"{made / 'meter-w4'}: meter: the twin must equal the readable form" in reasons

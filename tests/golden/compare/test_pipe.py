@@ -46,15 +46,15 @@ def test_the_unit_itself_passes_and_a_flipped_bit_does_not(
     """Cases of different lengths, and chunks that end between them."""
     monkeypatch.setattr(pipe, "CHUNK", 100)
     lines = echoed(unit, config, ["paper", "edge", "random"])
-    verdict = pipe.check(units.find(unit), config, io.BytesIO(lines))
-    assert verdict == pipe.Verdict(lines.count(b"\n") - 1, 0, None) and verdict.passed
+    diagnosis = pipe.check(units.find(unit), config, io.BytesIO(lines))
+    assert diagnosis == pipe.Diagnosis(lines.count(b"\n") - 1, 0, None) and diagnosis.passed
 
     at = lines.index(b"\n", len(lines) // 2) - 1  # lowest digit of an answer in the middle
     wrong = lines[:at] + (b"1" if lines[at : at + 1] != b"1" else b"0") + lines[at + 1 :]
-    verdict = pipe.check(units.find(unit), config, io.BytesIO(wrong))
-    assert verdict.rows_differ == 1
-    assert verdict.first is not None
-    assert verdict.first["line"] == lines[:at].count(b"\n") + 1
+    diagnosis = pipe.check(units.find(unit), config, io.BytesIO(wrong))
+    assert diagnosis.rows_differ == 1
+    assert diagnosis.first is not None
+    assert diagnosis.first["line"] == lines[:at].count(b"\n") + 1
 
 
 def test_words_are_those_of_the_hex_file() -> None:
@@ -144,9 +144,9 @@ DECODER = units.find("ovp_decoder")
 
 def lost(lines: list[bytes], rows: int | None = None) -> str:
     """What the check misses in `lines`, whose answers are right."""
-    verdict = pipe.check(DECODER, "int4", io.BytesIO(b"".join(lines)), rows)
-    assert verdict.rows_differ == 0 and verdict.passed == (not verdict.lost)
-    return verdict.lost
+    diagnosis = pipe.check(DECODER, "int4", io.BytesIO(b"".join(lines)), rows)
+    assert diagnosis.rows_differ == 0 and diagnosis.passed == (not diagnosis.lost)
+    return diagnosis.lost
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from refemu.cli import main
 from refemu.golden.compare import waivers
 from refemu.golden.files import fields
 from refemu.testing import hold
-from refemu.units import alternative
+from refemu.units import variant
 
 MAC = Path("vectors/fp16_mac-fma")
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,8 +69,8 @@ def test_decisions_waive_what_a_device_with_both_answers_changes() -> None:
     """An aligner that counts the sign and rounds half to even: bits that neither alone changes."""
     aligner, unit = golden.load(ROOT / "vectors/bfp_aligner-paper"), units.find("bfp_aligner")
     words = ["D-harmonia-1", "D-harmonia-2"]
-    chosen = [next(each for each in unit.alternatives if each.decision == word) for word in words]
-    device = alternative.device(unit, unit.config("paper"), chosen)
+    chosen = [next(each for each in unit.variants if each.decision == word) for word in words]
+    device = variant.device(unit, unit.config("paper"), chosen)
     assert device is not None
     inputs = {port.name: aligner.arrays[f"in.{port.name}"] for port in unit.ports(unit.config("paper")).inputs}
     answers, left = device.evaluate(inputs), waivers.bits(aligner, words)

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from refemu import units
-from refemu.golden.compare import dut
-from refemu.golden.explain import choosing, running
+from refemu.golden.compare import answer_files
+from refemu.golden.explain import reruns, unit_runs
 from refemu.golden.explain import table as tables
+from refemu.golden.explain.diagnosis import Diagnosis, diagnosis
 from refemu.golden.explain.guess import Guess
-from refemu.golden.explain.verdict import Verdict, verdict
 from refemu.golden.files import fields, sets
 from refemu.golden.files.sets import Golden
-from refemu.units import alternative as other
-from refemu.units.alternative import Alternative
+from refemu.units import variant as other
 from refemu.units.ports import Port
+from refemu.units.variant import Variant
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 Arrays = dict[str, np.ndarray]
@@ -54,20 +54,20 @@ def outputs(golden: Golden) -> Arrays:
     return {name: golden.arrays[name].copy() for name in names}
 
 
-def verdict_of(wrong: Wrong) -> Verdict | None:
+def outcome_of(wrong: Wrong) -> Diagnosis | None:
     """What is said of a device; None for a device that no row tells from the right one."""
     made_of = golden(wrong.set)
     arrays = wrong.answers(made_of)
     if arrays is None:
         return None
-    answer = dut.Answer(arrays, {})
+    answer = answer_files.Answer(arrays, {})
     rows = np.zeros(made_of.rows, np.bool_)
     for name in arrays:
         rows |= (answer.differing(made_of, name).reshape(made_of.rows, -1) != 0).any(axis=1)
-    return verdict(made_of, answer, rows) if rows.any() else None
+    return diagnosis(made_of, answer, rows) if rows.any() else None
 
 
-def rated(wrong: Wrong, result: Verdict) -> str:
+def rated(wrong: Wrong, result: Diagnosis) -> str:
     """ "right", "vague", "wrong lead" or "silent": are all mistakes among the first two explanations?"""
     if not wrong.truth:
         return "wrong lead" if result.stories else "silent"
@@ -86,14 +86,14 @@ def names(*ids: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(id.split("|")) for id in ids)
 
 
-def decided(alternatives: Sequence[Alternative], golden: Golden) -> Arrays | None:
+def decided(variants: Sequence[Variant], golden: Golden) -> Arrays | None:
     """Answers of the unit with other decisions; None where there is no such device."""
     unit = units.find(golden.manifest["unit"])
-    device = other.device(unit, unit.config(golden.config), alternatives)
+    device = other.device(unit, unit.config(golden.config), variants)
     if device is None:
         return None
-    table = tables.whole(golden, dut.Answer(outputs(golden), {}))
-    words, _ = running.words(table, [], device)
+    table = tables.whole(golden, answer_files.Answer(outputs(golden), {}))
+    words, _ = unit_runs.words(table, [], device)
     arrays = outputs(golden)
     for name, array in arrays.items():
         array[table.rows] = words[name].reshape(-1, *array.shape[1:])
@@ -191,17 +191,17 @@ def structural(name: str) -> Iterator[Wrong]:
 
 def arithmetic(name: str) -> Iterator[Wrong]:
     """One device for each primitive of arithmetic that the unit uses, done otherwise."""
-    right = tables.whole(golden(name), dut.Answer(outputs(golden(name)), {}))
-    for guess in choosing.arithmetic(right):
+    right = tables.whole(golden(name), answer_files.Answer(outputs(golden(name)), {}))
+    for guess in reruns.arithmetic(right):
         yield Wrong(name, guess.detail.removeprefix("right if "), names(f"{guess.id}|D"), partial(computed, guess))
 
 
 def computed(guess: Guess, golden: Golden) -> Arrays:
     """Answers of the readable unit with other arithmetic."""
-    table = tables.whole(golden, dut.Answer(outputs(golden), {}))
-    device = running.device(table, [guess])
+    table = tables.whole(golden, answer_files.Answer(outputs(golden), {}))
+    device = unit_runs.device(table, [guess])
     assert device is not None
-    words, _ = running.words(table, [guess], device)
+    words, _ = unit_runs.words(table, [guess], device)
     arrays = outputs(golden)
     for name, array in arrays.items():
         array[table.rows] = words[name].reshape(-1, *array.shape[1:])
@@ -284,9 +284,9 @@ def _dead(codes: np.ndarray, port: Port) -> Any:
 
 def decisions(name: str) -> Iterator[Wrong]:
     """One device for each alternative of the unit."""
-    for alternative in units.find(golden(name).manifest["unit"]).alternatives:
-        says = f"{alternative.decision}: {alternative.says}"
-        yield Wrong(name, says, names(alternative.decision), partial(decided, [alternative]))
+    for variant in units.find(golden(name).manifest["unit"]).variants:
+        says = f"{variant.decision}: {variant.says}"
+        yield Wrong(name, says, names(variant.decision), partial(decided, [variant]))
 
 
 def corrupted(name: str) -> Iterator[Wrong]:

@@ -9,12 +9,12 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.fp32 import exp32
 from refemu.golden.files.sets import Golden
-from refemu.units.alternative import Alternative
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.leankv.page_manager import PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
 from refemu.units.leankv.paged_attention.ports import patterns
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
+from refemu.units.variant import Variant
 from tests.golden.explain import hands
 from tests.golden.explain.collection import Arrays, Wrong, decided, names, outputs
 from tests.golden.explain.hands import in_lane, plus, ran, wired
@@ -313,7 +313,7 @@ def inside() -> Iterator[Wrong]:
 
 def made(kind: type[Stepped[Any]]) -> Callable[[Golden], Arrays | None]:
     """Answers of another stepping class."""
-    return partial(decided, [Alternative("", "made by hand", variant=kind)])
+    return partial(decided, [Variant("", "made by hand", unit_class=kind)])
 
 
 class Online(PagedAttention):

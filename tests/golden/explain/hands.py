@@ -45,7 +45,7 @@ def ran(golden: Golden, change: Change | None = None, **parameters: Any) -> Arra
         rows = slice(entry["first"], entry["first"] + entry["cases"] * entry["rows"])
         inputs = sets.inputs(golden, unit, entry["first"], entry["cases"], entry["rows"])
         inputs |= change(inputs) if change else {}
-        result = unit.run_jit(**inputs, **{**unit.config(golden.config), **parameters})
+        result = unit.run_compiled(**inputs, **{**unit.config(golden.config), **parameters})
         for name, array in arrays.items():
             port = sets.port_of(golden.array(name))
             words = fields.encode(getattr(result, port.name), port, name)

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from refemu import units
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 from refemu.golden.explain import table as tables
 from refemu.golden.explain.table import Table
 from refemu.golden.files import manifest as manifests
@@ -35,7 +35,7 @@ def random(unit: str, config: str, seeds: int) -> Golden:
 def _built(unit: str, config: str, cases: Sequence[Cases]) -> Golden:
     descriptor = units.find(unit)
     generator = {case.kind: {"function": f"{unit}.cases", "seed": 0} for case in cases}
-    manifest, arrays = build.build(descriptor, config, cases, generator=generator, twin_from=1)
+    manifest, arrays = build.build(descriptor, config, cases, generator=generator, compiled_from=1)
     return Golden(manifests.sealed({**manifest, "hex": {}, "bin": {}}), arrays)
 
 
@@ -47,7 +47,7 @@ def outputs(rows: Golden) -> Arrays:
 
 def wrong(rows: Golden, arrays: Arrays) -> np.ndarray:
     """Rows in which answers differ."""
-    answer = dut.Answer(arrays, {})
+    answer = answer_files.Answer(arrays, {})
     unlike = np.zeros(rows.rows, np.bool_)
     for name in arrays:
         unlike |= (answer.differing(rows, name).reshape(rows.rows, -1) != 0).any(axis=1)
@@ -56,4 +56,4 @@ def wrong(rows: Golden, arrays: Arrays) -> np.ndarray:
 
 def table(rows: Golden, arrays: Arrays) -> Table:
     """All rows, and what a device answered."""
-    return tables.whole(rows, dut.Answer(arrays, {}))
+    return tables.whole(rows, answer_files.Answer(arrays, {}))

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from refemu.golden.files.sets import Golden
-from refemu.units.alternative import Alternative
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.pe_lane import PeLane
+from refemu.units.variant import Variant
 from tests.golden.explain.collection import Arrays, decided, outputs
 from tests.golden.explain.hands import wired
 
@@ -57,7 +57,7 @@ class Uncleared(PeLane):
 
 def of(kind: type[PeLane]) -> Any:
     """Answers of such a lane."""
-    return partial(decided, [Alternative("", kind.__name__, variant=kind)])
+    return partial(decided, [Variant("", kind.__name__, unit_class=kind)])
 
 
 def gated(golden: Golden) -> Arrays:

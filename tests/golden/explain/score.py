@@ -9,11 +9,11 @@ import sys
 import time
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.explain.verdict import Verdict
-from tests.golden.explain.collection import rated, verdict_of
+from refemu.golden.explain.diagnosis import Diagnosis
+from tests.golden.explain.collection import outcome_of, rated
 
 
-def said(result: Verdict) -> list[str]:
+def said(result: Diagnosis) -> list[str]:
     """The first two explanations, parts joined."""
     return [
         " + ".join("/".join((part.id, *part.equivalent)) + f" ({part.detail})" for part in story)
@@ -29,7 +29,7 @@ def main(paper: str, word: str = "", skip: str = "0") -> None:
             continue
         start = time.perf_counter()
         try:
-            result = verdict_of(device)
+            result = outcome_of(device)
         except (Refused, RefusedType) as refusal:
             print(f"MISS | {device} | REFUSED {refusal}", flush=True)
             continue

@@ -31,7 +31,7 @@ def outcomes(devices: Iterator[Wrong] | Sequence[Wrong]) -> tuple[Counter[str], 
     counts: Counter[str] = Counter()
     leads = []
     for device in devices:
-        result = collection.verdict_of(device)
+        result = collection.outcome_of(device)
         if result is not None:
             outcome = collection.rated(device, result)
             counts["right" if outcome == "silent" and not device.truth else outcome] += 1

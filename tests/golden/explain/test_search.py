@@ -5,14 +5,14 @@ import numpy as np
 from refemu import units
 from refemu.golden.explain.search import Search
 from refemu.golden.files import fields
-from refemu.units import alternative as other
+from refemu.units import variant as other
 from tests.golden.explain import made
 
 
 def decided(unit: str, config: str, *says: str) -> tuple[made.Golden, made.Arrays]:
     """A set, and answers of a device with these alternatives to its combinational unit."""
     rows, descriptor = made.golden(unit, config), units.find(unit)
-    chosen = [next(each for each in descriptor.alternatives if each.says == text) for text in says]
+    chosen = [next(each for each in descriptor.variants if each.says == text) for text in says]
     device = other.device(descriptor, descriptor.config(config), chosen)
     assert device is not None
     table = made.table(rows, made.outputs(rows))

@@ -5,7 +5,7 @@ import numpy as np
 from refemu import units
 from refemu.golden.explain.stimulus import Answered, explained
 from refemu.golden.files import fields
-from refemu.units import alternative as other
+from refemu.units import variant as other
 
 
 def answered(says: str | None, seed: int = 0) -> Answered:
@@ -13,7 +13,7 @@ def answered(says: str | None, seed: int = 0) -> Answered:
     unit = units.find("ovp_decoder")
     config = unit.config("int4")
     inputs = next(iter(unit.stimuli(config, "random", seed))).inputs
-    chosen = [each for each in unit.alternatives if each.says == says]
+    chosen = [each for each in unit.variants if each.says == says]
     device = other.device(unit, config, chosen) if chosen else other.right(unit, config)
     assert device is not None
     result = device.evaluate(inputs)
@@ -29,9 +29,9 @@ def test_all_parts_are_evidence() -> None:
     parts = [answered("a victim has the bias as its exponent", seed) for seed in range(3)]
     result = explained(units.find("ovp_decoder"), "int4", parts)
     assert result is not None
-    assert [part.id for part in result.verdict.explanations] == ["D-olive-19"]
+    assert [part.id for part in result.diagnosis.explanations] == ["D-olive-19"]
     assert result.rows == len(parts) * len(next(iter(parts[0].inputs.values())))
-    assert result.wrong == result.verdict.explanations[0].rows_explained
+    assert result.wrong == result.diagnosis.explanations[0].rows_explained
     assert result.lines[0].startswith("verdict: D-olive-19 explains every wrong row")
 
 

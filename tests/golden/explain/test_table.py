@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 from refemu.golden.explain import table as tables
 from tests.golden.explain import made
 
@@ -30,7 +30,7 @@ def test_a_sample_has_wrong_cases_first_and_their_neighbours(monkeypatch: pytest
     rows = made.golden("fp16_mac", "paper", ("paper", "random"))
     wrong = np.zeros(rows.rows, np.bool_)
     wrong[[101, 500, 900]] = True
-    sample = tables.sample(rows, dut.Answer(made.outputs(rows), {}), wrong)
+    sample = tables.sample(rows, answer_files.Answer(made.outputs(rows), {}), wrong)
 
     assert {99, 100, 101, 498, 499, 500, 900} <= set(sample.rows.tolist())
     assert len(sample.rows) <= 60 + tables.NEIGHBOURS

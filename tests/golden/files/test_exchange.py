@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.golden.compare import dut
+from refemu.golden.compare import answer_files
 from refemu.golden.files import exchange, sets
 
 SUFFIX = {"testfloat": ".tf", "csv": ".csv", "jsonl": ".jsonl"}
@@ -22,7 +22,7 @@ def a_set(request: pytest.FixtureRequest, made: Path) -> sets.Golden:
 def test_what_is_exported_reads_back(form: str, a_set: sets.Golden, tmp_path: Path) -> None:
     answer = tmp_path / f"answer{SUFFIX[form]}"
     answer.write_text("".join(exchange.export(a_set, form)))
-    read = dut.read(answer, a_set).arrays
+    read = answer_files.read(answer, a_set).arrays
 
     roles = ("expected",) if form == "testfloat" else ("expected", "state")
     assert sorted(read) == sorted(e["name"] for e in a_set.manifest["arrays"] if e["role"] in roles)
@@ -134,6 +134,6 @@ def test_refusals(form: str, spoil: object, message: str, made: Path, tmp_path: 
     answer.write_text(spoil("".join(exchange.export(meter, form))))  # type: ignore[operator]
     if message:
         with pytest.raises(Refused, match=message.replace("(", r"\(")):
-            dut.read(answer, meter)
+            answer_files.read(answer, meter)
     else:
-        assert list(dut.read(answer, meter).arrays) == ["out.wide"]
+        assert list(answer_files.read(answer, meter).arrays) == ["out.wide"]

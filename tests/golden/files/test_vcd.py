@@ -10,8 +10,8 @@ import vcdvcd
 from refemu import units
 from refemu.golden.files import vcd
 from refemu.units.ports import Port
-from refemu.units.spelled import values_of
 from refemu.units.unit import AnyUnit, Config
+from refemu.units.value_text import values_of
 from tests.units.protocol.blocks import FIRST_CONFIGS, blocks, one_case
 
 MOST = 40  #: events of a unit that are read back

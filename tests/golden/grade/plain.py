@@ -36,16 +36,16 @@ def streams(answers: Answers) -> list[list[int]]:
 def wrong(answers: Answers, device: Device) -> list[bool]:
     """Rows in which a bit that counts is not right."""
     right, care = rows(answers, answers.outputs), rows(answers, answers.care)
-    verdict = [False] * answers.rows
+    outcome = [False] * answers.rows
     for stream in streams(answers):
         got = device([{name: list(words) for name, words in right[row].items()} for row in stream])
         for row, given in zip(stream, got, strict=True):
-            verdict[row] = any(
+            outcome[row] = any(
                 (want ^ word) & mask
                 for name in right[row]
                 for want, word, mask in zip(right[row][name], given[name], care[row][name], strict=True)
             )
-    return verdict
+    return outcome
 
 
 def each(change: Callable[[Row], None]) -> Device:

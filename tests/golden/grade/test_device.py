@@ -10,8 +10,8 @@ from refemu.arith.checks import Refused
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
-from refemu.units.alternative import right
 from refemu.units.unit import Cases, Config
+from refemu.units.variant import right
 from tests.golden import fakes
 
 
@@ -52,7 +52,7 @@ def test_a_meter_without_reset_goes_on_adding(meter: Answers) -> None:
 
 def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fakes, "picky", picky, raising=False)
-    unit = dataclasses.replace(fakes.BLENDER, twin="tests.golden.fakes:picky", run=picky, mark=None)
+    unit = dataclasses.replace(fakes.BLENDER, compiled_run="tests.golden.fakes:picky", run=picky, mark=None)
     inputs = {"first": np.array([1, 2, 4, 5, 15]), "second": np.array([1, 1, 1, 1, 7])}
     answers = answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "none is 3", inputs)])
 
@@ -73,7 +73,7 @@ def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch
 def test_halving_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fakes, "picky", picky, raising=False)
     calls: list[int] = []
-    unit = dataclasses.replace(fakes.BLENDER, twin="tests.golden.fakes:counted", run=picky, mark=None)
+    unit = dataclasses.replace(fakes.BLENDER, compiled_run="tests.golden.fakes:counted", run=picky, mark=None)
 
     def counted(first: Any, second: Any, *, overflow: str) -> fakes.Blend:
         calls.append(len(first))

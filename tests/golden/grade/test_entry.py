@@ -21,7 +21,7 @@ def test_a_set_is_graded_with_its_own_answers(made: Path) -> None:
     grade = entry.grade_set(made / "meter-w4", pool=12)
 
     assert (grade.set, grade.unit, grade.config, grade.rows) == ("meter-w4", "meter", "w4", 12)
-    assert grade.classes["order"].convicted == 3
+    assert grade.classes["order"].detected == 3
 
 
 def test_a_stimulus_that_is_the_sets_has_the_sets_grade(made: Path, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_stimulus_that_is_the_sets_has_the_sets_grade(made: Path, tmp_path: Pa
     grade, whole = entry.grade_stimulus(mine, "meter", pool=12), entry.grade_set(made / "meter-w4", pool=12)
     assert grade.classes == whole.classes and grade.survivors == whole.survivors
     one_case = stimulus(tmp_path / "one.npz", in_add=loaded.arrays["in.add"], in_clear=loaded.arrays["in.clear"])
-    assert entry.grade_stimulus(one_case, "meter", pool=12).classes["reset"].convicted == 0
+    assert entry.grade_stimulus(one_case, "meter", pool=12).classes["reset"].detected == 0
 
 
 def test_a_poor_stimulus_is_closed_by_what_it_misses(made: Path, tmp_path: Path) -> None:

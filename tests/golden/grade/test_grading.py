@@ -43,13 +43,13 @@ def test_every_verdict(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     result = Grading("meter", meter, pool, ["order"])
     counts = result.grade.classes["order"]
 
-    assert (counts.faults, counts.convicted, counts.holes, counts.undecided, counts.raised) == (6, 2, 1, 2, 1)
-    hole, undecided, raised, elsewhere = result.grade.survivors
-    assert hole.verdict == "hole" and hole.row == pool.answers.stimulus(pool.rows - 1)
-    assert hole.reason == f"1 of {pool.rows} other rows tell" and len(result.telling) == 1
-    assert undecided.verdict == "undecided" and undecided.reason == f"none of {pool.rows} other rows tells"
-    assert raised.verdict == "raised" and raised.reason == "takes nothing"
-    assert elsewhere.verdict == "undecided" and elsewhere.reason.startswith(f"the device takes none of {pool.rows}")
+    assert (counts.faults, counts.detected, counts.missed, counts.undecided, counts.raised) == (6, 2, 1, 2, 1)
+    missed_fault, undecided, raised, elsewhere = result.grade.survivors
+    assert missed_fault.outcome == "hole" and missed_fault.row == pool.answers.stimulus(pool.rows - 1)
+    assert missed_fault.reason == f"1 of {pool.rows} other rows tell" and len(result.telling) == 1
+    assert undecided.outcome == "undecided" and undecided.reason == f"none of {pool.rows} other rows tells"
+    assert raised.outcome == "raised" and raised.reason == "takes nothing"
+    assert elsewhere.outcome == "undecided" and elsewhere.reason.startswith(f"the device takes none of {pool.rows}")
     assert not result.grade.passes
 
 
@@ -98,7 +98,7 @@ def test_rows_that_tell_a_decision_and_rows_with_flags() -> None:
     grade = Grading("rows", answers, Pool(unit, "wrap", 0, 12), ["decisions"]).grade
     flags = np.concatenate([block.flags.reshape(-1) for block in answers.blocks])
 
-    assert grade.decisions.keys() == {each.decision for each in unit.alternatives} - {"D-olive-7"}
+    assert grade.decisions.keys() == {each.decision for each in unit.variants} - {"D-olive-7"}
     assert all(0 < rows <= answers.rows for rows in grade.decisions.values())
     assert grade.flags == {"OVERFLOW": int(np.count_nonzero(flags & 1 << unit.flags["OVERFLOW"].bit))}
 

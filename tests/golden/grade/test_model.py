@@ -12,8 +12,8 @@ import pytest
 
 from refemu import golden, units
 from refemu.arith.checks import Refused
-from refemu.golden.grade import anew, device, grading, model, parts
 from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import device, grading, model, reimport, slices
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
@@ -38,15 +38,15 @@ def as_before() -> Iterator[None]:
 def test_mutants_of_a_unit_are_told_or_cannot_run() -> None:
     answers = of_set("bfp_accumulator-paper")
     faults = list(model.faults(answers, sample=40))
-    verdicts: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for fault in faults:
         try:
-            verdicts[fault.id] = "convicted" if fault.wrong(answers).any() else "survived"
+            outcomes[fault.id] = "detected" if fault.wrong(answers).any() else "survived"
         except Refused as error:
-            verdicts[fault.id] = f"raised {error}"
-    counts = Counter(verdict.split()[0] for verdict in verdicts.values())
+            outcomes[fault.id] = f"raised {error}"
+    counts = Counter(outcome.split()[0] for outcome in outcomes.values())
 
-    assert len(faults) == len(verdicts) == 40 and counts["convicted"] > 10 and counts["raised"] > 3
+    assert len(faults) == len(outcomes) == 40 and counts["detected"] > 10 and counts["raised"] > 3
     assert all(re.match(r"bfp_accumulator\.py:[0-9]+: .* is .*", fault.says) for fault in faults)
 
 
@@ -61,9 +61,9 @@ def test_a_wrong_row_is_one_that_differs() -> None:
 
 def test_the_right_unit_is_wrong_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = of_set("olive_mac-wrap")
-    (path,) = anew.sources(answers.unit)
-    with anew.mutated(answers.unit, path, compile(path.read_text(), str(path), "exec")) as unit:
-        for _, block in parts.parts(answers):
+    (path,) = reimport.sources(answers.unit)
+    with reimport.mutated(answers.unit, path, compile(path.read_text(), str(path), "exec")) as unit:
+        for _, block in slices.parts(answers):
             assert np.array_equal(device.readable(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
 
 
@@ -77,7 +77,7 @@ def test_a_sample_is_seeded_and_in_order() -> None:
 
 def test_descriptors_flags_and_masks_are_not_changed() -> None:
     unit = units.find("olive_mac")
-    (path,) = anew.sources(unit)
+    (path,) = reimport.sources(unit)
     text = path.read_text()
     places = model._places(unit, text)
     lines = text.splitlines()
@@ -96,7 +96,7 @@ def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch)
     pool = Pool(whole.unit, "paper", 0, 100)
     good, bad = (Grading("x", each, pool, ["model"]).grade.classes["model"] for each in (whole, poor))
 
-    assert good.holes == 0 and bad.holes > 3 and good.faults == bad.faults
+    assert good.missed == 0 and bad.missed > 3 and good.faults == bad.faults
 
 
 def test_what_functions_remember_hides_no_line() -> None:
@@ -104,7 +104,7 @@ def test_what_functions_remember_hides_no_line() -> None:
     unit = units.find("fdgf")
     config = unit.configs["small"]
     blocks = list(unit.cases(config, "paper", 0))
-    source = anew.sources(unit)[0]
+    source = reimport.sources(unit)[0]
     text = source.read_text().splitlines()
     inside = next(number for number, line in enumerate(text, 1) if "tall, broad =" in line)
     for _ in range(2):

@@ -54,8 +54,8 @@ def test_a_width_that_shows_nothing_stands_for_wider_ones(monkeypatch: pytest.Mo
     whole = plain.committed("olive_mac-wrap")
     small = Answers(whole.unit, whole.config, [whole.blocks[0].pick(np.arange(1))])  # 48 * 5 = 240
     faults = list(width.faults(small))
-    verdicts = [fault.wrong(small).any() for fault in faults[:10]]
-    assert verdicts == [True] * 9 + [False]  # 240 needs nine bits with its sign
+    outcomes = [fault.wrong(small).any() for fault in faults[:10]]
+    assert outcomes == [True] * 9 + [False]  # 240 needs nine bits with its sign
 
     monkeypatch.setattr(stepping, "wrong", lambda *args, **named: pytest.fail("it runs"))
     assert not any(fault.wrong(small).any() for fault in faults[10:])

@@ -172,4 +172,4 @@ def test_formats_are_spelled_out_in_the_configuration() -> None:
     ],
 )
 def test_parameters(value: object, expected: object) -> None:
-    assert build.spelled(value) == expected
+    assert build.expanded(value) == expected

@@ -43,7 +43,7 @@ def test_the_first_block_with_a_telling_case_comes_first() -> None:
 def test_the_twin_says_what_zeros_give_where_it_gave_the_blocks() -> None:
     """A shard of a campaign has no use for the readable unit, which may take a tenth of a second for a row."""
     unit = dataclasses.replace(fakes.BLENDER, run=lambda **ports: pytest.fail("the readable unit ran"))
-    (found,) = rows.led(unit, WRAP, [block("a", (0, 0), (5, 1))], twin_from=1)
+    (found,) = rows.led(unit, WRAP, [block("a", (0, 0), (5, 1))], compiled_from=1)
 
     assert found.arrays["in.first"][:, 0].tolist() == [5, 0]
 

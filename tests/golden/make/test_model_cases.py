@@ -13,7 +13,7 @@ import refemu.units
 from refemu import golden, models
 from refemu.arith.checks import Refused
 from refemu.golden.files import sets
-from refemu.golden.make import model_cases, model_cases_kept
+from refemu.golden.make import model_case_choice, model_cases
 from refemu.models.taps import model_case
 from tests.golden import fakes
 
@@ -55,7 +55,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> model_cases.Source:
     monkeypatch.setattr(models, "session", Session)
     monkeypatch.setattr(models.schemes, "parse", lambda text: models.Scheme())
     monkeypatch.setattr(models.schemes, "taps", lambda config: ("blender",))
-    monkeypatch.setattr(model_cases_kept, "WINDOW", 3)
+    monkeypatch.setattr(model_case_choice, "WINDOW", 3)
     model_cases.forget()
     return model_cases.Source("toy", "0", "s", {}, "1", 0, 3, (1, 2, 3))
 

@@ -61,7 +61,7 @@ def test_a_shard_of_several_seeds() -> None:
     blocks = regenerate.random_cases(units.find("concat"), "a4", 5, 2)
     generator = {"random": {"function": "concat.cases", "seed": 5, "seeds": 2}}
     described, arrays = regenerate.build.build(
-        units.find("concat"), "a4", blocks, generator=generator, seed=5, twin_from=1
+        units.find("concat"), "a4", blocks, generator=generator, seed=5, compiled_from=1
     )
     files = sets.render(described, arrays)
     manifest = json.loads(files[sets.MANIFEST])

@@ -66,10 +66,10 @@ def test_the_twin_is_used_from_a_stated_size_on(monkeypatch: pytest.MonkeyPatch)
         return fakes.blend(inputs["first"], inputs["second"], overflow="wrap")
 
     monkeypatch.setattr(Unit, "evaluate", evaluate)
-    for size in (rows.TWIN_FROM - 1, rows.TWIN_FROM):
+    for size in (rows.COMPILED_FROM - 1, rows.COMPILED_FROM):
         blend(np.ones(size, np.uint8), np.ones(size, np.int8))
 
-    assert asked == [(rows.TWIN_FROM - 1, False), (rows.TWIN_FROM, True)]
+    assert asked == [(rows.COMPILED_FROM - 1, False), (rows.COMPILED_FROM, True)]
 
 
 def test_pick_takes_cases_of_everything() -> None:
@@ -114,9 +114,9 @@ def test_the_twin_gives_the_same_rows(name: str, monkeypatch: pytest.MonkeyPatch
     config = next(iter(unit.configs.values()))
     for kind in ("paper", "edge", "random"):
         for cases in unit.cases(config, kind, 0):
-            monkeypatch.setattr(rows, "TWIN_FROM", 1 << 62)
+            monkeypatch.setattr(rows, "COMPILED_FROM", 1 << 62)
             readable = rows.evaluate(unit, config, cases)
-            monkeypatch.setattr(rows, "TWIN_FROM", 0)
+            monkeypatch.setattr(rows, "COMPILED_FROM", 0)
             compiled = rows.evaluate(unit, config, cases)
 
             assert compiled.flags.tolist() == readable.flags.tolist()

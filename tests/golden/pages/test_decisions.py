@@ -38,15 +38,15 @@ def test_every_row_of_the_page_of_alternatives_is_read() -> None:
     reasons = sum(decisions.ID.match(line) is not None for line in text.splitlines())
     every = decisions.every().values()
 
-    assert sum(len(entry.alternatives) for entry in every) == rows > 300
+    assert sum(len(entry.variants) for entry in every) == rows > 300
     assert sum(len(entry.unobservable) for entry in every) == reasons > 10
-    assert {each.unit for entry in every for each in entry.alternatives} <= set(units.names())
+    assert {each.unit for entry in every for each in entry.variants} <= set(units.names())
 
 
 def test_one_entry() -> None:
     entry = decisions.find("D-olive-19")
     assert entry.title == "Exponent of a victim and of the reserved outlier code"
-    assert {each.unit for each in entry.alternatives} == {"outlier_decoder", "ovp_decoder"}
+    assert {each.unit for each in entry.variants} == {"outlier_decoder", "ovp_decoder"}
     assert entry.test.endswith("::test_illegal_pairs_are_flagged_and_follow_the_equations")
 
 

@@ -10,7 +10,7 @@ from refemu.golden.pages import glossary, topics
 ROOT = Path(__file__).parents[3]
 #: words of which a stranger said that no page explains them
 ASKED = (
-    *("victim", "abfloat", "flint", "tap", "twin", "oracle", "case", "row", "decision", "preset", "quirk", "group"),
+    *("victim", "abfloat", "flint", "tap", "compiled", "oracle", "case", "row", "decision", "preset", "quirk", "group"),
     *("prefill", "window", "perplexity", "pair", "page", "token significance", "care mask", "REFEMU_CACHE"),
 )
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from refemu import formats, units
-from refemu.formats import spelling
+from refemu.formats import config_text
 from refemu.golden.pages import decisions, parameters
 from refemu.models.schemes import SCHEMES, registry
 
@@ -31,7 +31,7 @@ def test_listed_values_are_those_that_a_scheme_reads(name: str) -> None:
                 alone = key != "act_bits"  # which has the weights' bits, or none (D-olive-41)
                 assert not alone or f"{key} must be one of" not in str(error), (key, value)
             else:
-                assert spelling.write(getattr(scheme, key)) == value
+                assert config_text.write(getattr(scheme, key)) == value
 
 
 def test_parameters_of_formats() -> None:

@@ -70,7 +70,7 @@ def run(made_once: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def judged(made_once: Path) -> Regression:
+def outcome(made_once: Path) -> Regression:
     """The regression as it is, graded by the fast classes."""
     return regression(made_once)
 

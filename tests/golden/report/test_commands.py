@@ -19,9 +19,9 @@ def words(command: commands.Command) -> list[str]:
     return rest
 
 
-def test_every_command_is_understood(judged: Regression) -> None:
-    all_ = [command for each in judged.sets for command in each.commands]
-    all_ += [command for each in judged.sets for answer in each.answers for command in answer.commands]
+def test_every_command_is_understood(outcome: Regression) -> None:
+    all_ = [command for each in outcome.sets for command in each.commands]
+    all_ += [command for each in outcome.sets for answer in each.answers for command in answer.commands]
     own = [command for command in all_ if command.run.startswith("refemu ")]
 
     assert {words(command)[0] for command in own} == {"diff", "step", "generate"}
@@ -30,9 +30,9 @@ def test_every_command_is_understood(judged: Regression) -> None:
         assert parser().parse_args(words(command)).module
 
 
-def test_a_difference_is_shown_again(judged: Regression, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_is_shown_again(outcome: Regression, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a saved counterexample with the ports that the test gave."""
-    for each in judged.sets:
+    for each in outcome.sets:
         for answer in each.answers:
             for command in answer.commands:
                 if command.run.startswith("refemu"):

@@ -13,36 +13,36 @@ from tests.golden.report.conftest import campaign, reread
 VALID = fastjsonschema.compile(document.schema())
 
 
-def test_the_document_follows_the_schema(judged: Regression, run: Path) -> None:
+def test_the_document_follows_the_schema(outcome: Regression, run: Path) -> None:
     campaign(run / "c")
     (run / "stray.log").write_text("FAIL 3 of 4 rows differ\n")
     (run / "ovp_decoder-int4" / "manifest.json").write_text("{}")
-    for each in (judged, regression(run, "none")):
+    for each in (outcome, regression(run, "none")):
         text = document.text(each)
         VALID(reread(text))
         assert text.isascii() and text.endswith("}\n")
 
 
-def test_the_schema_refuses_what_it_does_not_name(judged: Regression) -> None:
-    known = reread(document.text(judged))
-    for change in ({"verdict": "PASS"}, {"more": 1}, {"exit_code": 3}, {"counts": {"pass": 1}}, {"sets": [{}]}):
+def test_the_schema_refuses_what_it_does_not_name(outcome: Regression) -> None:
+    known = reread(document.text(outcome))
+    for change in ({"outcome": "PASS"}, {"more": 1}, {"exit_code": 3}, {"counts": {"pass": 1}}, {"sets": [{}]}):
         with pytest.raises(fastjsonschema.JsonSchemaException):
             VALID({**known, **change})
 
 
-def test_every_field_is_in_the_schema(judged: Regression) -> None:
+def test_every_field_is_in_the_schema(outcome: Regression) -> None:
     """And no field of the schema is without a value in some document."""
     (named,) = [document.schema()["properties"]["sets"]["items"]["properties"]]
     assert set(named) == {field.name for field in dataclasses.fields(Reported)}
-    assert set(document.document(judged)) == set(document.schema()["properties"])
+    assert set(document.document(outcome)) == set(document.schema()["properties"])
 
 
-def test_a_difference_is_the_document_of_diff(judged: Regression) -> None:
-    (each,) = [each for each in document.document(judged)["sets"] if each["path"] == "olive_mac-wrap"]
+def test_a_difference_is_the_document_of_diff(outcome: Regression) -> None:
+    (each,) = [each for each in document.document(outcome)["sets"] if each["path"] == "olive_mac-wrap"]
     difference = each["answers"][0]["difference"]
     assert difference["explanations"][0]["id"] == "row_shift" and difference["first"]["port"] == "acc"
-    assert each["coverage"]["grade"]["classes"]["bits"]["holes"] == 0
+    assert each["coverage"]["grade"]["classes"]["bits"]["missed"] == 0
 
 
-def test_the_same_folder_gives_the_same_bytes(judged: Regression, made_once: Path) -> None:
-    assert document.text(regression(made_once)) == document.text(judged)
+def test_the_same_folder_gives_the_same_bytes(outcome: Regression, made_once: Path) -> None:
+    assert document.text(regression(made_once)) == document.text(outcome)

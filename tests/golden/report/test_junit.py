@@ -35,8 +35,8 @@ def require_valid(element: ET.Element) -> None:
         require_valid(child)
 
 
-def test_the_file_is_valid_and_counts(judged: Regression) -> None:
-    root = ET.fromstring(junit.text(judged).encode())
+def test_the_file_is_valid_and_counts(outcome: Regression) -> None:
+    root = ET.fromstring(junit.text(outcome).encode())
     require_valid(root)
     assert {name: root.get(name) for name in COUNTS} == {"tests": "4", "failures": "3", "errors": "0", "skipped": "0"}
     (suite,) = [suite for suite in root if suite.get("name") == "olive_mac-wrap"]
@@ -63,8 +63,8 @@ def test_what_is_skipped_and_what_is_an_error(run: Path) -> None:
     assert outcomes["campaign c"] == ["error"] and outcomes["logs of no set that is here"] == ["failure"]
 
 
-def test_text_is_escaped_and_control_characters_are_spelt(judged: Regression) -> None:
-    text = junit.text(judged)
+def test_text_is_escaped_and_control_characters_are_spelt(outcome: Regression) -> None:
+    text = junit.text(outcome)
     commands = [each.attrib["value"] for each in ET.fromstring(text.encode()).iter("property")]
 
     assert any("test_<script>alert(" in each and r"&\x1b[31m\x00" in each for each in commands)

@@ -38,8 +38,8 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def text(judged: Regression) -> str:
-    return page.text(judged)
+def text(outcome: Regression) -> str:
+    return page.text(outcome)
 
 
 def test_the_page_is_well_formed_and_loads_nothing(text: str) -> None:
@@ -71,11 +71,11 @@ def test_both_colour_schemes_and_narrow_screens(text: str) -> None:
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text and '<html lang="en">' in text
 
 
-def test_what_a_person_looks_for_is_there(text: str, judged: Regression) -> None:
+def test_what_a_person_looks_for_is_there(text: str, outcome: Regression) -> None:
     words = " ".join(Reader(text).words)
     for part in ("FAIL", "4 sets: 1 pass, 3 fail", "verdict: row_shift explains", "44 of 56 rows differ", "138"):
         assert part in words, part
-    for each in judged.sets:
+    for each in outcome.sets:
         for answer in each.answers:
             for command in answer.commands:
                 assert re.sub(r"\s", "", command.run) in re.sub(r"\s", "", words)

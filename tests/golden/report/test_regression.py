@@ -8,34 +8,34 @@ import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden.compare import wording
+from refemu.golden.compare import diff_text
 from refemu.golden.report.regression import Regression, Reported, regression, worst
 from tests.golden.report.conftest import campaign, outputs
 
 
-def only(judged: Regression, name: str) -> Reported:
-    (each,) = [each for each in judged.sets if each.name == name and each.kind != "counterexample"]
+def only(outcome: Regression, name: str) -> Reported:
+    (each,) = [each for each in outcome.sets if each.name == name and each.kind != "counterexample"]
     return each
 
 
-def test_every_set_has_a_verdict(judged: Regression) -> None:
-    verdicts = {each.path.split("/")[0]: (each.verdict, each.kind) for each in judged.sets}
+def test_every_set_has_a_verdict(outcome: Regression) -> None:
+    outcomes = {each.path.split("/")[0]: (each.outcome, each.kind) for each in outcome.sets}
 
-    assert verdicts == {
+    assert outcomes == {
         "bench": ("fail", "set"),
         "olive_mac-wrap": ("fail", "set"),
         "ovp_decoder-int4": ("pass", "set"),
         "saved": ("fail", "counterexample"),
     }
-    assert judged.counts == {"pass": 1, "not compared": 0, "malformed": 0, "fail": 3}
-    assert (judged.verdict, judged.code) == ("fail", 1)
+    assert outcome.counts == {"pass": 1, "not compared": 0, "malformed": 0, "fail": 3}
+    assert (outcome.outcome, outcome.code) == ("fail", 1)
 
 
-def test_a_difference_is_that_of_diff(judged: Regression, made_once: Path) -> None:
-    (answer,) = only(judged, "olive_mac-wrap").answers
+def test_a_difference_is_that_of_diff(outcome: Regression, made_once: Path) -> None:
+    (answer,) = only(outcome, "olive_mac-wrap").answers
     folder = made_once / "olive_mac-wrap"
 
-    assert list(answer.lines) == wording.lines(golden.diff(folder, folder / "answers.npz", explain=True))
+    assert list(answer.lines) == diff_text.lines(golden.diff(folder, folder / "answers.npz", explain=True))
     assert answer.difference and (answer.rows, answer.rows_differ) == (
         answer.difference.rows,
         answer.difference.rows_differ,
@@ -43,8 +43,8 @@ def test_a_difference_is_that_of_diff(judged: Regression, made_once: Path) -> No
     assert any("row_shift" in line for line in answer.lines)
 
 
-def test_of_a_saved_counterexample_the_ports_of_the_test_count(judged: Regression) -> None:
-    (each,) = [each for each in judged.sets if each.kind == "counterexample"]
+def test_of_a_saved_counterexample_the_ports_of_the_test_count(outcome: Regression) -> None:
+    (each,) = [each for each in outcome.sets if each.kind == "counterexample"]
     (answer,) = each.answers
 
     assert answer.difference and answer.difference.compared == ("out.base_int",)
@@ -55,8 +55,8 @@ def test_of_a_saved_counterexample_the_ports_of_the_test_count(judged: Regressio
 def test_all_right_is_0(run: Path) -> None:
     for folder in ("saved", "bench", "olive_mac-wrap"):
         shutil.rmtree(run / folder)
-    judged = regression(run, "none")
-    assert (judged.code, judged.verdict) == (0, "pass")
+    outcome = regression(run, "none")
+    assert (outcome.code, outcome.outcome) == (0, "pass")
 
 
 def test_a_set_without_answers_is_2(run: Path) -> None:
@@ -64,8 +64,8 @@ def test_a_set_without_answers_is_2(run: Path) -> None:
     for folder in ("saved", "bench"):
         shutil.rmtree(run / folder)
     (run / "olive_mac-wrap" / "answers.npz").unlink()
-    judged = regression(run, "none")
-    assert (judged.code, only(judged, "olive_mac-wrap").verdict) == (2, "not compared")
+    outcome = regression(run, "none")
+    assert (outcome.code, only(outcome, "olive_mac-wrap").outcome) == (2, "not compared")
 
 
 def test_what_cannot_be_read_is_malformed(run: Path) -> None:
@@ -77,13 +77,13 @@ def test_what_cannot_be_read_is_malformed(run: Path) -> None:
     np.savez(run / "olive_mac-wrap" / "answers.npz", **lacking)
     vectors = run / "ovp_decoder-int4" / "vectors.npz"
     vectors.write_bytes(vectors.read_bytes()[:-9])
-    judged = regression(run, "none")
+    outcome = regression(run, "none")
 
-    assert {each.name: each.verdict for each in judged.sets} == dict.fromkeys(
+    assert {each.name: each.outcome for each in outcome.sets} == dict.fromkeys(
         ("olive_mac-wrap", "ovp_decoder-int4"), "malformed"
     )
-    assert "lacks out.overflow" in only(judged, "olive_mac-wrap").answers[0].reason
-    assert "vectors.npz" in only(judged, "ovp_decoder-int4").reason and judged.code == 2
+    assert "lacks out.overflow" in only(outcome, "olive_mac-wrap").answers[0].reason
+    assert "vectors.npz" in only(outcome, "ovp_decoder-int4").reason and outcome.code == 2
 
 
 def test_the_worst_of_several_answers_counts(run: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_worst_of_several_answers_counts(run: Path) -> None:
     wrong["out.illegal"][3] ^= 1
     np.savez(run / "ovp_decoder-int4" / "answers.npz", **wrong)
     each = only(regression(run, "none"), "ovp_decoder-int4")
-    assert [answer.verdict for answer in each.answers] == ["fail", "pass"] and each.verdict == "fail"
+    assert [answer.outcome for answer in each.answers] == ["fail", "pass"] and each.outcome == "fail"
     assert worst(["pass", "malformed", "not compared"]) == "malformed" and worst([]) == "not compared"
 
 
@@ -100,15 +100,15 @@ def test_a_pass_of_a_bench_is_of_this_set(run: Path) -> None:
     digest = golden.load(run / "bench" / name).manifest["self_sha256"]
     log.write_text(f"PASS 47 rows of {name}, sha256 {digest}\n")
     log.with_suffix(".code").write_text("0\n")
-    assert only(regression(run, "none"), name).verdict == "pass"
+    assert only(regression(run, "none"), name).outcome == "pass"
 
     log.with_suffix(".code").write_text("1\n")
-    assert only(regression(run, "none"), name).verdict == "fail"
+    assert only(regression(run, "none"), name).outcome == "fail"
 
     log.with_suffix(".code").write_text("0\n")
     log.write_text(f"PASS 47 rows of {name}, sha256 {'0' * 64}\n")
     each = only(regression(run, "none"), name)
-    assert each.verdict == "not compared" and "run the bench again" in each.answers[0].reason
+    assert each.outcome == "not compared" and "run the bench again" in each.answers[0].reason
 
 
 def test_a_log_belongs_to_the_set_whose_digest_it_names(run: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_log_belongs_to_the_set_whose_digest_it_names(run: Path) -> None:
     (run / "nightly").mkdir()
     (run / "nightly" / "x.log").write_text(f"PASS 56 rows of olive_mac-wrap, sha256 {digest}\n")
     each = only(regression(run, "none"), "olive_mac-wrap")
-    assert [answer.path for answer in each.answers] == ["nightly/x.log"] and each.verdict == "pass"
+    assert [answer.path for answer in each.answers] == ["nightly/x.log"] and each.outcome == "pass"
 
 
 def test_logs_of_no_set_count(run: Path) -> None:
@@ -128,15 +128,15 @@ def test_logs_of_no_set_count(run: Path) -> None:
     (run / "x.log").write_text(f"PASS 1 rows of a-b, sha256 {'0' * 64}\n")
     assert regression(run, "none").code == 2
     (run / "x.log").write_text("FAIL 3 of 4 rows differ\n")
-    judged = regression(run, "none")
-    assert judged.code == 1 and judged.logs[0].verdict == "fail"
+    outcome = regression(run, "none")
+    assert outcome.code == 1 and outcome.logs[0].outcome == "fail"
 
 
 def test_a_log_of_other_vectors_still_fails(run: Path) -> None:
     log = run / "bench" / "build" / "icarus.log"
     log.write_text(log.read_text().replace("want d2", "want d3"))
     (answer,) = only(regression(run, "none"), "outlier_decoder-e2m1").answers
-    assert answer.verdict == "fail" and answer.difference is None and "are not of outlier_decoder-e2m1" in answer.reason
+    assert answer.outcome == "fail" and answer.difference is None and "are not of outlier_decoder-e2m1" in answer.reason
     assert all(f"make -C {run / 'bench'} " in command.run and "VEC" not in command.run for command in answer.commands)
     assert answer.commands
 
@@ -152,15 +152,15 @@ def test_shards_of_a_campaign(run: Path) -> None:
         wrong = outputs(each)
         wrong["out.base_int"] &= 7
         np.savez(each / "answers.npz", **wrong)
-    judged = regression(run, "none")
-    shards = [each for each in judged.sets if each.kind == "shard"]
+    outcome = regression(run, "none")
+    shards = [each for each in outcome.sets if each.kind == "shard"]
 
-    assert [each.campaign for each in shards] == ["c", "c"] and judged.code == 1
+    assert [each.campaign for each in shards] == ["c", "c"] and outcome.code == 1
     explained = [each.answers[0].difference for each in shards]
-    assert [bool(each and each.verdict) for each in explained] == [True, False]
+    assert [bool(each and each.outcome) for each in explained] == [True, False]
     shutil.rmtree(place.parent)
-    judged = regression(run, "none")
-    assert judged.code == 2 and judged.campaigns[0].missing and judged.counts["pass"] == 1
+    outcome = regression(run, "none")
+    assert outcome.code == 2 and outcome.campaigns[0].missing and outcome.counts["pass"] == 1
 
 
 def test_refusals(run: Path, tmp_path: Path) -> None:

@@ -282,10 +282,10 @@ def test_both_benches_leave_out_the_same_bits(pages: Path) -> None:
     (pages / "mask.mem").write_text("\n".join([head, *masks, lines[-1], ""]))
 
     ran = [make(pages, *words, "WAIVE=mask.mem", target=target) for target in ("icarus", "cocotb")]
-    verdicts = [re.findall(r"^PASS .*$", each.stdout, re.MULTILINE) for each in ran]
-    assert verdicts[0] == verdicts[1] != []
+    outcomes = [re.findall(r"^PASS .*$", each.stdout, re.MULTILINE) for each in ran]
+    assert outcomes[0] == outcomes[1] != []
     rows = len(masks) - case["rows"]
-    assert f"compared {rows} of {len(masks)} rows, {64 * rows} bits masked" in verdicts[0][0]
+    assert f"compared {rows} of {len(masks)} rows, {64 * rows} bits masked" in outcomes[0][0]
 
 
 def test_registers_need_names(pages: Path) -> None:
@@ -429,9 +429,9 @@ def test_verilator_says_it_in_the_same_words(core: Path, change: dict[str, Any],
 def test_cocotb_says_the_same_of_a_core_with_a_map(core: Path) -> None:
     words = [*WORDS, "RESET=4", "WAIVE=paper/bias-2", "ARGS=+VCD"]
     plain, python = make(core, *words), make(core, *words, target="cocotb")
-    verdicts = [re.search(r"^PASS .*$", ran.stdout, re.MULTILINE) for ran in (plain, python)]
+    outcomes = [re.search(r"^PASS .*$", ran.stdout, re.MULTILINE) for ran in (plain, python)]
 
-    assert verdicts[0] and verdicts[1] and verdicts[0][0] == verdicts[1][0]
+    assert outcomes[0] and outcomes[1] and outcomes[0][0] == outcomes[1][0]
     assert (core / "build" / "outlier_decoder.fst").exists()
     (core / "map.json").write_text(json.dumps(MAP | {"inputs": {"wrd_i": "{bias, code}", "enable_i": "1'b1"}}))
     assert "your module has no port wrd_i" in make(core, *WORDS, target="cocotb").stdout

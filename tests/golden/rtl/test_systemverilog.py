@@ -17,7 +17,7 @@ from refemu import golden, units
 from refemu.cli import main
 from refemu.golden.files import fields, hexfile
 from refemu.golden.rtl import bench, systemverilog
-from refemu.units import spelled
+from refemu.units import value_text
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 ROOT = VECTORS.parent
@@ -283,4 +283,4 @@ def test_texts_are_those_of_step(tmp_path: Path) -> None:
     )
     done = subprocess.run([str(build(tmp_path, "tb", "pkg.sv", "tb.sv"))], capture_output=True, text=True, timeout=300)
     lines = done.stdout.splitlines()[:65536]
-    assert lines == [spelled.token(port, int(fields.decode(word, port))) for word in range(65536)]
+    assert lines == [value_text.token(port, int(fields.decode(word, port))) for word in range(65536)]

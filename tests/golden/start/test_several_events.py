@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from refemu.testing import unit_rules
-from refemu.units import alternative
+from refemu.units import variant
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "several-events.md").read_text()
 
@@ -43,6 +43,6 @@ def test_the_unit_follows_the_protocol(names: dict[str, Any]) -> None:
 
 def test_the_fault_is_one_of_short_words(names: dict[str, Any]) -> None:
     unit, fault = names["UNIT"], names["FAULT"]
-    short = alternative.device(unit, unit.config("b8"), [fault])
+    short = variant.device(unit, unit.config("b8"), [fault])
     assert short is not None and short.evaluate({"word": [255], "base": [0]}).ones.tolist() == [7]
-    assert alternative.device(unit, unit.config("b16"), [fault]) is None
+    assert variant.device(unit, unit.config("b16"), [fault]) is None

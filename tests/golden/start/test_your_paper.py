@@ -83,8 +83,8 @@ def test_the_page_runs_from_its_first_command_to_its_last(tmp_path: Path) -> Non
     first, second = (text for line, text in told.items() if line.startswith("refemu grade"))
     assert re.search(r"hole +decisions +F-mxscale-2: the last lane is left out", first)
     assert "F-mxscale-2" in second and "hole  " not in second.split("flag")[-1]
-    (verdict,) = (text for line, text in told.items() if line.startswith("refemu diff"))
-    assert "right if D-mxscale-2: rule is 'ceil'" in verdict
+    (outcome,) = (text for line, text in told.items() if line.startswith("refemu diff"))
+    assert "right if D-mxscale-2: rule is 'ceil'" in outcome
     (decision,) = (text for line, text in told.items() if line.startswith("refemu explain"))
     assert "A largest value between two powers of two" in decision and "MxScale.scale" in decision
     (tests,) = (text for line, text in told.items() if line.startswith("pytest"))

@@ -65,7 +65,7 @@ def test_answers_stand_beside_the_rows(answers: Path) -> None:
 
     assert written.differ == difference.rows_differ == int(found["differ", "value"].sum()) > 0
     assert difference.first is not None and data["firstdiffer"] == difference.first.row
-    assert any("D-olive-1" in line for line in data["verdict"])
+    assert any("D-olive-1" in line for line in data["diagnosis"])
     assert (found["out.exponent", "answer"] == np.load(answers)["out.exponent"].ravel()).all()
 
 

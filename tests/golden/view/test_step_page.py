@@ -9,7 +9,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.view import step_page, trace
 from refemu.golden.view.members import flat
-from refemu.units.spelled import values_of
+from refemu.units.value_text import values_of
 from tests.golden.view import reader
 
 

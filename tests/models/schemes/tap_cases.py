@@ -26,4 +26,4 @@ def require_ports(told: Iterable[Told]) -> None:
         assert len({array.shape[:leading] for array in case.inputs.values()}) == 1
         for port in ports.inputs:
             assert case.inputs[port.name].shape[leading:] == port.shape
-            port.admit(case.inputs[port.name], name)
+            port.validate(case.inputs[port.name], name)

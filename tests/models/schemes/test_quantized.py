@@ -74,7 +74,7 @@ def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
         with pytest.raises(Refused, match="the last part computes the attention"):
             logits("fp16+shifted")
     finally:
-        from refemu.models.schemes.single import PLUGGED
+        from refemu.models.schemes.scheme_text import PLUGGED
 
         PLUGGED.forget("shifted")
 

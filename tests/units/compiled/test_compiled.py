@@ -11,7 +11,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units import compiled
 from refemu.units.config import Config
-from refemu.units.declared import Changes, Declared, Sequential, constant
+from refemu.units.declaration import Changes, Declared, Sequential, constant
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import Unit
 from tests.units.compiled import toy
@@ -37,7 +37,7 @@ MADE = {
 def made() -> set[str]:
     """Declared units without a compiled form of their own."""
     declared = [unit for unit in map(units.find, units.names()) if issubclass(unit.unit_class, Declared)]
-    return {unit.name for unit in declared if unit.run_jit.__globals__["__name__"] == compiled.__name__}
+    return {unit.name for unit in declared if unit.run_compiled.__globals__["__name__"] == compiled.__name__}
 
 
 def test_units_with_integer_events_have_one_in_every_configuration() -> None:
@@ -63,21 +63,21 @@ def test_it_gives_every_output_register_and_counter_of_the_readable_form(devices
         expected = toy.UNIT.run(op, x, rule=rule)
     except Refused as refused:
         with pytest.raises(Refused, match=str(refused)):
-            toy.UNIT.run_jit(op, x, rule=rule)
+            toy.UNIT.run_compiled(op, x, rule=rule)
     else:
-        assert toy.UNIT.run_jit(op, x, rule=rule).equals(expected)
+        assert toy.UNIT.run_compiled(op, x, rule=rule).equals(expected)
 
 
 def test_an_event_that_refuses_says_what_the_readable_form_says() -> None:
     x = [[1, 0, 0, 0], [1, -2, -4, 0], [0, 0, 0, 0]]
     with pytest.raises(Refused, match="toy: the total is 0"):
-        toy.UNIT.run_jit([0, 1, 0], x, weights=(0, 0, 0, 0))
+        toy.UNIT.run_compiled([0, 1, 0], x, weights=(0, 0, 0, 0))
 
 
 def test_constants_of_other_lengths_and_words_compile_again() -> None:
     inputs = {"op": [[1, 2, 0]], "x": np.arange(12).reshape(1, 3, 4)}
     for weights in ((1, 2, 3, 4), (7, 6, 5, 4, 3, 2)):
-        assert toy.UNIT.run_jit(**inputs, weights=weights).equals(toy.UNIT.run(**inputs, weights=weights))
+        assert toy.UNIT.run_compiled(**inputs, weights=weights).equals(toy.UNIT.run(**inputs, weights=weights))
 
 
 def test_a_configuration_that_64_bits_do_not_hold_runs_the_readable_form() -> None:
@@ -86,7 +86,7 @@ def test_a_configuration_that_64_bits_do_not_hold_runs_the_readable_form() -> No
     inputs = {"load": [1, 0], "acc_in": 7, "a_exp": 31, "a_int": -128, "b_exp": 31, "b_int": 127}
 
     assert "product << shift may leave 64 bits" in compiled.refusal(unit.unit_class(**wide))
-    result: Any = unit.run_jit(**inputs, **wide)
+    result: Any = unit.run_compiled(**inputs, **wide)
     assert result.equals(unit.run(**inputs, **wide)) and result.overflow.tolist() == [False, True]
 
 
@@ -194,6 +194,6 @@ class Later(Unlike):
 def test_a_text_without_a_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:
     unit = Unit(unit_class=unit_class, paper="olive §4.4", meaning="", configs={"a": Config()}, cases=toy.cases)
     with pytest.raises(Refused, match=message) as refused:
-        _ = unit.run_jit
+        _ = unit.run_compiled
 
     assert unit_class is Counting or "test_compiled.py:" in str(refused.value)

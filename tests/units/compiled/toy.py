@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import div32, f32, pattern32
 from refemu.units.config import Config
-from refemu.units.declared import Changes, Combinational, Sequential, constant
+from refemu.units.declaration import Changes, Combinational, Sequential, constant
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Kind, Unit
 

@@ -14,7 +14,10 @@ from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accum
 from tests.oracles import fp16
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(bfp_accumulator.run, id="unit"), pytest.param(bfp_accumulator.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(bfp_accumulator.run, id="unit"),
+    pytest.param(bfp_accumulator.UNIT.run_compiled, id="compiled"),
+]
 PRESETS = [pytest.param("paper", "fp16", id="paper"), pytest.param("exact", "fp32", id="exact")]
 Group = tuple[int, int, int, int, int, int, int]  # mode, clear, psum, low, a_exp, b_exp, w_scale
 

@@ -14,8 +14,8 @@ from refemu.units.harmonia.bfp_aligner import BfpAligner
 from tests.formats.harmonia.bfp_words import FINITE, under, within
 from tests.oracles.harmonia import bfp, units
 
-IMPLEMENTATIONS = [pytest.param(bfp_aligner.run, id="unit"), pytest.param(bfp_aligner.UNIT.run_jit, id="twin")]
-twin = bfp_aligner.UNIT.run_jit
+IMPLEMENTATIONS = [pytest.param(bfp_aligner.run, id="unit"), pytest.param(bfp_aligner.UNIT.run_compiled, id="compiled")]
+compiled_run = bfp_aligner.UNIT.run_compiled
 
 
 @pytest.mark.parametrize("m", range(1, 12))
@@ -24,7 +24,7 @@ def test_every_word_under_every_exponent_is_the_formats_code(m: int) -> None:
     for exponent in range(31):
         tensor = Bfp(m, 2).encode(under(exponent), bits=True)
         word = FINITE[within(exponent)].reshape(-1, 8)
-        result = twin(word, [exponent] * 8, m)
+        result = compiled_run(word, [exponent] * 8, m)
 
         assert np.array_equal(result.mantissa.ravel(), tensor.mantissa[:, 0])
         assert np.array_equal(result.sign.ravel(), tensor.sign[:, 0] == 1) and not result.illegal.any()

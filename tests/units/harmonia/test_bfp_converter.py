@@ -11,15 +11,18 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Bfp
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_converter import IDLE, UNIT, BfpConverter, Clock, clocks, port_values
-from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
+from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 from refemu.units.harmonia.bfp_converter.registers import TOKEN, V
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from tests.arith.strategies import codes
 from tests.formats.harmonia.bfp_words import words
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(bfp_converter.convert, id="unit"), pytest.param(bfp_converter_jit.convert, id="twin")]
-ON_PORTS = [pytest.param(bfp_converter.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(bfp_converter.convert, id="unit"),
+    pytest.param(bfp_converter_compiled.convert, id="compiled"),
+]
+ON_PORTS = [pytest.param(bfp_converter.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 AXES = [("token", 1), ("v", 0)]
 
 
@@ -113,8 +116,10 @@ def test_twin_equals_unit_on_any_matrix(
     some = data.draw(st.lists(words, min_size=1, max_size=20))
     x = np.resize(np.array(some, np.uint16), (tokens, channels)).view(np.float16)
 
-    unit, twin = (each.convert(x, kind=kind, m=m, **options) for each in (bfp_converter, bfp_converter_jit))
-    assert unit.equals(twin)
+    unit, compiled_run = (
+        each.convert(x, kind=kind, m=m, **options) for each in (bfp_converter, bfp_converter_compiled)
+    )
+    assert unit.equals(compiled_run)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

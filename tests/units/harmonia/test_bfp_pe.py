@@ -17,7 +17,7 @@ from refemu.units.harmonia.bfp_pe import LANES, M8M4, M8M8, M8W4, MODES, SLOTS, 
 from tests.oracles.harmonia import units
 from tests.oracles.harmonia.bfp import Group
 
-IMPLEMENTATIONS = [pytest.param(bfp_pe.run, id="unit"), pytest.param(bfp_pe.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(bfp_pe.run, id="unit"), pytest.param(bfp_pe.UNIT.run_compiled, id="compiled")]
 PRESETS = [pytest.param("paper", "fp16", id="paper"), pytest.param("exact", "fp32", id="exact")]
 COUNTERS = ("macs4x8", "macs", "psums", "fusions", "fp_converts", "scale_mults", "fp32_adds", "cycles")
 ONE = 0x3C00
@@ -328,11 +328,11 @@ def test_drawing_shows_every_register() -> None:
 
 def test_public_names_are_here() -> None:
     """Classes and dot products, the compiled forms in the twin."""
-    from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_jit
+    from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_compiled
 
     a, w = BFP8.encode(np.ones(32, np.float16)), INT4_G128.encode(np.ones(32, np.float32))
     assert isinstance(SubPe(), object) and Accumulator() is not None
-    for module in (bfp_pe, bfp_pe_jit):
+    for module in (bfp_pe, bfp_pe_compiled):
         assert float(module.bfp_dot(a, BFP4.encode(np.ones(32, np.float16)))) == 32.0
         assert float(module.bfp_dot_int(a, w)) == float(w.scale[0]) * 7 * 32
 

@@ -14,12 +14,15 @@ from refemu.formats.groupint import INT4_G128
 from refemu.units.harmonia import bfp_pe_array
 from refemu.units.harmonia.bfp_pe import M8M4, M8M8, bfp_dot, bfp_dot_int
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray, tile
-from refemu.units.harmonia.bfp_pe_array import compiled as bfp_pe_array_jit
+from refemu.units.harmonia.bfp_pe_array import compiled as bfp_pe_array_compiled
 from tests.arith.strategies import numbers, repeating
 from tests.oracles.harmonia import units
 from tests.oracles.harmonia.bfp import Group, encode
 
-IMPLEMENTATIONS = [pytest.param(bfp_pe_array.run, id="unit"), pytest.param(bfp_pe_array.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(bfp_pe_array.run, id="unit"),
+    pytest.param(bfp_pe_array.UNIT.run_compiled, id="compiled"),
+]
 KINDS = ("int4", "bfp4", "bfp8")
 
 
@@ -207,10 +210,10 @@ def test_parts_of_the_sums_do_not_show(part: int, monkeypatch: pytest.MonkeyPatc
     """The twin adds so many partial sums at once as a cache holds: a tile of 256, two of them, or all five."""
     tiles = [tile(*operands("bfp8", 8, 16, 64, seed)[:2]) for seed in range(5)]
     ports = {name: np.stack([one[name] for one in tiles]) for name in tiles[0]}
-    whole = bfp_pe_array.UNIT.run_jit(**ports)
-    monkeypatch.setattr(bfp_pe_array_jit, "PART", part)
+    whole = bfp_pe_array.UNIT.run_compiled(**ports)
+    monkeypatch.setattr(bfp_pe_array_compiled, "PART", part)
 
-    assert bfp_pe_array.UNIT.run_jit(**ports).equals(whole)
+    assert bfp_pe_array.UNIT.run_compiled(**ports).equals(whole)
     assert len({row.tobytes() for row in whole.acc}) == 5
 
 

@@ -18,7 +18,7 @@ from refemu.units.harmonia.bfp_pe_array_clocked.schedule import idle
 from tests.oracles.harmonia import array, units
 from tests.units.clocked_rows import assert_rows
 
-IMPLEMENTATIONS = [pytest.param(bfp_pe_array_clocked.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(bfp_pe_array_clocked.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 SMALL: dict[str, Any] = {
     "rows": 2,
     "columns": 3,

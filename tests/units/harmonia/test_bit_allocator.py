@@ -14,7 +14,10 @@ from refemu.units.harmonia import bit_allocator
 from refemu.units.harmonia.bit_allocator import Allocation, BitAllocator
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(bit_allocator.run, id="unit"), pytest.param(bit_allocator.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(bit_allocator.run, id="unit"),
+    pytest.param(bit_allocator.UNIT.run_compiled, id="compiled"),
+]
 SIZES: list[dict[str, int]] = [
     {},
     {"n_initial": 40, "n_local": 16},
@@ -99,9 +102,9 @@ def test_step_by_step_equals_from_scratch(n_initial: int, n_local: int, group: i
     for state in allocator.steps([prompt] + [0] * 80):
         k, v = allocator.bits()
         assert (state.low_tokens, state.low_groups) == ((k == 4).sum(), (v == 4).sum())
-    assert bit_allocator.UNIT.run_jit([prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group).equals(
-        bit_allocator.run([prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group)
-    )
+    assert bit_allocator.UNIT.run_compiled(
+        [prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group
+    ).equals(bit_allocator.run([prompt] + [0] * 80, n_initial=n_initial, n_local=n_local, group=group))
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

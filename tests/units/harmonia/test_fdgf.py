@@ -13,7 +13,7 @@ from refemu.units.harmonia import fdgf
 from refemu.units.harmonia.fdgf import COLUMN_MAJOR, ROW_MAJOR, FdgfController, passes
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(fdgf.run, id="unit"), pytest.param(fdgf.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(fdgf.run, id="unit"), pytest.param(fdgf.UNIT.run_compiled, id="compiled")]
 FLOWS = [pytest.param(COLUMN_MAJOR, id="column-major"), pytest.param(ROW_MAJOR, id="row-major")]
 EVENTS = fdgf.EVENTS
 

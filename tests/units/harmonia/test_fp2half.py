@@ -13,7 +13,7 @@ from refemu.units.harmonia import fp2half
 from refemu.units.harmonia.fp2half import Fp2Half
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(fp2half.run, id="unit"), pytest.param(fp2half.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(fp2half.run, id="unit"), pytest.param(fp2half.UNIT.run_compiled, id="compiled")]
 HARD = [
     0x477FEFFF,
     0x477FF000,

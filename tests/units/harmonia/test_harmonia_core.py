@@ -12,7 +12,10 @@ from refemu.units.harmonia.harmonia_core.plan import plan
 from tests.oracles.harmonia import core_values, units
 from tests.units.harmonia.core_products import KEYS, PRODUCTS, Product, at, offsets, widths
 
-IMPLEMENTATIONS = [pytest.param(harmonia_core.run, id="unit"), pytest.param(harmonia_core.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(harmonia_core.run, id="unit"),
+    pytest.param(harmonia_core.UNIT.run_compiled, id="compiled"),
+]
 CASES = [pytest.param(product, id=name) for name, product in PRODUCTS.items()]
 
 
@@ -109,7 +112,7 @@ def test_heads_and_rows_of_scores_wait_until_they_are_whole() -> None:
 def test_both_dataflows_give_the_same_bits(force: int) -> None:
     """[harmonia §IV-D] Other order, other accesses, same C."""
     product = Product("linear", 40, 32, 70)
-    one, two = (product.run(harmonia_core.UNIT.run_jit, tile_m=32, tile_k=32, force=flow) for flow in (force, 0))
+    one, two = (product.run(harmonia_core.UNIT.run_compiled, tile_m=32, tile_k=32, force=flow) for flow in (force, 0))
 
     for name in ("y", "sign", "mantissa", "exponent"):
         assert getattr(one, name).tolist() == getattr(two, name).tolist()

@@ -36,7 +36,7 @@ SMALL = {
     "one": [Product("linear", 1, 1, 1)],
 }
 PAPER = {name: [product] for name, product in PRODUCTS.items()}  #: of several blocks, tiles and kinds
-BOTH = {"unit": harmonia_core_clocked.run, "twin": UNIT.run_jit}
+BOTH = {"unit": harmonia_core_clocked.run, "compiled": UNIT.run_compiled}
 
 
 def stacked(products: Sequence[Product], rows: Sequence[tuple[int, int]]) -> dict[str, np.ndarray]:
@@ -98,7 +98,7 @@ def test_larger_products_equal_the_oracle(name: str) -> None:
     (product,) = PAPER[name]
     rows = [(1, 0)] + [(0, 0)] * length(product)
 
-    result = UNIT.run_jit(**stacked([product], rows), **product.config)
+    result = UNIT.run_compiled(**stacked([product], rows), **product.config)
 
     assert_rows(UNIT, {**DEFAULTS, **product.config}, result, expected([product], rows))
 
@@ -121,7 +121,7 @@ def test_columns_that_leave_are_the_result_of_the_core(name: str, run: Any) -> N
     """D-harmonia-54: each element once; the codes of harmonia_core, its words and its offsets."""
     product = SMALL[name][0]
     rows = [(1, 0)] + [(0, 0)] * length(product)
-    result, whole = run(**stacked([product], rows), **product.config), product.run(harmonia_core.UNIT.run_jit)
+    result, whole = run(**stacked([product], rows), **product.config), product.run(harmonia_core.UNIT.run_compiled)
     shape = product.wanted.rows, product.wanted.columns
     found = {name: np.full(shape, -1) for name in ("sign", "mantissa", "word")}
     for t in np.flatnonzero(result.sent.any(axis=-1)):
@@ -147,7 +147,7 @@ def test_a_product_takes_the_clocks_of_its_timeline() -> None:
     timeline.product(core, stepped(core, list(core.steps(**product.ports))))
     rows = [(1, 0)] * (2 * timeline.clock + 1)
 
-    result = UNIT.run_jit(**stacked([product], rows), **product.config)
+    result = UNIT.run_compiled(**stacked([product], rows), **product.config)
 
     assert np.flatnonzero(result.valid).tolist() == [timeline.clock - 1, 2 * timeline.clock - 1]
     assert not result.busy[[timeline.clock - 1, 2 * timeline.clock - 1]].any() and result.busy.sum() == len(rows) - 2
@@ -169,8 +169,8 @@ def test_the_event_of_a_clock_is_the_last_that_ends_in_it() -> None:
 def test_go_and_operands_are_not_looked_at_while_busy() -> None:
     """D-arith-19."""
     product, other = SMALL["linear"]
-    quiet = UNIT.run_jit(**stacked([product, other], [(1, 0)] + [(0, 0)] * 42), **product.config)
-    loud = UNIT.run_jit(**stacked([product, other], [(1, 0)] + [(1, 1)] * 42), **product.config)
+    quiet = UNIT.run_compiled(**stacked([product, other], [(1, 0)] + [(0, 0)] * 42), **product.config)
+    loud = UNIT.run_compiled(**stacked([product, other], [(1, 0)] + [(1, 1)] * 42), **product.config)
 
     assert quiet.valid[-1] and quiet.equals(loud)
 
@@ -178,7 +178,7 @@ def test_go_and_operands_are_not_looked_at_while_busy() -> None:
 def test_valid_lasts_one_row() -> None:
     """D-arith-21."""
     product = SMALL["one"][0]
-    result = UNIT.run_jit(**stacked([product], [(1, 0)] + [(0, 0)] * 40), **product.config)
+    result = UNIT.run_compiled(**stacked([product], [(1, 0)] + [(0, 0)] * 40), **product.config)
     assert result.valid.sum() == 1 and result.phase[-1] == np.flatnonzero(result.valid)[0]
 
 

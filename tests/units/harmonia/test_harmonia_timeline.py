@@ -7,7 +7,7 @@ import pytest
 
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.harmonia_core import HarmoniaCore
-from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_jit
+from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 from refemu.units.harmonia.harmonia_core.timeline import Event, Rates, Timeline, Waits, bits_of, stepped
 from tests.units.harmonia.core_products import PRODUCTS
 
@@ -21,7 +21,7 @@ def core(kind: Any, rows: int, inner: int, columns: int, **options: Any) -> Harm
 def run(*cores: HarmoniaCore, rates: Rates = FAST) -> Timeline:
     timeline = Timeline(rates)
     for each in cores:
-        timeline.product(each, harmonia_core_jit.events(each, np.zeros((each.rows, 0), np.uint8)))
+        timeline.product(each, harmonia_core_compiled.events(each, np.zeros((each.rows, 0), np.uint8)))
     return timeline
 
 
@@ -35,7 +35,7 @@ def test_sizes_give_the_events_that_the_core_makes(name: str) -> None:
     states = list(device.steps(**product.ports))
     wide = np.array(product.given.wide or np.zeros((device.rows, 0)), np.uint8)
 
-    by_states, by_sizes = list(stepped(device, states)), list(harmonia_core_jit.events(device, wide))
+    by_states, by_sizes = list(stepped(device, states)), list(harmonia_core_compiled.events(device, wide))
 
     assert by_states == by_sizes
     lines = [Timeline(), Timeline()]

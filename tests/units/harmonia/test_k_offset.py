@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import k_offset
 from refemu.units.harmonia.k_offset import KOffsetGenerator, Offsets
-from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 from tests.arith.strategies import codes
 from tests.formats.harmonia.bfp_words import words
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(k_offset.run, id="unit"), pytest.param(k_offset.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(k_offset.run, id="unit"), pytest.param(k_offset.UNIT.run_compiled, id="compiled")]
 
 
 def drawn(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -108,8 +108,8 @@ def test_offsets_leave_the_softmax_as_it_is() -> None:
     """
     rng = np.random.default_rng(5)
     keys = rng.integers(-64, 65, (40, 64)).astype(np.float16)
-    offset, selected = k_offset_jit.select(Offsets(64, offset_k=6), keys.view(np.uint16))
-    shifted = k_offset_jit.shift(keys.view(np.uint16), offset).view(np.float16)
+    offset, selected = k_offset_compiled.select(Offsets(64, offset_k=6), keys.view(np.uint16))
+    shifted = k_offset_compiled.shift(keys.view(np.uint16), offset).view(np.float16)
     q = [Fraction(int(one), 8) for one in rng.integers(-64, 65, 64)]
     scores = [
         [sum(a * Fraction(float(b)) for a, b in zip(q, key, strict=True)) for key in side] for side in (keys, shifted)
@@ -123,9 +123,9 @@ def test_signed_halves_narrow_one_sided_channels_and_unsigned_ones_widen_them() 
     """[harmonia §III-C, Fig. 10] D-harmonia-23: keys between -11.5 and 0 end between 5.75 and -5.75, or at -17.25."""
     keys = np.linspace(-11.5, 0, 32).astype(np.float16)[:, None]
     for sign, peak in (("signed", 5.75), ("unsigned", 17.25)):
-        offset, _ = k_offset_jit.select(Offsets(1, offset_sign=sign), keys.view(np.uint16))
+        offset, _ = k_offset_compiled.select(Offsets(1, offset_sign=sign), keys.view(np.uint16))
 
-        assert np.abs(k_offset_jit.shift(keys.view(np.uint16), offset).view(np.float16)).max() == peak
+        assert np.abs(k_offset_compiled.shift(keys.view(np.uint16), offset).view(np.float16)).max() == peak
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -133,19 +133,19 @@ def test_parts_for_matrices_equal_the_unit(seed: int) -> None:
     """[harmonia §IV-A (5)] the offsets of the first 32 tokens of 64 channels, two of them chosen (D-harmonia-24)."""
     rows = drawn((40, 64), seed)
     result = k_offset.run(**events(rows, 32, 2))
-    offset, selected = k_offset_jit.select(Offsets(64), rows)
+    offset, selected = k_offset_compiled.select(Offsets(64), rows)
 
     assert np.array_equal(selected, result.selected[-1]) and int(selected.sum()) == 2
     assert np.array_equal(offset, result.offset[-1])
-    assert np.array_equal(k_offset_jit.shift(rows, offset), result.k_out[result.out_valid])
+    assert np.array_equal(k_offset_compiled.shift(rows, offset), result.k_out[result.out_valid])
 
 
 def test_many_windows_have_the_offsets_of_each() -> None:
     """Windows shorter and longer than the 32 tokens that count."""
     for tokens in (5, 40):
         keys = drawn((2, 3, tokens, 64))
-        offsets, selected = k_offset_jit.select(Offsets(64), keys)
-        each = [[k_offset_jit.select(Offsets(64), window) for window in row] for row in keys]
+        offsets, selected = k_offset_compiled.select(Offsets(64), keys)
+        each = [[k_offset_compiled.select(Offsets(64), window) for window in row] for row in keys]
 
         assert np.array_equal([[offset for offset, _ in row] for row in each], offsets)
         assert np.array_equal([[chosen for _, chosen in row] for row in each], selected)
@@ -178,7 +178,9 @@ def test_twin_equals_unit_on_any_sequence(data: st.DataObject) -> None:
         device.step(tuple(row), valid[-1], last[-1])
 
     arguments: dict[str, Any] = {"channels": 2, "window": 3}
-    assert k_offset.run(rows, valid, last, **arguments).equals(k_offset.UNIT.run_jit(rows, valid, last, **arguments))
+    assert k_offset.run(rows, valid, last, **arguments).equals(
+        k_offset.UNIT.run_compiled(rows, valid, last, **arguments)
+    )
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

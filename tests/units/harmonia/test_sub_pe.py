@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import sub_pe
 from refemu.units.harmonia.sub_pe import LANES, PSUM_BITS, SubPe
 
-IMPLEMENTATIONS = [pytest.param(sub_pe.run, id="unit"), pytest.param(sub_pe.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(sub_pe.run, id="unit"), pytest.param(sub_pe.UNIT.run_compiled, id="compiled")]
 
 
 def fields(values: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from refemu.units.harmonia.v_grouper import VGrouper
 from tests.formats.harmonia.bfp_words import words
 from tests.oracles.harmonia import units
 
-IMPLEMENTATIONS = [pytest.param(v_grouper.run, id="unit"), pytest.param(v_grouper.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(v_grouper.run, id="unit"), pytest.param(v_grouper.UNIT.run_compiled, id="compiled")]
 GROWTHS = ["reconvert", "realign"]
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.golden.grade import device, use
+from refemu.golden.grade import device, input_faults
 from refemu.units.unit import Config
-from tests.golden import convicting
+from tests.golden import detecting
 
 pytestmark = pytest.mark.committed
 
@@ -31,19 +31,19 @@ def low_mantissa_bit(config: Config, inputs: Mapping[str, np.ndarray], result: A
 
 @pytest.mark.parametrize("name", [*ALIGNERS, *CLOCKED, *CORES])
 def test_the_right_device_passes(name: str) -> None:
-    assert convicting.right(convicting.drawn(name))
+    assert detecting.right(detecting.drawn(name))
 
 
 @pytest.mark.parametrize("name", ALIGNERS)
 def test_a_mantissa_with_constant_upper_bits_is_convicted(name: str) -> None:
     """AUD-vec-1: only bit 0 was compared."""
-    assert "paper" in {id.partition("/")[0] for id in convicting.by(convicting.drawn(name), low_mantissa_bit)}
+    assert "paper" in {id.partition("/")[0] for id in detecting.by(detecting.drawn(name), low_mantissa_bit)}
 
 
 @pytest.mark.parametrize("name", ALIGNERS)
 def test_every_bit_of_a_mantissa_takes_both_values(name: str) -> None:
     """AUD-vec-3: 80 of 88 bits of the mantissas did not."""
-    rows = convicting.drawn(name)
+    rows = detecting.drawn(name)
     words, counts = rows.outputs["out.mantissa"], rows.care["out.mantissa"]
     bits = units.find("bfp_aligner").ports(rows.config).outputs
     wide = next(port.bits for port in bits if port.name == "mantissa")
@@ -56,15 +56,15 @@ def test_every_bit_of_a_mantissa_takes_both_values(name: str) -> None:
 @pytest.mark.parametrize("name", CLOCKED)
 def test_a_device_without_a_reset_is_convicted(name: str) -> None:
     """AUD-vec-2: the converters' cases ended on `last`, and no set started a busy fdgf."""
-    rows = convicting.drawn(name)
-    assert convicting.ids(rows, device.kept(rows))
+    rows = detecting.drawn(name)
+    assert detecting.ids(rows, device.kept(rows))
 
 
 def unnoticed(name: str) -> list[str]:
     """Inputs that may stay unconnected; a device that refuses what it then sees says nothing."""
-    rows = convicting.drawn(name)
+    rows = detecting.drawn(name)
     silent = []
-    for fault in use.faults(rows):
+    for fault in input_faults.faults(rows):
         if fault.id.startswith("unconnected/"):
             with suppress(Refused):
                 silent += [] if fault.wrong(rows).any() else [fault.id]
@@ -79,7 +79,7 @@ def test_an_input_that_is_not_connected_is_convicted(name: str) -> None:
 @pytest.mark.parametrize("name", ["bfp_pe-paper", "bfp_accumulator-paper"])
 def test_every_flag_takes_both_values(name: str) -> None:
     """AUD-vec-3: three of three did not; arithmetic that is exact raises none."""
-    rows = convicting.drawn(name)
+    rows = detecting.drawn(name)
     flags = rows.outputs["out.flags"]
     wide = next(port.bits for port in rows.unit.ports(rows.config).outputs if port.name == "flags")
     assert [bit for bit in range(wide) if len(np.unique(flags >> bit & 1)) < 2] == []
@@ -95,8 +95,8 @@ def test_every_flag_takes_both_values(name: str) -> None:
 )
 def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
     """AUD-harmonia-2 and 5: scales and the join of nibbles in another order."""
-    (wrong,) = (each for each in units.find(name.partition("-")[0]).alternatives if each.says == says)
-    assert convicting.by(convicting.drawn(name), wrong)
+    (wrong,) = (each for each in units.find(name.partition("-")[0]).variants if each.says == says)
+    assert detecting.by(detecting.drawn(name), wrong)
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
 )
 def test_a_core_that_misses_a_port_or_an_option_is_convicted(config: str, says: str) -> None:
     """AUD-harmonia-1 to 3: windows by row, offsets left in, other pairs, one width, no bias, lanes that are not 0."""
-    (wrong,) = (each for each in units.find("harmonia_core").alternatives if each.says == says)
-    assert convicting.by(convicting.drawn(f"harmonia_core-{config}"), wrong)
+    (wrong,) = (each for each in units.find("harmonia_core").variants if each.says == says)
+    assert detecting.by(detecting.drawn(f"harmonia_core-{config}"), wrong)

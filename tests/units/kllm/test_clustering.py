@@ -13,11 +13,11 @@ from refemu.formats import Codebook, KllmArith, KMeans, TopK
 from refemu.units.kllm import clustering
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.clustering.cases import TRAINED
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from tests.formats.kllm.kmeans_strategies import INFINITE, ariths, codebooks, described, positives, words
 from tests.oracles.kllm import formats
 
-IMPLEMENTATIONS = [pytest.param(clustering.run, id="unit"), pytest.param(clustering.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(clustering.run, id="unit"), pytest.param(clustering.UNIT.run_compiled, id="compiled")]
 Run = Callable[..., Result]
 UNIT_WORDS = np.concatenate([np.arange(0xBC00, 0x7FFF, -1), np.arange(0x3C01)])
 
@@ -25,7 +25,7 @@ UNIT_WORDS = np.concatenate([np.arange(0xBC00, 0x7FFF, -1), np.arange(0x3C01)])
 def test_seven_values_differ_between_the_presets() -> None:
     """[kllm §IV-A], D-kllm-8: of all fp16 values in [-1, 1], on the trained codebook of the cases."""
     paper, exact = (
-        clustering.UNIT.run_jit(UNIT_WORDS, 0x3C00, TRAINED, preset=name).index for name in ("paper", "exact")
+        clustering.UNIT.run_compiled(UNIT_WORDS, 0x3C00, TRAINED, preset=name).index for name in ("paper", "exact")
     )
     differ = UNIT_WORDS[(paper != exact) & (UNIT_WORDS != 0x8000)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.fp16_mac import Fp16Mac
@@ -188,8 +188,14 @@ def test_one_default_of_eps() -> None:
     import inspect
 
     from refemu.units.kllm import index_norm
-    from refemu.units.kllm.index_norm import compiled as index_norm_jit
+    from refemu.units.kllm.index_norm import compiled as index_norm_compiled
 
-    functions = (index_norm.IndexNorm, index_norm.run, index_norm_jit.run, index_norm.divisors, index_norm_jit.divisors)
+    functions = (
+        index_norm.IndexNorm,
+        index_norm.run,
+        index_norm_compiled.run,
+        index_norm.divisors,
+        index_norm_compiled.divisors,
+    )
     assert [inspect.signature(each).parameters["eps"].default for each in functions] == [0.0] * 5
     assert np.signbit(index_norm.IndexNorm(4).eps) == np.False_

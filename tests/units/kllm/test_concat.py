@@ -10,10 +10,10 @@ import pytest
 from refemu.formats import Codebook, cartesian
 from refemu.units.kllm import concat
 from refemu.units.kllm.concat import Concat
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from tests.oracles.kllm import formats
 
-IMPLEMENTATIONS = [pytest.param(concat.run, id="unit"), pytest.param(concat.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(concat.run, id="unit"), pytest.param(concat.UNIT.run_compiled, id="compiled")]
 Run = Callable[..., Result]
 
 

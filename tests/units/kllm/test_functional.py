@@ -13,10 +13,10 @@ from refemu.arith.tables import table16
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import functional
 from refemu.units.kllm.functional import Functional
-from refemu.units.kllm.functional import compiled as functional_jit
+from refemu.units.kllm.functional import compiled as functional_compiled
 from tests.oracles.kllm import functions
 
-IMPLEMENTATIONS = [pytest.param(functional.apply, id="unit"), pytest.param(functional_jit.apply, id="twin")]
+IMPLEMENTATIONS = [pytest.param(functional.apply, id="unit"), pytest.param(functional_compiled.apply, id="compiled")]
 PRESETS = {"fp16": "paper", "softmax32": "exact"}  # of the oracle
 
 
@@ -38,7 +38,7 @@ def taken() -> np.ndarray:
 def test_every_word_has_its_table_entry(op: str) -> None:
     """[kllm §IV-A] all fp16 inputs, correctly rounded (the tables themselves are pinned in `arith`)."""
     every = taken()
-    result = functional_jit.apply(every.view(np.float16), op=op)
+    result = functional_compiled.apply(every.view(np.float16), op=op)
     counts = {"exp": result.exps, "sqrt": result.roots, "recip": result.divides}
 
     assert result.y.view(np.uint16).tolist() == table16(op)[every].tolist()
@@ -84,7 +84,7 @@ def test_softmax_is_the_oracles(run: Any, softmax: str, row: list[int], masked: 
 def test_scores_are_in_the_order_of_the_logits(row: list[int]) -> None:
     """[kllm §IV-A] rounding never swaps two scores."""
     logits = values(row)
-    scores = functional_jit.apply(logits, op="softmax").y
+    scores = functional_compiled.apply(logits, op="softmax").y
 
     ranked = [score for _, score in sorted(zip(logits.tolist(), scores.tolist(), strict=True))]
     assert ranked == sorted(scores.tolist())
@@ -103,8 +103,10 @@ def test_cycles_of_softmax(t: int, groups: int) -> None:
     """[kllm §IV-A] three passes of 8 values a cycle: maximum, exponentials, divisions."""
     x = np.ones((3, t), np.float16)
 
-    assert functional.apply(x, op="softmax").cycles == functional_jit.apply(x, op="softmax").cycles == 3 * 3 * groups
-    assert functional.apply(x, op="softmax").equals(functional_jit.apply(x, op="softmax"))
+    assert (
+        functional.apply(x, op="softmax").cycles == functional_compiled.apply(x, op="softmax").cycles == 3 * 3 * groups
+    )
+    assert functional.apply(x, op="softmax").equals(functional_compiled.apply(x, op="softmax"))
 
 
 def test_passes_of_a_row() -> None:
@@ -125,13 +127,13 @@ def test_passes_of_a_row() -> None:
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 3), (2, 1), (0, 4)])
 def test_shapes(op: str, shape: tuple[int, ...]) -> None:
     x = np.full(shape, 0.5, np.float16)
-    unit, twin = functional.apply(x, op=op), functional_jit.apply(x, op=op)
+    unit, compiled_run = functional.apply(x, op=op), functional_compiled.apply(x, op=op)
 
-    assert unit.y.shape == shape and unit.equals(twin)
+    assert unit.y.shape == shape and unit.equals(compiled_run)
 
 
 def test_a_scalar_is_one_value() -> None:
-    assert functional.apply(np.float16(4), op="sqrt").y == functional_jit.apply(np.float16(4), op="sqrt").y == 2
+    assert functional.apply(np.float16(4), op="sqrt").y == functional_compiled.apply(np.float16(4), op="sqrt").y == 2
 
 
 BAD_CALLS = [
@@ -171,7 +173,7 @@ def test_threads_change_no_score(softmax: str) -> None:
     answers = []
     for threads in (1, 2, 3):
         with using_threads(threads):
-            answers.append(functional_jit.apply(x, op="softmax", softmax=softmax))
+            answers.append(functional_compiled.apply(x, op="softmax", softmax=softmax))
 
     assert all(one.equals(answers[0]) for one in answers)
 
@@ -180,14 +182,14 @@ def test_threads_change_no_score(softmax: str) -> None:
 def test_a_thread_has_32768_logits_or_more(shape: tuple[int, ...], least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole rows of them; every row is somebody's."""
     shares = []
-    share_out = functional_jit.share_out
+    share_out = functional_compiled.share_out
 
     def shared(run: Any, units: int, least: int) -> None:
         shares.append((units, least))
         share_out(run, units, least=least)
 
-    monkeypatch.setattr(functional_jit, "share_out", shared)
-    result = functional_jit.apply(np.zeros(shape, np.float16), op="softmax")
+    monkeypatch.setattr(functional_compiled, "share_out", shared)
+    result = functional_compiled.apply(np.zeros(shape, np.float16), op="softmax")
 
     assert shares == [(math.prod(shape[:-1]), least)]
     assert (result.y == np.float16(1 / shape[-1])).all()

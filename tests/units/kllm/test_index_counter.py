@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.kllm import index_counter
 from refemu.units.kllm.index_counter import IndexCounter
-from refemu.units.kllm.index_counter import compiled as index_counter_jit
+from refemu.units.kllm.index_counter import compiled as index_counter_compiled
 from tests.oracles.kllm import units
 
-IMPLEMENTATIONS = [pytest.param(index_counter.counts, id="unit"), pytest.param(index_counter_jit.counts, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(index_counter.counts, id="unit"),
+    pytest.param(index_counter_compiled.counts, id="compiled"),
+]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -56,8 +59,8 @@ def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int
     index, amount = ([pair[i] for pair in pairs] for i in (0, 1))
     repeated = data.draw(st.permutations([i for i, n in pairs for _ in range(n)]))
     whole, ones = (
-        index_counter_jit.counts(np.array(index, np.int64), 4, np.array(amount, np.int64)),
-        (index_counter_jit.counts(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:])),
+        index_counter_compiled.counts(np.array(index, np.int64), 4, np.array(amount, np.int64)),
+        (index_counter_compiled.counts(np.array(part, np.int64), 4).count for part in (repeated[:20], repeated[20:])),
     )
 
     assert np.array_equal(whole.count, sum(ones))
@@ -66,7 +69,7 @@ def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int
 def test_twin_equals_unit_over_many_vectors() -> None:
     index = np.random.default_rng(0).integers(0, 256, (3, 2, 100))
 
-    assert index_counter.counts(index, 8).equals(index_counter_jit.counts(index, 8))
+    assert index_counter.counts(index, 8).equals(index_counter_compiled.counts(index, 8))
     assert index_counter.counts(index, 8).count.shape == (3, 2, 256)
 
 
@@ -105,8 +108,8 @@ def test_width_of_a_counter(k: int) -> None:
     """K = 4096 at one index needs 13 bits; amounts of four bits 16: 61,440 [kllm §IV-B]."""
     index = np.ones(k, np.int64)
 
-    assert index_counter_jit.counts(index, 8).count_bits == 13
-    assert index_counter_jit.counts(index, 8, 15 * index).count_bits == 16
+    assert index_counter_compiled.counts(index, 8).count_bits == 13
+    assert index_counter_compiled.counts(index, 8, 15 * index).count_bits == 16
     assert index_counter.counts(index, 8, counter_bits=13).count[1] == k
 
 
@@ -149,7 +152,7 @@ def test_refuses_sizes(wrong: dict[str, int]) -> None:
         IndexCounter(**wrong)
 
 
-@pytest.mark.parametrize("run", [index_counter.run, index_counter_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [index_counter.run, index_counter_compiled.run], ids=["unit", "compiled"])
 def test_ports_refuse_an_overflow(run: Any) -> None:
     with pytest.raises(Refused, match="does not fit counter_bits=5"):
         run(np.zeros(3, np.int64), np.ones((3, 16), np.int64), np.ones((3, 16), np.int64), bits=2, counter_bits=5)

@@ -12,10 +12,13 @@ from refemu.arith.tables import table16
 from refemu.formats.kllm.kmeans import Codebook, KMeans, KMeansTensor, TopK
 from refemu.units.kllm import index_function
 from refemu.units.kllm.index_function import IndexFunction, relu
-from refemu.units.kllm.index_function import compiled as index_function_jit
+from refemu.units.kllm.index_function import compiled as index_function_compiled
 from tests.oracles.kllm import formats, functions
 
-IMPLEMENTATIONS = [pytest.param(index_function.apply, id="unit"), pytest.param(index_function_jit.apply, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(index_function.apply, id="unit"),
+    pytest.param(index_function_compiled.apply, id="compiled"),
+]
 CODEBOOK = Codebook(4, (np.arange(-15, 16, 2) / 16).astype(np.float16))
 ROWS = ((np.arange(60) * 29 % 61 - 30) / np.float32(8)).astype(np.float16).reshape(3, 20)
 NAMES = ["silu", "gelu_erf", "gelu_tanh", "tanh", "sigmoid", "relu"]
@@ -124,17 +127,19 @@ def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], mode: str) -> None:
     x = np.linspace(-3, 3, int(np.prod(shape))).astype(np.float16).reshape(shape)
     for axis in range(len(shape)):
         tensor = KMeans(CODEBOOK, None).encode(x, axis)
-        unit, twin = (run(tensor, "silu", mode=mode) for run in (index_function.apply, index_function_jit.apply))
-        assert unit.equals(twin) and unit.tensor is not None and unit.tensor.shape == shape
+        unit, compiled_run = (
+            run(tensor, "silu", mode=mode) for run in (index_function.apply, index_function_compiled.apply)
+        )
+        assert unit.equals(compiled_run) and unit.tensor is not None and unit.tensor.shape == shape
 
 
 def test_a_table_may_pass_through_another_function() -> None:
     """Codebooks with a row per vector are taken too: functions may follow each other."""
     first = index_function.apply(encoded(), "silu").tensor
     assert first is not None
-    unit, twin = (run(first, "tanh") for run in (index_function.apply, index_function_jit.apply))
+    unit, compiled_run = (run(first, "tanh") for run in (index_function.apply, index_function_compiled.apply))
 
-    assert unit.equals(twin) and unit.entries.shape == (3, 16)
+    assert unit.equals(compiled_run) and unit.entries.shape == (3, 16)
 
 
 def test_a_zero_is_plus_zero() -> None:
@@ -143,7 +148,7 @@ def test_a_zero_is_plus_zero() -> None:
     tensor = KMeans(Codebook(1, np.array([0x8001, 0x3C00], np.uint16)), TopK(k=1)).encode(x)
 
     assert table16("silu")[0x8001] == 0x8000
-    for run in (index_function.apply, index_function_jit.apply):
+    for run in (index_function.apply, index_function_compiled.apply):
         result = run(tensor, "silu")
         assert result.entries.tolist() == [0, int(table16("silu")[0x3C00])] and 0x8000 in result.value.tolist()
 

@@ -14,14 +14,17 @@ from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm, Scores
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 from tests.arith.interpreted import interpreted
 from tests.arith.strategies import codes
 from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import ARITHS, tensor, tensors, vector, words
 
-RUNS = (index_matmul.matmul, index_matmul_jit.matmul)
-IMPLEMENTATIONS = [pytest.param(index_matmul.matmul, id="unit"), pytest.param(index_matmul_jit.matmul, id="twin")]
+RUNS = (index_matmul.matmul, index_matmul_compiled.matmul)
+IMPLEMENTATIONS = [
+    pytest.param(index_matmul.matmul, id="unit"),
+    pytest.param(index_matmul_compiled.matmul, id="compiled"),
+]
 ONES = Scores(np.ones((2, 20), np.uint8), np.ones(2, np.float16), np.ones((2, 20), np.float16))
 A, B, Q = [0, 1, 1, 0, 1, 0, 0, 1], [3, 0, 2, 2, 1, 3, 0, 1], [3, 0, 1, 2, 1, 3, 0, 2]
 
@@ -191,7 +194,7 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
     arith = ARITHS[name][0]
 
     assert index_matmul.matmul(a, b, preset=arith, seen=np.array(seen)).equals(
-        index_matmul_jit.matmul(a, b, preset=arith, seen=np.array(seen))
+        index_matmul_compiled.matmul(a, b, preset=arith, seen=np.array(seen))
     )
 
 
@@ -207,7 +210,7 @@ def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
     arith = ARITHS[name][0]
 
     assert index_matmul.matmul(scores, v, preset=arith, seen=seen).equals(
-        index_matmul_jit.matmul(scores, index_matmul_jit.prepare(v, integer=True), preset=arith, seen=seen)
+        index_matmul_compiled.matmul(scores, index_matmul_compiled.prepare(v, integer=True), preset=arith, seen=seen)
     )
 
 
@@ -285,7 +288,8 @@ def test_a_norm_scales_with_its_input() -> None:
     )
     rms = np.array([1.7, 0.3])
     small, large = (
-        index_matmul_jit.matmul(t, b, preset="exact", norm=Norm(rms * factor)).y for t, factor in ((a, 1), (larger, 8))
+        index_matmul_compiled.matmul(t, b, preset="exact", norm=Norm(rms * factor)).y
+        for t, factor in ((a, 1), (larger, 8))
     )
 
     assert small.tobytes() == large.tobytes()
@@ -315,9 +319,9 @@ def test_interpreted_kernels_give_the_bits_of_compiled_ones(name: str) -> None:
     q = np.arange(60, dtype=np.uint8).reshape(2, 30) % 7
     given = Scores(q, np.ones(2, np.float16), (q / np.float16(7)).astype(np.float16))
     arith = ARITHS[name][0]
-    compiled = [index_matmul_jit.matmul(x, y, preset=arith) for x, y in ((a, b), (given, v))]
+    compiled = [index_matmul_compiled.matmul(x, y, preset=arith) for x, y in ((a, b), (given, v))]
     with interpreted():
-        again = [index_matmul_jit.matmul(x, y, preset=arith) for x, y in ((a, b), (given, v))]
+        again = [index_matmul_compiled.matmul(x, y, preset=arith) for x, y in ((a, b), (given, v))]
 
     assert all(one.equals(other) for one, other in zip(compiled, again, strict=True))
 
@@ -325,7 +329,7 @@ def test_interpreted_kernels_give_the_bits_of_compiled_ones(name: str) -> None:
 def test_distribution_is_what_the_counters_hold() -> None:
     """D-kllm-13: outliers of either operand are in no count."""
     a, b = tensor((2, 300), 4, 1, 3), tensor((5, 300), 3, 2, 2)
-    counts = index_matmul_jit.distribution(a, b)
+    counts = index_matmul_compiled.distribution(a, b)
 
     for m, n in np.ndindex(2, 5):
         inliers = [int(x) for x in ~(a.mask[m] | b.mask[n])]
@@ -342,8 +346,8 @@ def test_exact_sums_beyond_64_bits() -> None:
         for t in (a, b)
     ]
 
-    assert index_matmul.matmul(*wide, preset=arith).equals(index_matmul_jit.matmul(*wide, preset=arith))
-    assert words(index_matmul_jit.matmul(*wide, preset=arith).y) == expected(*wide, "wide table exact")
+    assert index_matmul.matmul(*wide, preset=arith).equals(index_matmul_compiled.matmul(*wide, preset=arith))
+    assert words(index_matmul_compiled.matmul(*wide, preset=arith).y) == expected(*wide, "wide table exact")
 
 
 def test_events_of_a_column() -> None:
@@ -365,12 +369,12 @@ def test_events_of_a_column() -> None:
 
 def test_prepared_operands_serve_many_calls_of_their_kind() -> None:
     a, b = tensor((2, 20), 4, 1, 2), tensor((3, 20), 4, 2)
-    ready = index_matmul_jit.prepare(b)
+    ready = index_matmul_compiled.prepare(b)
 
-    assert index_matmul_jit.matmul(a, ready).equals(index_matmul.matmul(a, b))
+    assert index_matmul_compiled.matmul(a, ready).equals(index_matmul.matmul(a, b))
     assert ready.nbytes >= b.index.nbytes and repr(ready) == f"<Prepared {b!r}>"
     with pytest.raises(RefusedType, match="B is prepared for a KMeansTensor as A, got Scores"):
-        index_matmul_jit.matmul(ONES, ready)
+        index_matmul_compiled.matmul(ONES, ready)
 
 
 def test_repr_evaluates_back() -> None:
@@ -387,7 +391,7 @@ def test_distribution_of_groups_of_any_size_over_columns_beyond_a_tile(members: 
     index = np.where(rng.permutation(520) < members, 0, 1).astype(np.uint8)
     index = np.where(a.mask, np.uint8(0), np.stack([index] * 33 + [1 - index]))
     a = KMeansTensor(a.codebook, index, a.scale, a.mask, a.outlier)
-    counts = index_matmul_jit.distribution(a, b)
+    counts = index_matmul_compiled.distribution(a, b)
     rows, columns = (0, 33), (0, 511, 512, 514)
     answers = [
         [np.bincount((16 * a.index[m] + b.index[n])[~(a.mask[m] | b.mask[n])], minlength=32).tolist() for n in columns]
@@ -400,7 +404,9 @@ def test_distribution_of_groups_of_any_size_over_columns_beyond_a_tile(members: 
 @pytest.mark.parametrize("name", ["paper", "exact"])
 def test_outputs_alone_are_those_of_a_run(name: str) -> None:
     a, b, seen = tensor((5, 48), 4, 5, 3), tensor((7, 48), 4, 6, 2), np.array([0, 7, 3, 1, 7])
-    y = index_matmul_jit.outputs(a, index_matmul_jit.prepare(b), preset=name, seen=seen, bias=np.arange(7, dtype="f2"))
+    y = index_matmul_compiled.outputs(
+        a, index_matmul_compiled.prepare(b), preset=name, seen=seen, bias=np.arange(7, dtype="f2")
+    )
 
     assert y.tobytes() == index_matmul.matmul(a, b, preset=name, seen=seen, bias=np.arange(7, dtype="f2")).y.tobytes()
 
@@ -436,8 +442,8 @@ def test_threads_change_no_bit_and_no_counter(name: str) -> None:
         with using_threads(threads):
             answers.append(
                 (
-                    index_matmul_jit.matmul(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
-                    index_matmul_jit.matmul(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0]),
+                    index_matmul_compiled.matmul(a, b, preset=ARITHS[name][0], norm=norm, seen=seen),
+                    index_matmul_compiled.matmul(scores, tensor((48, 7), 4, 7, 1), preset=ARITHS[name][0]),
                 )
             )
 

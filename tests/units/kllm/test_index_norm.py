@@ -14,11 +14,14 @@ from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans import Codebook, KMeans, KMeansTensor, TopK
 from refemu.units.kllm import index_norm
 from refemu.units.kllm.index_norm import IndexNorm
-from refemu.units.kllm.index_norm import compiled as index_norm_jit
+from refemu.units.kllm.index_norm import compiled as index_norm_compiled
 from tests.oracles import fp16
 from tests.oracles.kllm import formats, functions
 
-IMPLEMENTATIONS = [pytest.param(index_norm.divisors, id="unit"), pytest.param(index_norm_jit.divisors, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(index_norm.divisors, id="unit"),
+    pytest.param(index_norm_compiled.divisors, id="compiled"),
+]
 CODEBOOK = Codebook(4, (np.arange(-15, 16, 2) / 16).astype(np.float16))
 WEIGHTS = Codebook(3, (np.arange(-7, 8, 2) / 8).astype(np.float16))
 ROWS = ((np.arange(120) * 29 % 61 - 24) / np.float32(8)).astype(np.float16).reshape(3, 40)
@@ -199,11 +202,11 @@ def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], norm: str, preset: 
     for axis in range(len(shape)):
         outliers = TopK(k=1) if shape[axis] > 2 else None
         tensor = KMeans(CODEBOOK, outliers).encode(x, axis)
-        unit, twin = (
+        unit, compiled_run = (
             run(tensor, norm=norm, eps=1e-5, preset=preset, weights=WEIGHTS)
-            for run in (index_norm.divisors, index_norm_jit.divisors)
+            for run in (index_norm.divisors, index_norm_compiled.divisors)
         )
-        assert unit.equals(twin) and unit.divisor.shape == tensor.vectors
+        assert unit.equals(compiled_run) and unit.divisor.shape == tensor.vectors
 
 
 def test_events_of_a_vector() -> None:
@@ -272,7 +275,7 @@ def test_a_divisor_of_zero_is_refused_with_its_place(
     message = f"index_norm: the divisor must be above 0, got 0.0{told}; set eps above 0"
     with pytest.raises(Refused) as refusal:
         run(tensor)
-    ports = {index_norm.divisors: index_norm.run, index_norm_jit.divisors: index_norm_jit.run}[run]
+    ports = {index_norm.divisors: index_norm.run, index_norm_compiled.divisors: index_norm_compiled.run}[run]
     with pytest.raises(Refused) as between:
         ports(
             n=shape[-1],

@@ -16,12 +16,12 @@ from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import ARITHS, tensor, vector
 
 
-def twin(a: Any, b: Any, *, preset: Any = "paper") -> Any:
+def compiled_run(a: Any, b: Any, *, preset: Any = "paper") -> Any:
     """The product by the compiled form."""
-    return product_by(index_product.UNIT.run_jit, a, b, preset)
+    return product_by(index_product.UNIT.run_compiled, a, b, preset)
 
 
-IMPLEMENTATIONS = [pytest.param(index_product.product, id="unit"), pytest.param(twin, id="twin")]
+IMPLEMENTATIONS = [pytest.param(index_product.product, id="unit"), pytest.param(compiled_run, id="compiled")]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -44,7 +44,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
 
 def test_twin_equals_unit_and_axis_is_kept() -> None:
     a, b = tensor((20, 3), 4, 3, 2, axis=0), tensor((20, 3), 4, 4, 2, axis=0)
-    products = [run(a, b) for run in (index_product.product, twin)]
+    products = [run(a, b) for run in (index_product.product, compiled_run)]
 
     assert products[0].equals(products[1]) and not products[0].equals(index_product.product(b, a))
     assert products[0].tensor.axis == 0 and products[0].tensor.equals(products[1].tensor)

@@ -13,15 +13,15 @@ import pytest
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul, kllm_chip
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip, operands, passes, timeline
-from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from tests.oracles.kllm import chip as oracle
 from tests.oracles.kllm.formats import Vector
 from tests.units.kllm.chip_operands import PAIR, assert_equal, expected, layer, scores, sizes
 from tests.units.kllm.kmeans_operands import tensor
 
-RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.matmul, id="twin")]
+RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_compiled.matmul, id="compiled")]
 OPTIONS = list(every(("column", "counter"), ("tree", "serial"), ("counts", "sums")))
 #: [kllm Table I], rows of the chip: area in mm2, power in W
 TABLE = {
@@ -102,7 +102,7 @@ def test_twin_is_the_unit_for_any_number_of_columns(n: int) -> None:
     a, b = tensor((2, 20), 2, 1, 1), tensor((n, 20), 2, 2, 1)
     for mapping, merge, carry in OPTIONS:
         chip = options(mapping, merge, carry)
-        result = kllm_chip_jit.matmul(a, b, chip=chip)
+        result = kllm_chip_compiled.matmul(a, b, chip=chip)
         assert result.equals(kllm_chip.matmul(a, b, chip=chip))
         assert_equal(result, expected(chip, a, b))
 
@@ -117,7 +117,7 @@ def test_bits_are_those_of_the_matmul(run: Any) -> None:
     for (_, _, carry), result in zip(OPTIONS, results, strict=True):
         assert (result.y.tobytes() == plain.y.tobytes()) == (carry == "counts")
         assert (result.indices, result.macs_sparse) == (plain.indices, plain.macs_sparse)
-    assert kllm_chip_jit.matmul(a, b, seen=seen).y.tobytes() == plain.y.tobytes()
+    assert kllm_chip_compiled.matmul(a, b, seen=seen).y.tobytes() == plain.y.tobytes()
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -139,7 +139,7 @@ def test_words_of_either_kind_overflow() -> None:
 
     assert result.overflow.all() and result.overflows == 16
     assert_equal(result, expected(sizes(), a, b))
-    assert result.equals(kllm_chip_jit.matmul(a, b, chip=sizes()))
+    assert result.equals(kllm_chip_compiled.matmul(a, b, chip=sizes()))
 
 
 # Sizes of the paper.
@@ -164,7 +164,7 @@ def test_cycles_of_a_large_matmul(mapping: str) -> None:
     [kllm Table I]'s 16 inputs, 32 counters and MACs, 16 lanes: counters and MACs are both at work for 2,048 cycles.
     """
     chip = ChipSizes(lane_mapping=mapping)
-    result = kllm_chip_jit.matmul(*alike(4096, 4096), chip=chip)
+    result = kllm_chip_compiled.matmul(*alike(4096, 4096), chip=chip)
 
     assert result.cycles == 8 * 258 + 256 + FILLING == 2320 + FILLING
     assert result.tiles == 8 * 16
@@ -181,7 +181,7 @@ def test_the_slower_stage_is_seen_in_every_tile(k: int, n: int, mapping: str) ->
     count = 32 * -(-k // 512) if mapping == "column" else -(-k // 16)
     last = columns * -(-k // 512) if mapping == "column" else count
     mac = 258
-    result = kllm_chip_jit.matmul(*alike(k, n), chip=ChipSizes(lane_mapping=mapping))
+    result = kllm_chip_compiled.matmul(*alike(k, n), chip=ChipSizes(lane_mapping=mapping))
     first = count if whole > 1 else last
 
     assert count <= mac
@@ -197,9 +197,9 @@ def test_layers_of_the_papers_models(k: int, mapping: str) -> None:
     D-kllm-47: bits are those of the MatMul.
     """
     a, b = tensor((1, k), 4, 1, max(1, k // 200)), alike(k, 530)[1]
-    result = kllm_chip_jit.matmul(a, b, chip=ChipSizes(lane_mapping=mapping))
+    result = kllm_chip_compiled.matmul(a, b, chip=ChipSizes(lane_mapping=mapping))
 
-    assert result.y.tobytes() == index_matmul_jit.matmul(a, b).y.tobytes()
+    assert result.y.tobytes() == index_matmul_compiled.matmul(a, b).y.tobytes()
     assert np.count_nonzero(result.y.view(np.uint16)) == result.y.size
     assert result.indices == 530 * int(np.count_nonzero(~a.mask)) and result.macs_sparse == 530 * int(a.mask.sum())
 
@@ -229,7 +229,7 @@ def test_edges_from_sizes_alone_are_those_that_are_stepped(mapping: str, merge: 
             index_matmul.require_problem(a, b, "paper", None, extra, None, None),
         )
         plan = passes(operands(task), chip)
-        result = kllm_chip_jit.matmul(a, b, chip=chip, bias=extra)
+        result = kllm_chip_compiled.matmul(a, b, chip=chip, bias=extra)
         assert timeline.edges(plan, chip, 16, int(bias is not None)) == result.cycles
 
 
@@ -249,7 +249,7 @@ def at_ports(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], row: i
     return oracle.token(chip, config["tree"], config["pops"], *token, config["function"], config["softmax"])
 
 
-@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "compiled"])
 @pytest.mark.parametrize("pops", [1, 0, 3])
 @pytest.mark.parametrize("kind", ["paper", "edge", "random"])
 @pytest.mark.parametrize("name", list(UNIT.configs))
@@ -380,7 +380,7 @@ def test_buffers_are_exact_fits(run: Any, name: str, bits: int) -> None:
 def test_units_of_the_chip() -> None:
     """[kllm §IV-A, Table I] 65,536 Concat units: columns of 4,096 positions in 16 lanes; a longer one takes slabs."""
     a, b = alike(4097, 16 * 32, 1)
-    result = kllm_chip_jit.matmul(a, b)
+    result = kllm_chip_compiled.matmul(a, b)
 
     assert ChipSizes().lanes * ChipSizes().concat == 65536
     assert result.concats == 2 * 65536 * 32 and result.count_cycles == (8 + 1) * 16 * 32
@@ -396,9 +396,9 @@ def test_a_batch_goes_through_in_parts() -> None:
         15,
     ]
     a, b = tensor((33, 40), 2, 1), tensor((3, 40), 2, 2)
-    result = kllm_chip_jit.matmul(a, b, chip=with_buffer("index", 80 * 4))
+    result = kllm_chip_compiled.matmul(a, b, chip=with_buffer("index", 80 * 4))
     assert result.batches == 9
-    assert result.cycles == kllm_chip_jit.matmul(a, b, chip=sizes()).cycles
+    assert result.cycles == kllm_chip_compiled.matmul(a, b, chip=sizes()).cycles
 
 
 def test_areas_of_table_1_add_up_and_power_does_not() -> None:

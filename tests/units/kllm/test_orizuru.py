@@ -11,10 +11,10 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.threads import using_threads
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
-from refemu.units.kllm.orizuru import compiled as orizuru_jit
+from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 from tests.oracles.kllm import units
 
-IMPLEMENTATIONS = [pytest.param(orizuru.pops, id="unit"), pytest.param(orizuru_jit.pops, id="twin")]
+IMPLEMENTATIONS = [pytest.param(orizuru.pops, id="unit"), pytest.param(orizuru_compiled.pops, id="compiled")]
 FIG7 = np.array([3, 7, 1, 5, 2, 6, 9, 4], np.float16)  # a row on which the steps are those that Fig. 7 shows
 TIES = [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7BFF, 0x0001]
 NANS = [0x7E00, 0xFE00, 0x7C01, 0xFFFF]
@@ -193,7 +193,7 @@ def test_rows_are_single_vectors(n: int) -> None:
     """A batch gives each row's pops and the sum of the counters, in the unit and in its twin."""
     x = (np.arange(12 * n) * 5 % 17 - 8).astype(np.float16).reshape(3, 4, n)
     k = (n + 1) // 2
-    batch, single = orizuru_jit.pops(x, k), [orizuru.pops(row, k) for row in x.reshape(12, n)]
+    batch, single = orizuru_compiled.pops(x, k), [orizuru.pops(row, k) for row in x.reshape(12, n)]
 
     assert batch.equals(orizuru.pops(x, k))
     assert batch.max_index.shape == (3, 4, k) and batch.root_max.shape == (3, 4)
@@ -206,7 +206,7 @@ def test_more_than_fifteen_levels() -> None:
     x = ((np.arange(40_000) * 7919) % 30011 - 15000).astype(np.float16)
     order = np.argsort(-x.astype(np.float32), kind="stable")[:50]
 
-    assert order.tolist() == orizuru_jit.pops(x, 50).max_index.tolist()
+    assert order.tolist() == orizuru_compiled.pops(x, 50).max_index.tolist()
 
 
 def test_restored_anywhere_with_other_pops_it_goes_on() -> None:
@@ -279,9 +279,9 @@ def test_threads_change_nothing(total_order: bool) -> None:
     answers = []
     for threads in (1, 2, 3):
         with using_threads(threads):
-            answers.append(orizuru_jit.pops(x, 5, total_order=total_order))
+            answers.append(orizuru_compiled.pops(x, 5, total_order=total_order))
 
     assert all(one.equals(answers[0]) for one in answers)
     x[130, 7] = np.nan
     with using_threads(3), pytest.raises(Refused, match=r"x must hold no NaN, got one at index \(130, 7\)"):
-        orizuru_jit.pops(x, 5)
+        orizuru_compiled.pops(x, 5)

@@ -14,7 +14,7 @@ from tests.oracles import clocked
 from tests.oracles.kllm import units
 from tests.units.clocked_rows import assert_rows, reset
 
-IMPLEMENTATIONS = [pytest.param(orizuru_clocked.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(orizuru_clocked.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 FIG7 = [0x4200, 0x4700, 0x3C00, 0x4500, 0x4000, 0x4600, 0x4880, 0x4400]  #: 3 7 1 5 2 6 9 4
 TIES = [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00]
 NANS = [0x7E00, 0xFE00, 0x7C01]

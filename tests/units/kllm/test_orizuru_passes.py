@@ -16,7 +16,7 @@ from refemu.units.kllm.orizuru_passes.orizuru_passes import Counts, Ends
 from refemu.units.kllm.orizuru_passes.variants import ByPosition, InTurn, Rootless, WholeTree
 from tests.oracles.kllm import units
 
-JIT = [pytest.param(False, id="unit"), pytest.param(True, id="twin")]
+JIT = [pytest.param(False, id="unit"), pytest.param(True, id="compiled")]
 OUTPUTS = ("max_index", "min_index", "outlier_mask", "root_max", "root_min", "root_max_valid", "root_min_valid")
 TIES = [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00]
 NANS = [0x7E00, 0xFE00, 0x7C01, 0xFFFF]
@@ -94,7 +94,9 @@ def test_order_of_candidates_and_short_passes(jit: bool) -> None:
     assert alone.cycles == (3 + 3 * 4) + (1 + 1 * 2) + (3 + 3 * 4)  # eight values, one value, five candidates
 
 
-@pytest.mark.parametrize("jit", [pytest.param(False, id="unit", marks=pytest.mark.slow), pytest.param(True, id="twin")])
+@pytest.mark.parametrize(
+    "jit", [pytest.param(False, id="unit", marks=pytest.mark.slow), pytest.param(True, id="compiled")]
+)
 @pytest.mark.parametrize(("n", "k", "passes"), [(4096, 21, 1), (5120, 26, 3), (11008, 56, 4), (14336, 72, 5)])
 def test_tokens_of_the_papers_models(n: int, k: int, passes: int, jit: bool) -> None:
     """[kllm Table I] 273 units; 1 % of the values of a layer of LLaMA and Mistral."""

@@ -17,7 +17,7 @@ from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
 from tests.oracles.kllm import lane as oracle
 from tests.units.clocked_rows import assert_rows
 
-IMPLEMENTATIONS = [pytest.param(pe_lane.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(pe_lane.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 PHASES = {name: number for number, name in enumerate(pe_lane.PHASES)}
 ONE, HALF, QUARTER, TWO, THREE = 0x3C00, 0x3800, 0x3400, 0x4000, 0x4200
 #: [kllm §III-B, Fig. 3] a column of 8 positions: indices of A and B, products of centroids -0.5, 0.75 by -1 to 1

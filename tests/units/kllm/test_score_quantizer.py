@@ -11,12 +11,12 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import score_quantizer
 from refemu.units.kllm.score_quantizer import ScoreQuantizer
-from refemu.units.kllm.score_quantizer import compiled as score_quantizer_jit
+from refemu.units.kllm.score_quantizer import compiled as score_quantizer_compiled
 from tests.oracles.kllm import functions
 
 IMPLEMENTATIONS = [
     pytest.param(score_quantizer.quantize, id="unit"),
-    pytest.param(score_quantizer_jit.quantize, id="twin"),
+    pytest.param(score_quantizer_compiled.quantize, id="compiled"),
 ]
 ONE = 0x3C00
 SCORES = st.lists(
@@ -72,7 +72,7 @@ def test_other_modes_are_the_oracles(run: Any, mode: str, preset: str, p: list[i
 @given(p=SCORES, bits=st.integers(1, 8))
 def test_the_largest_score_is_the_largest_integer(p: list[int], bits: int) -> None:
     """[kllm §III-A] integers fill their range: 0 to M, and M is used unless all scores are 0."""
-    q = score_quantizer_jit.quantize(values(p), np.ones(len(p), np.float16), bits=bits).q
+    q = score_quantizer_compiled.quantize(values(p), np.ones(len(p), np.float16), bits=bits).q
 
     assert q.max() == ((1 << bits) - 1 if any(p) else 0)
 
@@ -92,10 +92,10 @@ def test_batches_are_rows() -> None:
     """Leading axes are rows; V's scales broadcast over queries."""
     p = ((np.arange(60) * 17 % 31) / np.float32(32)).astype(np.float16).reshape(4, 3, 5)
     scales = np.linspace(0.5, 2, 5).astype(np.float16)
-    batch, twin = score_quantizer.quantize(p, scales), score_quantizer_jit.quantize(p, scales)
+    batch, compiled_run = score_quantizer.quantize(p, scales), score_quantizer_compiled.quantize(p, scales)
     rows = [score_quantizer.quantize(row, scales) for row in p.reshape(12, 5)]
 
-    assert batch.equals(twin) and batch.scale.shape == (4, 3)
+    assert batch.equals(compiled_run) and batch.scale.shape == (4, 3)
     assert np.array_equal(batch.q.reshape(12, 5), np.stack([row.q for row in rows]))
     assert batch.divides == sum(row.divides for row in rows)
 
@@ -104,7 +104,7 @@ def test_a_preset_may_be_given_field_by_field() -> None:
     p, scales = values([0x3800, 0x3555]), values([0x3C01, 0x3C03])
     wide = score_quantizer.quantize(p, scales, preset=KllmArith.preset("exact"))
 
-    assert wide.equals(score_quantizer_jit.quantize(p, scales, preset="exact")) and wide.scale.dtype == np.float32
+    assert wide.equals(score_quantizer_compiled.quantize(p, scales, preset="exact")) and wide.scale.dtype == np.float32
 
 
 def test_events_of_a_row() -> None:
@@ -158,7 +158,7 @@ def test_refuses(run: Any, p: Any, v_scale: Any, options: dict[str, Any], error:
         run(p, v_scale, **options)
 
 
-@pytest.mark.parametrize("run", [score_quantizer.run, score_quantizer_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [score_quantizer.run, score_quantizer_compiled.run], ids=["unit", "compiled"])
 def test_ports_refuse_a_product_beyond_fp16_with_its_row_and_lane(run: Any) -> None:
     with pytest.raises(Refused, match=r"p \* v_scale must be below 65520 in fp16, is not at index \(1, 0\)"):
         run([[ONE, ONE], [0x4000, ONE]], [0x7BFF, ONE], t=2)
@@ -170,7 +170,7 @@ def test_minus_zero_is_a_score() -> None:
     p, scales = values([0x8000, ONE]), values([ONE, ONE])
     result = score_quantizer.quantize(p, scales)
 
-    assert result.q.tolist() == [0, 15] and result.equals(score_quantizer_jit.quantize(p, scales))
+    assert result.q.tolist() == [0, 15] and result.equals(score_quantizer_compiled.quantize(p, scales))
 
 
 def test_repr_evaluates_back() -> None:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.kllm import weighted_sum
 from refemu.units.kllm.weighted_sum import WeightedSum
-from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
+from refemu.units.kllm.weighted_sum import compiled as weighted_sum_compiled
 from tests.oracles import fp16
 from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import ARITHS
 
-IMPLEMENTATIONS = [pytest.param(weighted_sum.run, id="unit"), pytest.param(weighted_sum_jit.run, id="twin")]
+IMPLEMENTATIONS = [pytest.param(weighted_sum.run, id="unit"), pytest.param(weighted_sum_compiled.run, id="compiled")]
 PRODUCTS = [0x3800, 0x3000, 0xB000, 0xB800, 0xBA00, 0xB200, 0x3200, 0x3A00]
 WORDS = st.integers(0, 0x7BFF).flatmap(lambda u: st.sampled_from([u, u | 0x8000]))
 COUNTS = st.one_of(st.integers(0, 300), st.sampled_from([2047, 2048, 2049, 2051, 4095, 4097, 65519, 65520, 65535]))
@@ -62,7 +62,7 @@ def test_sums_over_float32_tables_equal_the_oracle(name: str, count: list[int], 
     wanted = units.weighted_sum(count, table, acc, order)
     numbers, entries = np.array([count]), np.array([table], np.float32)
 
-    for sums in (weighted_sum.sums, weighted_sum_jit.sums):
+    for sums in (weighted_sum.sums, weighted_sum_compiled.sums):
         (y,) = sums(numbers, entries, arith)
         assert float(y) == wanted or (np.isnan(y) and wanted != wanted)
 

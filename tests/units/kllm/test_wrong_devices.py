@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden.grade import device, use
+from refemu.golden.grade import device, input_faults
 from refemu.golden.grade.answers import Answers
-from refemu.units.alternative import Alternative
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
@@ -21,8 +20,9 @@ from refemu.units.kllm.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.macs import Changes
 from refemu.units.kllm.pe_lane.registers import MERGE
 from refemu.units.ports import Lanes
-from refemu.units.stepped import Stepped
-from tests.golden import convicting
+from refemu.units.stepping import Stepped
+from refemu.units.variant import Variant
+from tests.golden import detecting
 
 pytestmark = pytest.mark.committed
 
@@ -39,8 +39,8 @@ Change = Callable[[int], int]
 Values = tuple[int, ...]
 
 
-def alternative(name: str, says: str) -> Alternative:
-    (chosen,) = (each for each in units.find(name).alternatives if each.says == says)
+def variant(name: str, says: str) -> Variant:
+    (chosen,) = (each for each in units.find(name).variants if each.says == says)
     return chosen
 
 
@@ -84,12 +84,12 @@ def exchange(array: LaneArray, lane: type[PeLane]) -> None:
 
 @pytest.mark.parametrize("name", [*COUNTERS, *MATMULS, "orizuru-n8", "orizuru-n64"])
 def test_the_right_device_passes(name: str) -> None:
-    assert convicting.right(convicting.rows_of(name))
+    assert detecting.right(detecting.rows_of(name))
 
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_the_right_chip_passes(name: str) -> None:
-    assert convicting.right(convicting.drawn(name))
+    assert detecting.right(detecting.drawn(name))
 
 
 def narrow(answers: Answers, bits: int) -> np.ndarray:
@@ -99,67 +99,67 @@ def narrow(answers: Answers, bits: int) -> np.ndarray:
 @pytest.mark.parametrize("name", COUNTERS)
 def test_a_counter_of_fewer_bits_is_convicted(name: str) -> None:
     """AUD-kllm-1: 6 bits passed for 13."""
-    answers = convicting.drawn(name)
+    answers = detecting.drawn(name)
     bits, count = answers.config["counter_bits"], answers.outputs["out.count"]
     for fewer in range(1, bits):
-        assert "edge/one-index-at-4-112-positions" in convicting.ids(answers, narrow(answers, fewer)), fewer
+        assert "edge/one-index-at-4-112-positions" in detecting.ids(answers, narrow(answers, fewer)), fewer
     assert answers.differs("out.count", np.minimum(count, (1 << (bits - 1)) - 1)).any()
 
 
 @pytest.mark.parametrize("name", COUNTERS)
 def test_a_counter_without_a_reset_is_convicted(name: str) -> None:
     """AUD-vec-2: every case began with `clear`."""
-    answers = convicting.rows_of(name)
-    assert "edge/a-column-after-reset-without-clear" in convicting.ids(answers, device.kept(answers))
+    answers = detecting.rows_of(name)
+    assert "edge/a-column-after-reset-without-clear" in detecting.ids(answers, device.kept(answers))
 
 
 @pytest.mark.parametrize("name", COUNTERS)
 def test_every_counter_passes_seven(name: str) -> None:
     """AUD-vec-3: 28 of 256 counters stayed 0, and 144 never passed 1, so that 3 bits were enough for most."""
-    assert (convicting.rows_of(name).outputs["out.count"].max(axis=0) > 7).all()
+    assert (detecting.rows_of(name).outputs["out.count"].max(axis=0) > 7).all()
 
 
 @pytest.mark.parametrize("name", COUNTERS)
 def test_a_counter_with_an_input_that_is_not_connected_is_convicted(name: str) -> None:
-    answers = convicting.rows_of(name)
-    faults = [each for each in use.faults(answers) if each.id.startswith("unconnected/")]
+    answers = detecting.rows_of(name)
+    faults = [each for each in input_faults.faults(answers) if each.id.startswith("unconnected/")]
     assert faults and all(each.wrong(answers).any() for each in faults)
 
 
 @pytest.mark.parametrize("name", MATMULS)
 def test_counts_of_three_bits_are_convicted(name: str) -> None:
     """AUD-kllm-2: they passed all 72 rows."""
-    assert convicting.by(convicting.rows_of(name), counting(lambda count: count & 7))
+    assert detecting.by(detecting.rows_of(name), counting(lambda count: count & 7))
 
 
 @pytest.mark.parametrize("name", MATMULS)
 def test_counts_that_saturate_are_convicted(name: str) -> None:
     """AUD-kllm-2: of those at 2, one row in 72 told."""
-    rows = convicting.rows_of(name)
-    assert convicting.by(rows, counting(lambda count: min(count, 2)))
-    assert convicting.by(rows, counting(lambda count: min(count, 7)))
+    rows = detecting.rows_of(name)
+    assert detecting.by(rows, counting(lambda count: min(count, 2)))
+    assert detecting.by(rows, counting(lambda count: min(count, 7)))
 
 
 @pytest.mark.parametrize("name", MATMULS)
 def test_counts_of_one_bit_less_than_a_column_needs_are_convicted(name: str) -> None:
     """AUD-kllm-2: of columns of 512 positions, counts of nine bits."""
-    rows = convicting.rows_of(name)
+    rows = detecting.rows_of(name)
     bits = int(rows.config["k"]).bit_length() - 1
-    assert convicting.by(rows, counting(lambda count: count & ((1 << bits) - 1)))
+    assert detecting.by(rows, counting(lambda count: count & ((1 << bits) - 1)))
 
 
 @pytest.mark.parametrize("name", MATMULS)
 def test_a_fused_reduction_is_convicted(name: str) -> None:
     """AUD-kllm-2: it passed all 72 rows."""
-    fused = alternative("index_matmul", "a MAC rounds once")
-    assert convicting.by(convicting.rows_of(name), fused)
+    fused = variant("index_matmul", "a MAC rounds once")
+    assert detecting.by(detecting.rows_of(name), fused)
 
 
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("bits", [3, 4])
 def test_a_chip_with_narrow_counts_is_convicted(name: str, bits: int) -> None:
     """AUD-kllm-2: three bits passed 240 of 240 outputs; a column has twenty positions."""
-    assert convicting.by(convicting.drawn(name), chip_of(lambda count: count & ((1 << bits) - 1)))
+    assert detecting.by(detecting.drawn(name), chip_of(lambda count: count & ((1 << bits) - 1)))
 
 
 class Neighbour(LaneArray):
@@ -232,13 +232,13 @@ class Unmerged(PeLane):
 def test_a_chip_of_wrong_lanes_is_convicted(name: str, wrong: type[LaneArray]) -> None:
     """AUD-kllm-12: outputs that stayed 0 passed all tests of the chip alone."""
     chip = type("Changed", (KllmChip,), {"lane_array": wrong})
-    assert convicting.by(convicting.drawn(name), chip)
+    assert detecting.by(detecting.drawn(name), chip)
 
 
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("wrong", [Searchless, FirstInliers, chip_with(lambda array: exchange(array, Unmerged))])
 def test_a_chip_that_is_put_together_wrongly_is_convicted(name: str, wrong: type[Stepped[Any]]) -> None:
-    assert convicting.by(convicting.drawn(name), wrong)
+    assert detecting.by(detecting.drawn(name), wrong)
 
 
 def test_sizes_of_the_paper_are_ready() -> None:
@@ -259,13 +259,13 @@ class Swapped(IndexMatmul):
 
 def test_halves_of_an_index_that_are_exchanged_are_convicted() -> None:
     """AUD-kllm-5: 3 by 4 bits, where the halves differ in width."""
-    assert convicting.by(convicting.rows_of("index_matmul-w4a3"), Swapped)
+    assert detecting.by(detecting.rows_of("index_matmul-w4a3"), Swapped)
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_registers_of_both_trees_are_seen_both_ways(name: str) -> None:
     """AUD-kllm-6: no bit of P and Q and of their masks is constant."""
-    blocks = convicting.drawn(name).blocks
+    blocks = detecting.drawn(name).blocks
     for register in ("st.p", "st.q", "st.p_mask", "st.q_mask"):
         bits = np.concatenate([block.arrays[register][:, 0] for block in blocks])
         assert np.flatnonzero(bits.min(axis=0) == bits.max(axis=0)).tolist() == [], register
@@ -283,8 +283,8 @@ class Stuck(Orizuru):
 
 def test_a_leaf_that_is_never_popped_is_convicted() -> None:
     """Of 64 leaves the tree of the largest never popped 32, 42, 43 and 49, that of the smallest seven others."""
-    answers = convicting.drawn("orizuru-n64")
-    assert "edge/the-largest-values-and-the-smallest" in convicting.by(answers, Stuck)
+    answers = detecting.drawn("orizuru-n64")
+    assert "edge/the-largest-values-and-the-smallest" in detecting.by(answers, Stuck)
     for port in ("out.max_index", "out.min_index"):
         assert np.unique(answers.outputs[port]).tolist() == list(range(64))
 
@@ -410,7 +410,7 @@ class Late(PeLane):
 
 @pytest.mark.parametrize("name", LANES)
 def test_the_right_lane_passes(name: str) -> None:
-    assert convicting.right(convicting.drawn(name))
+    assert detecting.right(detecting.drawn(name))
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_the_right_lane_passes(name: str) -> None:
 @pytest.mark.parametrize("name", LANES)
 def test_a_wrong_lane_is_convicted(name: str, wrong: type[PeLane]) -> None:
     """A turn off, the tile before, no scale, another's scale, nothing cleared, parts out of order or out of place."""
-    assert convicting.by(convicting.drawn(name), wrong)
+    assert detecting.by(detecting.drawn(name), wrong)
 
 
 @pytest.mark.parametrize(
@@ -448,4 +448,4 @@ def test_a_wrong_lane_is_convicted(name: str, wrong: type[PeLane]) -> None:
 )
 def test_a_wrong_lane_whose_counters_share_columns_is_convicted(name: str, wrong: type[PeLane]) -> None:
     """A counter that is not merged, MACs without a column, a slab over one that waits for the merge."""
-    assert convicting.by(convicting.drawn(name), wrong)
+    assert detecting.by(detecting.drawn(name), wrong)

@@ -12,7 +12,10 @@ from refemu.units.leankv import free_page_list
 from refemu.units.leankv.free_page_list import FreePageList, OutOfPages
 from tests.oracles.leankv import memory
 
-IMPLEMENTATIONS = [pytest.param(free_page_list.run, id="unit"), pytest.param(free_page_list.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(free_page_list.run, id="unit"),
+    pytest.param(free_page_list.UNIT.run_compiled, id="compiled"),
+]
 
 
 def events(*given: tuple[int, list[int]], pages: int) -> tuple[list[int], list[int], list[list[int]]]:

@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.leankv import generation_compressor
 from refemu.units.leankv.generation_compressor import A1, A2, A3, B1, B2, GenerationCompressor, W
-from refemu.units.leankv.generation_compressor import compiled as generation_compressor_jit
+from refemu.units.leankv.generation_compressor import compiled as generation_compressor_compiled
 from refemu.units.leankv.generation_compressor.decisions import OUTPUTS
 from tests.oracles.fp16 import f32
 from tests.oracles.leankv import units
 
-RUNS = [pytest.param(generation_compressor.run, id="unit"), pytest.param(generation_compressor_jit.run, id="twin")]
+RUNS = [
+    pytest.param(generation_compressor.run, id="unit"),
+    pytest.param(generation_compressor_compiled.run, id="compiled"),
+]
 SLOTS = 12
 scores = st.integers(0, 6).map(lambda k: k / 8) | st.floats(0, 1, width=32)
 limits = st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda pair: tuple(k / 16 for k in sorted(pair)))
@@ -171,7 +174,7 @@ def test_a_step_stores_no_or_one_token_more(head: dict[str, Any], thresholds: An
     """[leankv §5.3] D-leankv-31: in both policies, without holes, and a low token never becomes a high one."""
     high = head["position"][: head["n_high"]]
     low = head["position"][head["n_high"] :]
-    decision = outputs(decide(generation_compressor_jit.run, head, thresholds, policy=policy))
+    decision = outputs(decide(generation_compressor_compiled.run, head, thresholds, policy=policy))
     after_high, after_low = units.apply(high, low, decision, head["n"])
 
     assert decision.delta_high + decision.delta_low in (0, 1)
@@ -185,10 +188,10 @@ def test_without_a_low_precision_no_token_moves(head: dict[str, Any], low: float
     """T_h counts as T_l; the published policy needs equal alphas."""
     only_high = high_only(head)
     for policy in ("algorithm1", "diffkv"):
-        decision = outputs(decide(generation_compressor_jit.run, only_high, (low, low), policy=policy, low=False))
+        decision = outputs(decide(generation_compressor_compiled.run, only_high, (low, low), policy=policy, low=False))
         assert decision.low_slot == -1 and decision.delta_low == 0
-    wide = decide(generation_compressor_jit.run, only_high, (low, 1.0), low=False)
-    assert outputs(wide) == outputs(decide(generation_compressor_jit.run, only_high, (low, low), low=False))
+    wide = decide(generation_compressor_compiled.run, only_high, (low, 1.0), low=False)
+    assert outputs(wide) == outputs(decide(generation_compressor_compiled.run, only_high, (low, low), low=False))
 
 
 @settings(deadline=None, max_examples=60)
@@ -219,7 +222,7 @@ def test_twin_equals_unit_in_every_field(
     ]
     readable, compiled = (
         run(*inputs, patterns(thresholds), **parameters)
-        for run in (generation_compressor.run, generation_compressor_jit.run)
+        for run in (generation_compressor.run, generation_compressor_compiled.run)
     )
 
     assert readable.equals(compiled)

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import UnifiedPage
-from refemu.units import alternative
-from refemu.units.alternative import Alternative
+from refemu.units import variant
 from refemu.units.leankv import kv_compressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
-from refemu.units.leankv.kv_compressor import compiled as kv_compressor_jit
-from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_jit
+from refemu.units.leankv.kv_compressor import compiled as kv_compressor_compiled
+from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_compiled
+from refemu.units.variant import Variant
 from tests.arith.strategies import codes
 from tests.oracles.leankv import formats
 
-WRITERS = [pytest.param(kv_compressor, id="unit"), pytest.param(kv_compressor_jit, id="twin")]
+WRITERS = [pytest.param(kv_compressor, id="unit"), pytest.param(kv_compressor_compiled, id="compiled")]
 OPTIONS = {"paper": {"zero": "neg_min", "quant_div": "div"}, "diffkv": {"zero": "min", "quant_div": "recip_mul"}}
 HIGH, LOW = UnifiedPage(128, "K8V4"), UnifiedPage(128, "K4V2")
 
@@ -84,7 +84,7 @@ def test_a_prompt_fills_pages_in_the_order_of_its_classes(writer: Any) -> None:
     """[leankv §4, §6.1]: high slot r in page r // TH; the window last."""
     n, small = 9, [UnifiedPage(64, name, max_tokens=most) for name, most in (("K8V4", 2), ("K4V2", 3))]
     share = np.float32([8, 1, 2, 3, 4, 5, 9, 0, 0]) / np.float32(32)
-    made = prompt_compressor_jit.run(share.view(np.uint32), 2, np.float32([1 / 16, 0.4]).view(np.uint32), tokens=n)
+    made = prompt_compressor_compiled.run(share.view(np.uint32), 2, np.float32([1 / 16, 0.4]).view(np.uint32), tokens=n)
     plan = kv_compressor.plan_prompt(made.cls, made.order.astype(int), np.arange(n, dtype=np.float32))
     key, value = vectors(n, 3, 64)
     images = small[0].empty(6)
@@ -135,7 +135,7 @@ def events(*ops: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_compiled.run], ids=["unit", "compiled"])
 def test_sections_and_counters_of_the_block(run: Any) -> None:
     """[leankv Algorithm 1] D-leankv-31: a freed slot is taken at once; an occupied low slot loses its token."""
     config = kv_compressor.UNIT.configs["paper"]
@@ -172,7 +172,7 @@ def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices
     ]
     inputs = {name: np.stack([device[name] for device in legal]) for name in legal[0]}
 
-    assert kv_compressor.run(**inputs, **config).equals(kv_compressor_jit.run(**inputs, **config))
+    assert kv_compressor.run(**inputs, **config).equals(kv_compressor_compiled.run(**inputs, **config))
 
 
 def test_sections_of_several_pages_are_the_oracles() -> None:
@@ -182,7 +182,7 @@ def test_sections_of_several_pages_are_the_oracles() -> None:
     for kind in ("paper", "edge"):
         for block in kv_compressor.UNIT.cases(config, kind, 0):  # type: ignore[arg-type]
             result = kv_compressor.run(**block.inputs, **config)
-            assert result.equals(kv_compressor_jit.run(**block.inputs, **config))
+            assert result.equals(kv_compressor_compiled.run(**block.inputs, **config))
             pages = [[oracle_page(page) for _ in range(2)] for page in (high, low)]
             sections: list[list[Any]] = [[], []]
             for row in range(block.inputs["op"].shape[1]):
@@ -235,8 +235,8 @@ class RoundThePages(KvCompressor):
 def test_a_section_whose_slots_go_round_its_pages_is_told() -> None:
     """D-leankv-61: in the registers; no output shows it."""
     config = kv_compressor.UNIT.configs["pages"]
-    round_the_pages = Alternative("D-leankv-61", "slots of a section go round its pages", variant=RoundThePages)
-    wrong = alternative.device(kv_compressor.UNIT, config, [round_the_pages])
+    round_the_pages = Variant("D-leankv-61", "slots of a section go round its pages", unit_class=RoundThePages)
+    wrong = variant.device(kv_compressor.UNIT, config, [round_the_pages])
     assert wrong is not None
     blocks = [block for kind in ("paper", "edge") for block in kv_compressor.UNIT.cases(config, kind, 0)]  # type: ignore[arg-type]
     assert any(
@@ -268,14 +268,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_compiled.run], ids=["unit", "compiled"])
 @pytest.mark.parametrize(("ops", "message"), BAD)
 def test_refuses(run: Any, ops: list[tuple[int, int, int]], message: str) -> None:
     with pytest.raises(Refused, match=message):
         run(**events(*ops), **kv_compressor.UNIT.configs["paper"])
 
 
-@pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_compiled.run], ids=["unit", "compiled"])
 def test_refuses_what_is_not_finite_and_scalars(run: Any) -> None:
     """D-leankv-9."""
     inputs = events((APPEND_HIGH, 0, 0))

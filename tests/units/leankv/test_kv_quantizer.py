@@ -13,7 +13,7 @@ from refemu.formats.leankv.affine import PRESETS
 from refemu.units.leankv import kv_quantizer
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer
 
-RUNS = [pytest.param(kv_quantizer.run, id="unit"), pytest.param(kv_quantizer.UNIT.run_jit, id="twin")]
+RUNS = [pytest.param(kv_quantizer.run, id="unit"), pytest.param(kv_quantizer.UNIT.run_compiled, id="compiled")]
 finite = st.integers(0, (1 << 16) - 1).map(lambda word: word if word & 0x7C00 != 0x7C00 else word ^ 0x4000)
 groups = st.lists(st.one_of(finite, st.sampled_from([0, 0x8000, 1, 0x3C00])), min_size=16, max_size=16)
 
@@ -68,7 +68,7 @@ def test_events_of_one_group() -> None:
     assert [s.event for s in states] == ["minmax"] * 16 + ["scale"] + ["word"] * 4
     assert [s.element for s in states[:16]] == list(range(1, 17)) and [s.written for s in states[17:]] == [1, 2, 3, 4]
     assert [np.uint32(s.mx).view(np.float32) for s in states[:3]] == [0, 1, 2]
-    for run in (kv_quantizer.run, kv_quantizer.UNIT.run_jit):
+    for run in (kv_quantizer.run, kv_quantizer.UNIT.run_compiled):
         result = run(np.tile(halves(*range(16)), (4, 1)), [1, 2, 4, 8], features=16)
         assert result.element.tolist() == [16] * 4 and result.written.tolist() == [1, 2, 4, 8]
 

@@ -7,7 +7,7 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.units import alternative
+from refemu.units import variant
 from refemu.units.leankv.layer_step import ADMIT, FINISH, LOAD, STEP, LayerStep
 from refemu.units.leankv.layer_step.cases import History, Prompt
 from refemu.units.leankv.layer_step.compiled import Devices
@@ -268,7 +268,7 @@ def test_long_histories_of_the_models_heads(pages: int) -> None:
 
 def told(config: Any, says: str) -> int:
     """Events of the set in whose outputs a wrong device differs."""
-    (wrong,) = (alternative.device(UNIT, config, [each]) for each in UNIT.alternatives if each.says == says)
+    (wrong,) = (variant.device(UNIT, config, [each]) for each in UNIT.variants if each.says == says)
     assert wrong is not None
     count = 0
     for block in (block for kind in ("paper", "edge") for block in UNIT.cases(config, kind, 0)):

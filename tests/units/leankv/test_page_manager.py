@@ -12,12 +12,12 @@ from refemu.formats.leankv.hetero_kv import K4V2, K8V4
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import OutOfPages, TableOverflow
-from refemu.units.leankv.page_manager import compiled as page_manager_jit
+from refemu.units.leankv.page_manager import compiled as page_manager_compiled
 from refemu.units.leankv.page_manager.requests import memory
 from tests.oracles.leankv import memory as oracle
 
-MAKES = [page_manager.PageManager, page_manager_jit.PageManager]
-makes = pytest.mark.parametrize("make", MAKES, ids=["unit", "twin"])
+MAKES = [page_manager.PageManager, page_manager_compiled.PageManager]
+makes = pytest.mark.parametrize("make", MAKES, ids=["unit", "compiled"])
 FIG5: dict[str, Any] = {"pages": 32, "layers": 1, "heads": 2, "high_tokens": 2, "low_tokens": 4, "max_len": 12}
 
 

@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.units.leankv import page_table
 from refemu.units.leankv.page_table import HIGH, LOW, PageTable, TableOverflow, locate
 
-IMPLEMENTATIONS = [pytest.param(page_table.run, id="unit"), pytest.param(page_table.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(page_table.run, id="unit"), pytest.param(page_table.UNIT.run_compiled, id="compiled")]
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 
 

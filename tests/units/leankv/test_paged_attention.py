@@ -16,13 +16,13 @@ from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv import paged_attention
 from refemu.units.leankv.paged_attention import DIFFKV, EPSILON, PAPER, Arithmetic, PagedAttention, Pages
-from refemu.units.leankv.paged_attention import compiled as paged_attention_jit
+from refemu.units.leankv.paged_attention import compiled as paged_attention_compiled
 from refemu.units.leankv.paged_attention.configurations import NARROW
 from tests.arith.strategies import codes, numbers, repeating
 from tests.oracles import fp16 as fp16_oracle
 from tests.oracles.leankv import attention, units
 
-MODULES = [pytest.param(paged_attention, id="unit"), pytest.param(paged_attention_jit, id="twin")]
+MODULES = [pytest.param(paged_attention, id="unit"), pytest.param(paged_attention_compiled, id="compiled")]
 modules = pytest.mark.parametrize("module", MODULES)
 
 
@@ -392,7 +392,7 @@ def test_low_tokens_need_a_low_precision(module: Any) -> None:
         module.attend(Pages(PAGES.high), GOOD.q, GOOD.images, GOOD.cells, GOOD.lengths)
 
 
-@pytest.mark.parametrize("run", [paged_attention.run, paged_attention_jit.run], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [paged_attention.run, paged_attention_compiled.run], ids=["unit", "compiled"])
 def test_a_page_in_two_cells_is_refused(run: Any) -> None:
     with pytest.raises(Refused, match=r"head at index \(0,\): page 1 stands in two cells"):
         run([0] * 128, [0] * 4 * 320, [1, 1, 0, 0], 5, 0, 0)
@@ -420,7 +420,7 @@ def test_repr() -> None:
     )
 
 
-@pytest.mark.parametrize("grain", [0, paged_attention_jit.GRAIN])
+@pytest.mark.parametrize("grain", [0, paged_attention_compiled.GRAIN])
 @pytest.mark.parametrize(
     "arithmetic",
     [PAPER, Arithmetic(partition_tokens=1), Arithmetic(partition_tokens=1, partition_score=True, fma=False)],
@@ -430,7 +430,7 @@ def test_a_step_is_attention_and_scores_whatever_the_threads(
     monkeypatch: pytest.MonkeyPatch, grain: int, arithmetic: Arithmetic
 ) -> None:
     """Five KV heads over 1, 2 and 3 threads: one share each with a grain of 0, all together with the usual one."""
-    monkeypatch.setattr(paged_attention_jit, "GRAIN", grain)
+    monkeypatch.setattr(paged_attention_compiled, "GRAIN", grain)
     heads = [Head(layouts(size=384), counts, seed=7) for counts in ((9, 0), (4, 4), (8, 17), (1, 40), (3, 5))]
     most = max(len(head.cells) for head in heads)
     images = np.concatenate([head.images for head in heads])
@@ -449,7 +449,7 @@ def test_a_step_is_attention_and_scores_whatever_the_threads(
     for count in (1, 2, 3):
         made = images.copy()
         with threads.using_threads(count):
-            found = paged_attention_jit.step(pages, fp16.to_f32(q), made, cells, lengths, newest, arithmetic)
+            found = paged_attention_compiled.step(pages, fp16.to_f32(q), made, cells, lengths, newest, arithmetic)
         assert found.tobytes() == out.tobytes() and found.dtype == np.float32
         assert made.tobytes() == expected.tobytes() != images.tobytes()
 

@@ -13,7 +13,7 @@ from refemu.units.leankv import prefix_sum
 from refemu.units.leankv.prefix_sum import PrefixSum
 from tests.oracles.leankv import memory
 
-IMPLEMENTATIONS = [pytest.param(prefix_sum.run, id="unit"), pytest.param(prefix_sum.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(prefix_sum.run, id="unit"), pytest.param(prefix_sum.UNIT.run_compiled, id="compiled")]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.leankv import prompt_compressor
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, PRUNED, THRESHOLDS, WINDOW, PromptCompressor
-from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_jit
+from refemu.units.leankv.prompt_compressor import compiled as prompt_compressor_compiled
 from tests.oracles.leankv import units
 
-RUNS = [pytest.param(prompt_compressor.run, id="unit"), pytest.param(prompt_compressor_jit.run, id="twin")]
+RUNS = [pytest.param(prompt_compressor.run, id="unit"), pytest.param(prompt_compressor_compiled.run, id="compiled")]
 SHARES = np.float32([24, 1, 2, 6, 5, 2, 16, 8]) / np.float32(64)  #: of the worked example
 eighths = st.integers(0, 8).map(lambda k: k / 8)
 orders = st.sampled_from(["stable", "bitonic"])
@@ -122,9 +122,9 @@ def test_the_order_never_changes_a_class(run: Any, rule: str) -> None:
 @given(share=share_lists, window=st.integers(1, 22), limits=st.tuples(eighths, eighths, eighths).map(sorted))
 def test_pruned_low_high_and_window_make_up_the_prompt(share: list[float], window: int, limits: list[float]) -> None:
     """[leankv §4]: N_p + N_l + N_h + W = N; a higher T_l never keeps more; T = 0 keeps all high (D-leankv-22)."""
-    results = [compress(prompt_compressor_jit.run, share, window, (low, limits[2])) for low in limits[:2]]
+    results = [compress(prompt_compressor_compiled.run, share, window, (low, limits[2])) for low in limits[:2]]
     pruned = [int(result.n_pruned) for result in results]
-    zero = compress(prompt_compressor_jit.run, share, window, (0, 0))
+    zero = compress(prompt_compressor_compiled.run, share, window, (0, 0))
 
     assert all(int(r.n_pruned) + int(r.n_low) + int(r.n_high) + min(window, len(share)) == len(share) for r in results)
     assert pruned[0] <= pruned[1] and int(zero.n_high) == max(len(share) - window, 0)
@@ -140,7 +140,7 @@ def test_twin_equals_unit_in_every_field(rule: str, order: str, shares: list[lis
     inputs = (np.float32(shares).view(np.uint32), window, patterns(0.25, 0.5))
     parameters = {"tokens": 9, "rule": rule, "order": order, "keep_percent": 40}
 
-    assert prompt_compressor.run(*inputs, **parameters).equals(prompt_compressor_jit.run(*inputs, **parameters))
+    assert prompt_compressor.run(*inputs, **parameters).equals(prompt_compressor_compiled.run(*inputs, **parameters))
 
 
 @pytest.mark.parametrize(("n", "pairs"), [(2, 1), (4, 6), (8, 24), (9, 80), (16, 80)])
@@ -150,7 +150,7 @@ def test_comparisons_of_the_network(n: int, pairs: int) -> None:
     states = list(device.steps(np.zeros(n, np.uint32), 1, patterns(0, 0)))
 
     assert [s.event for s in states] == ["compare_exchange"] * pairs + ["classify"] * n
-    assert states[-1].comparisons == pairs == prompt_compressor_jit.comparisons(n)
+    assert states[-1].comparisons == pairs == prompt_compressor_compiled.comparisons(n)
     blocks = [2 << level for level in range((n - 1).bit_length()) for _ in range(level + 1)]
     wide = blocks[-1]
     assert [s.size for s in states[: pairs - 1]] == [size for size in blocks for _ in range(wide // 2)][1:]

@@ -12,11 +12,11 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.orders import Sequential
 from refemu.units.leankv import significance
 from refemu.units.leankv.significance import PRESETS, Significance
-from refemu.units.leankv.significance import compiled as significance_jit
+from refemu.units.leankv.significance import compiled as significance_compiled
 from tests.arith.strategies import codes
 from tests.oracles.leankv import units
 
-RUNS = [pytest.param(significance.of_prompts, id="unit"), pytest.param(significance_jit.of_prompts, id="twin")]
+RUNS = [pytest.param(significance.of_prompts, id="unit"), pytest.param(significance_compiled.of_prompts, id="compiled")]
 options = st.fixed_dictionaries(
     {
         "score_queries": st.sampled_from([None, 1, 3, 64]),
@@ -100,7 +100,7 @@ def test_steps_and_statistics_are_the_oracles(data: st.DataObject, n: int, x: fl
 def test_twin_equals_unit_in_every_field(data: st.DataObject, parameters: dict[str, Any], n: int, heads: int) -> None:
     p = np.stack([data.draw(rows(n, heads)) for _ in range(2)])
 
-    assert significance.of_prompts(p, **parameters).equals(significance_jit.of_prompts(p, **parameters))
+    assert significance.of_prompts(p, **parameters).equals(significance_compiled.of_prompts(p, **parameters))
 
 
 @settings(deadline=None, max_examples=30)
@@ -108,7 +108,7 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject, parameters: dict[s
 def test_heads_are_joined_after_their_sums_unless_told(data: st.DataObject, n: int, heads: int) -> None:
     """D-leankv-19: max of sums is at most the sum of maxima, and equals it for one head."""
     p = data.draw(rows(n, heads))
-    sums, queries = (values(significance_jit.of_prompts(p, gqa_order=order).sum) for order in ("sums", "queries"))
+    sums, queries = (values(significance_compiled.of_prompts(p, gqa_order=order).sum) for order in ("sums", "queries"))
 
     assert (sums <= queries + np.float32(2.0**-20)).all()
     assert heads > 1 or np.array_equal(sums, queries)
@@ -122,16 +122,18 @@ def test_rows_may_come_in_pieces(preset: str, cut: int) -> None:
     device = Significance(9, 2, **PRESETS[preset])
     sums = np.zeros((2, 9), np.float32)
     for first in range(0, 9, cut):
-        significance_jit.add_rows(device, sums, p[first : first + cut, :, : first + cut], first)
+        significance_compiled.add_rows(device, sums, p[first : first + cut, :, : first + cut], first)
 
-    assert significance_jit.finish(device, sums).equals(significance_jit.of_prompts(p, **PRESETS[preset]))
+    assert significance_compiled.finish(device, sums).equals(significance_compiled.of_prompts(p, **PRESETS[preset]))
 
 
 @settings(deadline=None, max_examples=30)
 @given(p=rows(8, 2), power=st.integers(-20, 20))
 def test_scaling_by_a_power_of_two_leaves_shares(p: np.ndarray, power: int) -> None:
     """D-leankv-18: normalized shares."""
-    assert np.array_equal(significance_jit.of_prompts(p).share, significance_jit.of_prompts(np.ldexp(p, power)).share)
+    assert np.array_equal(
+        significance_compiled.of_prompts(p).share, significance_compiled.of_prompts(np.ldexp(p, power)).share
+    )
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -255,12 +257,14 @@ def test_a_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dic
 
     for count in (1, 2, 3):
         with threads.using_threads(count):
-            found = significance_jit.attended(device, q, k, v, scale)
+            found = significance_compiled.attended(device, q, k, v, scale)
         assert found is not None
         assert found[0].tobytes() == dot.attention(q, k, v, scale=scale, start=0).tobytes()
         expected = significance.of_prompts(p, **parameters)
         for name in ("sum", "mean", "share", "count"):
-            assert np.array_equal(getattr(significance_jit.finish(device, found[1]), name), getattr(expected, name))
+            assert np.array_equal(
+                getattr(significance_compiled.finish(device, found[1]), name), getattr(expected, name)
+            )
 
 
 def test_a_prompt_without_probabilities_is_left_to_the_slow_way() -> None:
@@ -268,8 +272,8 @@ def test_a_prompt_without_probabilities_is_left_to_the_slow_way() -> None:
     q = np.full((3, 2, 4), np.inf, np.float32)
     k = np.ones((3, 1, 4), np.float32)
 
-    assert significance_jit.attended(Significance(3, 2), q, k, k, np.float32(1)) is None
-    assert significance_jit.attended(Significance(3, 2, gqa_order="queries"), k, k, k, np.float32(1)) is None
+    assert significance_compiled.attended(Significance(3, 2), q, k, k, np.float32(1)) is None
+    assert significance_compiled.attended(Significance(3, 2, gqa_order="queries"), k, k, k, np.float32(1)) is None
 
 
 def test_rows_and_tokens_are_numbered() -> None:

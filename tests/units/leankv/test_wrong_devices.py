@@ -9,11 +9,11 @@ import pytest
 
 from refemu import units
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import device, use
+from refemu.golden.grade import device, input_faults
 from refemu.golden.grade.answers import Answers
-from refemu.units import alternative as other
-from refemu.units.alternative import Device, right
+from refemu.units import variant as other
 from refemu.units.unit import Config
+from refemu.units.variant import Device, right
 from tests.golden import committed as sets
 
 pytestmark = pytest.mark.committed
@@ -64,15 +64,15 @@ def committed(name: str, config: str) -> Answers:
 @pytest.mark.parametrize("says", ORDERS)
 def test_every_wrong_order_of_attention_is_told_by_the_set_of_many_tokens(says: str) -> None:
     unit = units.find("paged_attention")
-    (alternative,) = (each for each in unit.alternatives if each.says == says)
-    wrong = other.device(unit, unit.configs["long"], [alternative])
+    (variant,) = (each for each in unit.variants if each.says == says)
+    wrong = other.device(unit, unit.configs["long"], [variant])
     assert wrong is not None and device.wrong(committed("paged_attention", "long"), wrong).sum() >= 3
 
 
 def attention(says: str, config: str) -> Device:
     unit = units.find("paged_attention")
-    (alternative,) = (each for each in unit.alternatives if each.says == says)
-    wrong = other.device(unit, unit.configs[config], [alternative])
+    (variant,) = (each for each in unit.variants if each.says == says)
+    wrong = other.device(unit, unit.configs[config], [variant])
     assert wrong is not None
     return wrong
 
@@ -129,7 +129,7 @@ def test_a_block_of_other_threads_has_rows_of_its_own() -> None:
     chosen, usual = unit.configs["narrow"], unit.unit_class().arithmetic
     answers = committed("paged_attention", "narrow")
     for name in ("warps", "sum_threads", "key_threads", "value_rows", "value_slots", "join"):
-        change = Device(unit, Config(**{**chosen, name: getattr(usual, name)}), unit.run_jit)
+        change = Device(unit, Config(**{**chosen, name: getattr(usual, name)}), unit.run_compiled)
         assert device.wrong(answers, change).any(), name
 
 
@@ -145,7 +145,7 @@ def test_a_rounded_reciprocal_gives_other_words() -> None:
     unit = units.find("kv_quantizer")
     answers = committed("kv_quantizer", "paper")
     reciprocal = other.device(
-        unit, answers.config, [each for each in unit.alternatives if each.says == "distances are multiplied by 1 / s"]
+        unit, answers.config, [each for each in unit.variants if each.says == "distances are multiplied by 1 / s"]
     )
     assert reciprocal is not None
     rows = [answers_of.values(unit, answers.config, block) for block in answers.blocks]
@@ -157,7 +157,7 @@ def test_a_rounded_reciprocal_gives_other_words() -> None:
 
 def unconnected(name: str, config: str, port: str) -> int:
     answers = committed(name, config)
-    (fault,) = (each for each in use.faults(answers) if each.id == f"unconnected/in.{port}")
+    (fault,) = (each for each in input_faults.faults(answers) if each.id == f"unconnected/in.{port}")
     return int(fault.wrong(answers).sum())
 
 
@@ -185,7 +185,7 @@ def changed(change: Callable[[np.ndarray], np.ndarray], port: str) -> Callable[.
 def test_page_ids_of_five_bits_are_too_narrow(config: str, port: str) -> None:
     unit = units.find("page_table")
     narrow = changed(lambda pages: np.where(pages < 0, pages, pages & 31).astype(pages.dtype), port)
-    wrong = Device(unit, unit.configs[config], unit.run_jit, narrow)
+    wrong = Device(unit, unit.configs[config], unit.run_compiled, narrow)
     assert device.wrong(committed("page_table", config), wrong).any()
 
 

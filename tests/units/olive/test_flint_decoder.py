@@ -11,7 +11,10 @@ from refemu.units.olive import flint_decoder
 from refemu.units.olive.flint_decoder import FLINT4_PAIRS, FlintDecoder
 from tests.oracles.olive import units
 
-IMPLEMENTATIONS = [pytest.param(flint_decoder.run, id="unit"), pytest.param(flint_decoder.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(flint_decoder.run, id="unit"),
+    pytest.param(flint_decoder.UNIT.run_compiled, id="compiled"),
+]
 #: another decoder of the same values: odd integers as far as they go
 ODD_PAIRS = ((0, 0), (0, 1), (1, 1), (0, 3), (4, 1), (3, 1), (2, 1), (1, 3))
 

@@ -15,7 +15,7 @@ from tests.arith.strategies import codes
 from tests.oracles.bits import signed
 from tests.units.olive.operands import decoded as of_pair
 
-IMPLEMENTATIONS = [pytest.param(mmaovp.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(mmaovp.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 HIGH, LOW = 2**31 - 1, -(2**31)
 OPERANDS = [
     ("ovpi4", "ovpi4"),
@@ -236,13 +236,13 @@ def test_an_instruction_goes_through_the_registers_and_back(kind: Any, bias: int
     registers = fragments(a, b, c)
 
     inputs = from_fragments(registers, kind)
-    result = UNIT.run_jit(**inputs, bias_a=bias, bias_b=bias, a_type=kind, b_type=kind)
+    result = UNIT.run_compiled(**inputs, bias_a=bias, bias_b=bias, a_type=kind, b_type=kind)
     d = fragments(a, b, result.d)["c"]
     back = from_fragments({"d": d}, kind)["d"]
 
     assert [inputs[name].tolist() for name in ("a_pairs", "b_pairs", "c")] == [a.tolist(), b.tolist(), c.tolist()]
     assert [inputs[name].dtype for name in inputs] == [np.uint16 if "8" in kind else np.uint8] * 2 + [np.int32]
-    expected = UNIT.run_jit(a, b, bias, bias, c, a_type=kind, b_type=kind).d
+    expected = UNIT.run_compiled(a, b, bias, bias, c, a_type=kind, b_type=kind).d
     assert back.dtype == np.int32 and back.tolist() == expected.tolist()
     for lane in range(32):  # Turing's layout, by hand
         row, column = lane >> 2, 2 * (lane & 3)

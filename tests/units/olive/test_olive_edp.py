@@ -13,7 +13,7 @@ from refemu.units.olive.olive_edp import EVENTS, TYPES, DotProductUnit
 from tests.oracles.bits import signed
 from tests.units.olive.operands import decoded as of_pair
 
-IMPLEMENTATIONS = [pytest.param(olive_edp.run, id="unit"), pytest.param(olive_edp.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_edp.run, id="unit"), pytest.param(olive_edp.UNIT.run_compiled, id="compiled")]
 HIGH, LOW = 2**31 - 1, -(2**31)
 OPERANDS = [*TYPES.values(), ("int8_repo", "int8_repo"), ("int8", "int8_repo")]
 

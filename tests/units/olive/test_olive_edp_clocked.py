@@ -16,7 +16,7 @@ from tests.oracles.olive import units
 from tests.units.clocked_rows import assert_rows, reset
 from tests.units.olive.operands import KINDS
 
-IMPLEMENTATIONS = [pytest.param(olive_edp_clocked.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_edp_clocked.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 HIGH, LOW = 2**31 - 1, -(2**31)
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import olive_mac, ovp_decoder
 from refemu.units.olive.olive_mac import OliveMac
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from tests.oracles.olive import units
 
-IMPLEMENTATIONS = [pytest.param(olive_mac.run, id="unit"), pytest.param(olive_mac.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_mac.run, id="unit"), pytest.param(olive_mac.UNIT.run_compiled, id="compiled")]
 OVERFLOWS = ["wrap", "saturate"]
 HIGH, LOW = 2**31 - 1, -(2**31)
-twin = olive_mac.UNIT.run_jit
+compiled_run = olive_mac.UNIT.run_compiled
 
 
 def load(acc: int) -> units.Event:
@@ -43,7 +43,7 @@ def test_exponents_add_and_integers_multiply(run: Any) -> None:
     [
         pytest.param(olive_mac.run, 1, id="unit", marks=pytest.mark.slow),
         pytest.param(olive_mac.run, 7, id="unit, every seventh"),
-        pytest.param(twin, 1, id="twin"),
+        pytest.param(compiled_run, 1, id="compiled"),
     ],
 )
 def test_every_pair_of_operands_multiplies_as_integers(run: Any, step: int) -> None:
@@ -142,7 +142,7 @@ def test_wide_operands_stay_exact(overflow: str, events: list[tuple[int, int, in
     """5-bit exponents and 8-bit integers: shifts up to 62 in the twin's 64-bit arithmetic."""
     wide: dict[str, Any] = {"exponent_bits": 5, "int_bits": 8, "overflow": overflow}
     sequence = [mac(*event) for event in events]
-    result = twin(*zip(*sequence, strict=True), **wide)
+    result = compiled_run(*zip(*sequence, strict=True), **wide)
 
     assert rows(result) == units.mac(sequence, overflow)
     assert result.equals(olive_mac.run(*zip(*sequence, strict=True), **wide)) and result.product.dtype == np.int16

@@ -13,7 +13,7 @@ from refemu.units.olive.olive_pe8 import OlivePe8
 from refemu.units.olive.olive_pe8.olive_pe8 import halves
 from tests.oracles.olive import units
 
-IMPLEMENTATIONS = [pytest.param(olive_pe8.run, id="unit"), pytest.param(olive_pe8.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_pe8.run, id="unit"), pytest.param(olive_pe8.UNIT.run_compiled, id="compiled")]
 SPLITS, OVERFLOWS = ["twos_complement", "sign_magnitude"], ["wrap", "saturate"]
 INT8 = np.arange(-128, 128)
 
@@ -56,7 +56,7 @@ def test_operands_and_shifts_of_the_four_elements(run: Any) -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_partial_products_fit_the_stated_ranges(split: str) -> None:
-    partial = olive_pe8.UNIT.run_jit(0, 0, 0, INT8[:, None], 0, INT8, split=split).partial.reshape(-1, 4)
+    partial = olive_pe8.UNIT.run_compiled(0, 0, 0, INT8[:, None], 0, INT8, split=split).partial.reshape(-1, 4)
     ends = list(zip(partial.min(axis=0).tolist(), partial.max(axis=0).tolist(), strict=True))
 
     assert (

@@ -17,7 +17,7 @@ from refemu.units.olive.olive_requant import NO_BIAS, UNIT, OliveRequant
 from refemu.units.olive.olive_requant.cases import legal
 from tests.oracles.olive import requant
 
-IMPLEMENTATIONS = [pytest.param(olive_requant.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_requant.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 FORMATS = ["OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT4_REPO", "OVP_FLINT4_REPO", "OVP_INT8_REPO"]
 INPUTS = ("acc", "scale_a", "scale_w", "bias", "scale_next")
 SCALES = st.one_of(st.floats(2**-14, 1, width=32), st.floats(float.fromhex("0x1p-126"), width=32, allow_infinity=False))

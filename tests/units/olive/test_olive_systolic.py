@@ -14,7 +14,7 @@ from tests.arith.strategies import codes
 from tests.oracles.bits import signed
 from tests.units.olive.operands import decoded as of_pair
 
-IMPLEMENTATIONS = [pytest.param(olive_systolic.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_systolic.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 HIGH, LOW = 2**31 - 1, -(2**31)
 OPERANDS = [
     ("int4", "int4"),
@@ -112,8 +112,10 @@ def test_an_illegal_pair_is_remembered_to_the_end_of_its_operation(side: str, at
 
     assert [state.illegal for state in states] == [0] * first + [1] * (len(states) - first)
     assert not any(state.illegal for state in again)
-    twin = UNIT.run_jit([words["a"], [0x11] * 6], [words["b"], [0x11] * 6], 2, 2, rows=1, cols=1, m=3, n=3, k=4)
-    assert twin.illegal.tolist() == [True, False]
+    compiled_run = UNIT.run_compiled(
+        [words["a"], [0x11] * 6], [words["b"], [0x11] * 6], 2, 2, rows=1, cols=1, m=3, n=3, k=4
+    )
+    assert compiled_run.illegal.tolist() == [True, False]
 
 
 def at_work(state: olive_systolic.State) -> set[tuple[str, int]]:
@@ -182,9 +184,9 @@ def test_array_and_instruction_agree_in_wrap(data: st.DataObject, name: str, bia
     a, b = (mmaovp.TYPES[config[side]] for side in ("a_type", "b_type"))
     k = 16 if a == "int8" else 32
     left, right = data.draw(pairs(a, 4 * k)), data.draw(pairs(b, 4 * k))
-    array = UNIT.run_jit(left, right, *biases, rows=8, cols=8, m=8, n=8, k=k, a=a, b=b)
+    array = UNIT.run_compiled(left, right, *biases, rows=8, cols=8, m=8, n=8, k=k, a=a, b=b)
 
-    assert array.d.tolist() == mmaovp.UNIT.run_jit(left, right, *biases, [0] * 64, **config).d.tolist()
+    assert array.d.tolist() == mmaovp.UNIT.run_compiled(left, right, *biases, [0] * 64, **config).d.tolist()
 
 
 def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:

@@ -14,7 +14,7 @@ from refemu.units.olive.olive_systolic_clocked.schedule import idle, joined, til
 from tests.oracles.olive import array
 from tests.units.clocked_rows import assert_rows
 
-IMPLEMENTATIONS = [pytest.param(olive_systolic_clocked.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(olive_systolic_clocked.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 SMALL: dict[str, Any] = {
     "rows": 2,
     "cols": 2,

@@ -11,7 +11,10 @@ from refemu.units.olive import outlier_decoder
 from refemu.units.olive.outlier_decoder import FORMATS, OutlierDecoder
 from tests.oracles.olive import units
 
-IMPLEMENTATIONS = [pytest.param(outlier_decoder.run, id="unit"), pytest.param(outlier_decoder.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(outlier_decoder.run, id="unit"),
+    pytest.param(outlier_decoder.UNIT.run_compiled, id="compiled"),
+]
 BIASES = np.arange(16)
 
 

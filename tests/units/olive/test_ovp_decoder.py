@@ -12,13 +12,13 @@ from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from tests.oracles.olive import units
 
-IMPLEMENTATIONS = [pytest.param(ovp_decoder.run, id="unit"), pytest.param(ovp_decoder.UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(ovp_decoder.run, id="unit"), pytest.param(ovp_decoder.UNIT.run_compiled, id="compiled")]
 BYTES, WORDS = np.arange(256, dtype=np.uint8), np.arange(1 << 16, dtype=np.uint16)
 WIDE = [pytest.param((4, 3), id="e4m3"), pytest.param((2, 5), id="e2m5")]
-twin = ovp_decoder.UNIT.run_jit
+compiled_run = ovp_decoder.UNIT.run_compiled
 
 
 def expected(pairs: Any, biases: Any, normal: str, outlier: tuple[int, int]) -> tuple[list[Any], list[Any], list[bool]]:
@@ -78,15 +78,15 @@ def test_all_words_at_bias_4_equal_the_oracle(run: Any, outlier: tuple[int, int]
 @pytest.mark.parametrize("outlier", WIDE)
 def test_words_at_other_biases_differ_in_outliers_only_and_equal_the_oracle(outlier: tuple[int, int]) -> None:
     marked = WORDS[(WORDS & 0xFF == 0x80) | (WORDS >> 8 == 0x80)]
-    at_4 = twin(WORDS, 4, normal="int8", outlier=outlier)
+    at_4 = compiled_run(WORDS, 4, normal="int8", outlier=outlier)
     for bias in range(16):
-        result = twin(WORDS, bias, normal="int8", outlier=outlier)
+        result = compiled_run(WORDS, bias, normal="int8", outlier=outlier)
         differs = (result.exponent != at_4.exponent).any(axis=1) | (result.base_int != at_4.base_int).any(axis=1)
         some = ovp_decoder.run(marked, bias, normal="int8", outlier=outlier)
 
         assert not np.isin(WORDS[differs], marked, invert=True).any()
         assert fields(some) == expected(marked.tolist(), [bias] * marked.size, "int8", outlier)
-        assert some.equals(twin(marked, bias, normal="int8", outlier=outlier))
+        assert some.equals(compiled_run(marked, bias, normal="int8", outlier=outlier))
 
 
 @pytest.mark.parametrize(("name", "bias"), [("int4", 2), ("flint4", 3), ("int8", 4), ("int8_repo", 2)])
@@ -94,7 +94,7 @@ def test_decoder_and_format_agree_on_every_word(name: str, bias: int) -> None:
     """`base_int << exponent` of both lanes is Ovp.decode, for all legal pairs; illegal ones are the format's too."""
     fmt: Any = formats.find(f"ovp_{name}")
     words = BYTES if fmt.width == 4 else WORDS
-    result = twin(words, bias, **ovp_decoder.UNIT.configs[name])
+    result = compiled_run(words, bias, **ovp_decoder.UNIT.configs[name])
     codes = np.stack([words & ((1 << fmt.width) - 1), words >> fmt.width], axis=-1)
 
     assert np.array_equal(grid(result)[~result.illegal], fmt.decode(codes[~result.illegal]))
@@ -110,7 +110,7 @@ def test_decoder_and_format_agree_at_any_bias(bias: int) -> None:
     codes = np.stack([BYTES & 15, BYTES >> 4], axis=-1)
     victim, outlier = codes == 8, np.where(codes == 8, 0, codes)
     wraps = victim.any(axis=1) & (bias + ((outlier.max(axis=1) & 7) >> 1) > 15)
-    values = grid(twin(BYTES, bias))
+    values = grid(compiled_run(BYTES, bias))
 
     assert np.array_equal(values[~wraps], fmt.decode(codes, strict=False)[~wraps])
     assert np.count_nonzero(wraps) == {13: 8, 14: 16, 15: 24}.get(bias, 0)
@@ -123,7 +123,7 @@ def test_illegal_pairs_are_flagged_and_follow_the_equations(run: Any) -> None:
 
     assert fields(result) == ([[0, 0], [0, 7], [7, 0]], [[0, 0], [0, 0], [0, 0]], [True, True, True])
     assert BYTES[run(BYTES, 0).illegal].tolist() == [0x08, 0x80, 0x88]
-    assert WORDS[twin(WORDS, 0, normal="int8", outlier=(4, 3)).illegal].tolist() == [0x0080, 0x8000, 0x8080]
+    assert WORDS[compiled_run(WORDS, 0, normal="int8", outlier=(4, 3)).illegal].tolist() == [0x0080, 0x8000, 0x8080]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
@@ -164,7 +164,9 @@ def test_shapes_are_kept_and_scalars_broadcast(run: Any) -> None:
 def test_dtype_of_the_input_is_of_no_consequence(words: list[int], bias: int) -> None:
     config: dict[str, Any] = {"normal": "int8", "outlier": (4, 3)}
     for dtype in (np.int32, np.uint32, np.int64, np.uint64, ">u2"):
-        assert twin(np.array(words, dtype), bias, **config).equals(twin(np.array(words, np.uint16), bias, **config))
+        assert compiled_run(np.array(words, dtype), bias, **config).equals(
+            compiled_run(np.array(words, np.uint16), bias, **config)
+        )
 
 
 BAD_CALLS = [

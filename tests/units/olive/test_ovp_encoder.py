@@ -16,7 +16,7 @@ from refemu.units.olive.ovp_encoder import UNIT, OvpEncoder
 from refemu.units.olive.ovp_encoder.cases import boundaries
 from tests.oracles.olive import ovp
 
-IMPLEMENTATIONS = [pytest.param(ovp_encoder.run, id="unit"), pytest.param(UNIT.run_jit, id="twin")]
+IMPLEMENTATIONS = [pytest.param(ovp_encoder.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 FORMATS = ["OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT4_REPO", "OVP_FLINT4_REPO", "OVP_INT8_REPO"]
 FLOATS = st.one_of(
     st.floats(-40, 40, width=32),

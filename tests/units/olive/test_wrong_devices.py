@@ -8,13 +8,13 @@ import pytest
 from refemu import units
 from refemu.arith import integers
 from refemu.golden.grade import answers, device
-from refemu.units import alternative as other
-from refemu.units.alternative import Alternative
-from refemu.units.declared import Changes
+from refemu.units import variant as other
+from refemu.units.declaration import Changes
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import terms
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_systolic import OliveSystolic
+from refemu.units.variant import Variant
 
 pytestmark = pytest.mark.committed
 
@@ -38,9 +38,9 @@ class Short(DotProductUnit):
         return {**super().reduce(), "d": d, "overflow": overflow}
 
 
-def of_decision(name: str, decision: str, says: str) -> Alternative:
+def of_decision(name: str, decision: str, says: str) -> Variant:
     """The alternative of a unit, by its decision and by words in what it says."""
-    (answer,) = (each for each in units.find(name).alternatives if each.decision == decision and says in each.says)
+    (answer,) = (each for each in units.find(name).variants if each.decision == decision and says in each.says)
     return answer
 
 
@@ -50,10 +50,10 @@ def rows(name: str, config: str, kinds: tuple[Any, ...] = KINDS) -> answers.Answ
     return answers.of_cases(unit, parameters, (each for kind in kinds for each in unit.cases(parameters, kind, 0)))
 
 
-def convictions(name: str, config: str, alternative: Alternative) -> int:
+def detections(name: str, config: str, variant: Variant) -> int:
     """Rows in which the device with another answer differs."""
     unit, stimulus = units.find(name), rows(name, config)
-    wrong = other.device(unit, unit.config(config), [alternative])
+    wrong = other.device(unit, unit.config(config), [variant])
     assert wrong is not None
     return int(device.wrong(stimulus, wrong).sum())
 
@@ -69,7 +69,7 @@ def convictions(name: str, config: str, alternative: Alternative) -> int:
     ],
 )
 def test_cases_convict_the_device(name: str, config: str, decision: str, says: str) -> None:
-    assert convictions(name, config, of_decision(name, decision, says)) >= 3
+    assert detections(name, config, of_decision(name, decision, says)) >= 3
 
 
 @pytest.mark.parametrize("says", ["every addition", "one by one to c", "before c"])
@@ -77,14 +77,14 @@ def test_cases_convict_the_device(name: str, config: str, decision: str, says: s
 def test_cases_of_every_configuration_convict_a_tree_of_32_bits(name: str, says: str) -> None:
     """D-olive-34: a sum that leaves 32 bits and comes back shows a flag that is raised on the way."""
     for config in units.find(name).configs:
-        assert convictions(name, config, of_decision(name, "D-olive-34", says)) >= 3, config
+        assert detections(name, config, of_decision(name, "D-olive-34", says)) >= 3, config
 
 
 @pytest.mark.parametrize("config", [name for name in units.find("olive_edp").configs if "int8" not in name])
 def test_cases_convict_an_adder_tree_two_bits_short(config: str) -> None:
     """An exact sum of 2**36 is 0 in 36 bits, and nothing overflows there."""
-    short = Alternative("D-olive-34", "a tree of 36 bits", variant=Short)
-    assert convictions("olive_edp", config, short) >= 3
+    short = Variant("D-olive-34", "a tree of 36 bits", unit_class=Short)
+    assert detections("olive_edp", config, short) >= 3
 
 
 def test_a_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
@@ -102,8 +102,8 @@ def test_a_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
 
 
 def test_cases_convict_an_array_whose_illegal_flag_does_not_stay() -> None:
-    forgetful = Alternative("D-olive-18", "the flag does not stay", variant=Forgetful)
-    assert convictions("olive_systolic", "int4", forgetful) >= 3
+    forgetful = Variant("D-olive-18", "the flag does not stay", unit_class=Forgetful)
+    assert detections("olive_systolic", "int4", forgetful) >= 3
 
 
 def test_no_two_elements_of_a_tile_overflow_in_the_same_rows() -> None:

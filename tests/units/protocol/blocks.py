@@ -3,7 +3,7 @@
 import pytest
 
 from refemu import units
-from refemu.testing.material import blocks, evaluated, one_case, rows
+from refemu.testing.protocol_cases import blocks, evaluated, one_case, rows
 from refemu.units.unit import Unit
 
 __all__ = ["CONFIGS", "FIRST_CONFIGS", "STRUCTURES", "UNITS", "blocks", "evaluated", "one_case", "rows"]

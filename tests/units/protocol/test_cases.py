@@ -10,7 +10,7 @@ from tests.units.protocol.blocks import CONFIGS
 
 RULES = (
     protocol.cases_fit_their_ports_and_say_why,
-    protocol.first_row_tells_a_device_from_none,
+    protocol.first_row_detects_a_missing_device,
     protocol.cases_depend_on_the_seed_alone,
     protocol.random_cases_of_a_range_are_those_of_its_seeds,
     protocol.marks_and_masks_are_those_of_the_descriptor,

@@ -17,7 +17,7 @@ from refemu.units.unit import AnyUnit
     ],
 )
 def test_every_configuration_has_stimuli_that_it_takes(unit: AnyUnit) -> None:
-    protocol.configurations_beside_the_first_have_stimuli(unit, next(iter(unit.configs)))
+    protocol.other_configurations_have_stimuli(unit, next(iter(unit.configs)))
 
 
 def test_cases_that_do_not_fit_are_left_out_and_named(tmp_path: Any) -> None:

@@ -11,7 +11,7 @@ from tests.units.protocol.blocks import STRUCTURES
 RULES = (
     protocol.refused_step_leaves_the_state,
     protocol.readable_run_refuses_what_does_not_fit_a_port,
-    protocol.twin_refuses_what_does_not_fit_a_port,
+    protocol.compiled_form_rejects_misfits,
     protocol.no_rows_give_no_results_and_count_nothing,
     protocol.missing_and_unknown_ports_are_refused,
 )

@@ -42,7 +42,7 @@ class MxFormat:
     def encode(self, x: np.ndarray) -> MxTensor:
         """Encode a tensor, float32 (..., n)."""
         blocks = _blocks(x, 32)
-        result = mx_encoder.UNIT.run_jit(blocks.view(np.uint32), element=self.element, rule=self.rule)
+        result = mx_encoder.UNIT.run_compiled(blocks.view(np.uint32), element=self.element, rule=self.rule)
         return MxTensor(self, result.scale.astype(np.uint8), _joined(result.codes, x.shape[-1]))
 
 
@@ -70,7 +70,7 @@ class Nvfp4Format:
         blocks = _blocks(x, 16)
         factor = _factor(np.abs(x).max(axis=-1, keepdims=True) if self.share == "row" else np.abs(x).max(initial=0))
         each = np.ascontiguousarray(np.broadcast_to(factor, blocks.shape[:-1]))
-        result = nvfp4_encoder.UNIT.run_jit(each.view(np.uint32), blocks.view(np.uint32), order="reciprocal")
+        result = nvfp4_encoder.UNIT.run_compiled(each.view(np.uint32), blocks.view(np.uint32), order="reciprocal")
         return Nvfp4Tensor(factor, result.scale.astype(np.uint8), _joined(result.codes, x.shape[-1]))
 
 

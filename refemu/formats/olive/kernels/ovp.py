@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import widen
 from refemu.arith.jit import helper, kernel
+from refemu.arith.kernels.scalars import widen
 from refemu.formats.integer import IntFormat
 from refemu.formats.olive.flint import FLINT4
 from refemu.formats.olive.ovp import Ovp

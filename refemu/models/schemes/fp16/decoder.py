@@ -13,10 +13,10 @@ from refemu.models.backend import Backend
 from refemu.models.cache import Cache, Caches, KVCache
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
-from refemu.models.kept import tensors
 from refemu.models.model import Model
+from refemu.models.prepared import tensors
 from refemu.models.rotation import Rotation
-from refemu.models.schemes import share
+from refemu.models.schemes import model_share
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import PreparedPart, Progress, Scheme, require_layers
 from refemu.models.taps import Watch
@@ -34,8 +34,8 @@ class Fp16(Fp16Layers, PreparedPart):
         super().__init__(model, config, backend, progress)
         self._eps = self.model.rms_eps  # rounded to float32 where it is used
         self._rotation = Rotation(self.model)
-        self._head = self._prepare_head(model) if share.outer(model) else None
-        if self.model.positions == "learned" and share.outer(model):
+        self._head = self._prepare_head(model) if model_share.outer(model) else None
+        if self.model.positions == "learned" and model_share.outer(model):
             self._position = tensors.half(self._fp16, model, "position")
 
     def embed(self, ids: np.ndarray) -> np.ndarray:

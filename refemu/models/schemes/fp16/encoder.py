@@ -8,8 +8,8 @@ import numpy as np
 
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS, EncoderConfig
-from refemu.models.kept import tensors
 from refemu.models.model import Model
+from refemu.models.prepared import tensors
 from refemu.models.schemes.fp16.layers import Fp16Layers
 from refemu.models.schemes.scheme import Progress, Scheme
 

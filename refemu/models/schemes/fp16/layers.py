@@ -9,10 +9,10 @@ from refemu.arith import fp16
 from refemu.arith.operands import Accumulator, Precision
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
-from refemu.models.kept import tensors
-from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.prepared import tensors
+from refemu.models.prepared.prepared_cache import Recipe, prepared_cache
+from refemu.models.schemes import model_share
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.taps import Watch
@@ -34,8 +34,8 @@ class Fp16Layers:
         self.backend: Backend = backend
         self.acc: Accumulator = config.acc if isinstance(config, Fp16Config) else "fp32"
         self.residual: Precision = config.residual
-        self._fp16 = shelf(model, backend, RECIPE)
-        if share.outer(model):
+        self._fp16 = prepared_cache(model, backend, RECIPE)
+        if model_share.outer(model):
             self._embed = tensors.half(self._fp16, model, "embed")
         self._vectors = {
             name: self._vector(model, name) for name, shape in model.config.shapes.items() if len(shape) == 1
@@ -82,7 +82,7 @@ class Fp16Layers:
 
     def _prepare_linears(self, model: Model, progress: Progress) -> dict[tuple[int, tuple[str, ...]], Any]:
         linears: dict[tuple[int, tuple[str, ...]], Any] = {}
-        blocks, kinds = share.blocks(model), self.model.groups
+        blocks, kinds = model_share.blocks(model), self.model.groups
         groups = [(layer, names) for layer in blocks for names in kinds]
         progress("weights", 0, len(blocks))
         ready = tensors.together(self._fp16, lambda group: self._prepare_group(model, *group), groups)

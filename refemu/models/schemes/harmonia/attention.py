@@ -59,9 +59,9 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring
     Values may stand beyond the last key that is seen, in its group. Returns fp16 values. name: of the layer.
     """
     if units.compiled:
-        from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
+        from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
 
-        attended = harmonia_attention_jit.attend(units, q, held, start, scoring)
+        attended = harmonia_attention_compiled.attend(units, q, held, start, scoring)
         if attended is not None:
             return attended
     return by_heads(units, q, held, start, scoring, name)
@@ -70,9 +70,9 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring
 def attend_falling(units: Units, q: np.ndarray, falling: Falling, scoring: Scoring, name: str = "") -> np.ndarray:
     """`attend` of a whole prompt q (T, heads, head_dim), whose queries see their keys in bits of their own."""
     if units.compiled:
-        from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
+        from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
 
-        attended = harmonia_attention_jit.attend(units, q, falling.high, 0, scoring, falling)
+        attended = harmonia_attention_compiled.attend(units, q, falling.high, 0, scoring, falling)
         if attended is not None:
             return attended
     queries = enumerate(falling.by_query())

@@ -50,9 +50,9 @@ def _linear(ports: Ports, names: Any, x: np.ndarray) -> Iterator[tuple[str, Cost
 
 def _converted(tokens: int, channels: int) -> Cost:
     """A matrix through the converter, by tokens."""
-    from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
+    from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 
-    _, cycles, _, _, comparisons = bfp_converter_jit.stream(tokens, channels, "token")
+    _, cycles, _, _, comparisons = bfp_converter_compiled.stream(tokens, channels, "token")
     return Cost(comparisons=comparisons, conversions=tokens * channels, cycles=cycles)
 
 
@@ -65,10 +65,10 @@ def _product(config: Config, codes: np.ndarray | None = None, products: int = 1)
 @functools.lru_cache(maxsize=256)
 def _kept(config: tuple[tuple[str, Any], ...], wide: bytes, products: int) -> Cost:
     """The same of what can be kept: blocks of a model have products of the same sizes."""
-    from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_jit
+    from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 
     core, codes = HarmoniaCore(**dict(config)), np.frombuffer(wide, np.uint8)
-    counters = harmonia_core_jit.counted(core, codes.reshape(1, -1))
+    counters = harmonia_core_compiled.counted(core, codes.reshape(1, -1))
     scaled = {name: products * number for name, number in counters.items()}
     return work.cost(core, scaled, products, work.timeline(core, codes.reshape(core.rows, -1), products))
 

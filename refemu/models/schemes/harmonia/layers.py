@@ -14,9 +14,9 @@ import numpy as np
 from refemu.formats.harmonia.bfp import Bfp
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import BIAS
-from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.prepared.prepared_cache import Recipe, prepared_cache
+from refemu.models.schemes import model_share
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import attention as harmonia_attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, HarmoniaCaches
@@ -25,8 +25,8 @@ from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.smoothing import Smoothing, spread
 from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.harmonia.taps import Taps
+from refemu.models.schemes.model_share import Share
 from refemu.models.schemes.scheme import Progress
-from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -42,7 +42,9 @@ class Harmonia(Fp16):
         self.smoothing: Smoothing = smoothing
         self.units: Units = Units(backend, config)
         self.activations: Bfp = config.format(config.act_mantissa)
-        self._shelf = shelf(model, backend, recipe(config, smoothing, alone=not isinstance(model, Share)))
+        self._prepared_cache = prepared_cache(
+            model, backend, recipe(config, smoothing, alone=not isinstance(model, Share))
+        )
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
@@ -106,10 +108,10 @@ class Harmonia(Fp16):
         """The model whose W_Q and W_K hold the factors: what the linear parts of a mix prepare (D-mix-2)."""
         if self.model.qk_norm or (not self.harmonia.offline and self.harmonia.score_scale == "softmax"):
             return model  # norms on q and k hold the factors, and are the attention's
-        return share.changed(model, self.smoothing.s.tobytes() + self.harmonia.score_scale.encode(), self._smooth)
+        return model_share.changed(model, self.smoothing.s.tobytes() + self.harmonia.score_scale.encode(), self._smooth)
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
-        source = model if isinstance(model, Share) else share.changed(model, b"", self._smooth)
+        source = model if isinstance(model, Share) else model_share.changed(model, b"", self._smooth)
         full = [f"blk.{layer}.{name}" for name in names]
 
         def rows() -> np.ndarray:
@@ -117,7 +119,7 @@ class Harmonia(Fp16):
 
         biases = [source.tensor(name + BIAS) for name in full if name + BIAS in model.config.shapes]
         outputs = [model.config.shapes[name][0] for name in full]
-        return Linear(full, outputs, rows, biases, self.units, self._shelf)
+        return Linear(full, outputs, rows, biases, self.units, self._prepared_cache)
 
     def _smooth(self, tensor: str, rows: np.ndarray) -> np.ndarray:
         """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32.
@@ -141,6 +143,6 @@ def recipe(config: HarmoniaConfig, smoothing: Smoothing, alone: bool) -> Recipe:
     settings: dict[str, Any] = {name: getattr(config, name) for name in ("weights", "zero_point", "group")}
     settings["folded"] = alone and config.score_scale == "fold"
     settings["factors"] = hashlib.sha256(np.ascontiguousarray(smoothing.s, "<f4").tobytes()).hexdigest()
-    sources = ("formats/*.py", "formats/twins/*.py", "formats/harmonia/**/*.py")
-    scheme = ("models/schemes/share.py", "models/schemes/harmonia/l*.py", "models/schemes/harmonia/s*.py")
+    sources = ("formats/*.py", "formats/compiled/*.py", "formats/harmonia/**/*.py")
+    scheme = ("models/schemes/model_share.py", "models/schemes/harmonia/l*.py", "models/schemes/harmonia/s*.py")
     return Recipe("harmonia", (*sources, *scheme), settings, width=1.1 if config.weights == "int4" else 2)

@@ -11,8 +11,8 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.groupint import GroupIntTensor
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.kept import tensors
-from refemu.models.kept.shelf import NOWHERE, Shelf
+from refemu.models.prepared import tensors
+from refemu.models.prepared.prepared_cache import NOWHERE, PreparedCache
 from refemu.models.schemes.fp16.layers import slices
 from refemu.models.schemes.harmonia.steps import Units
 from refemu.models.weights import files
@@ -28,38 +28,40 @@ class Linear:
         rows: Callable[[], np.ndarray],
         biases: Sequence[np.ndarray],
         units: Units,
-        shelf: Shelf = NOWHERE,
+        prepared_cache: PreparedCache = NOWHERE,
     ) -> None:
         """Quantize, or take what was kept.
 
         names: "blk.3.q", with as many `outputs` each. rows: makes their matrices, float32 (outputs, inputs), in one.
-        biases: one each, or none. shelf: of INT4 weights, else of FP16 ones.
+        biases: one each, or none. prepared_cache: of INT4 weights, else of FP16 ones.
         """
         self.names: tuple[str, ...] = tuple(names)
         self.units: Units = units
         self.columns: list[slice] = slices(outputs)
         self.quantized: bool = units.config.weights == "int4"  #: else weights stay FP16
         name = "+".join(names)
-        self._right: Any = self._prepare(shelf, name, rows) if self.quantized else self._halves(shelf, name, rows)
+        self._right: Any = (
+            self._prepare(prepared_cache, name, rows) if self.quantized else self._halves(prepared_cache, name, rows)
+        )
         self.bias: np.ndarray | None = fp16.to_f16(np.concatenate(biases)).astype(np.float32) if biases else None
 
     def __repr__(self) -> str:
         return f"Linear({', '.join(self.names)})"
 
-    def _prepare(self, shelf: Shelf, name: str, rows: Callable[[], np.ndarray]) -> Any:
+    def _prepare(self, prepared_cache: PreparedCache, name: str, rows: Callable[[], np.ndarray]) -> Any:
         """INT4 weights as the right operand of a product."""
-        if shelf.folder is None:
+        if prepared_cache.folder is None:
             return self.units.prepare(self.units.quantize(rows()))
-        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+        from refemu.formats.harmonia.compiled import bfp_dot as bfp_dot_compiled
 
         def make() -> dict[str, np.ndarray]:
-            return bfp_dot_jit.arrays(self.units.prepare(self.units.quantize(rows())))
+            return bfp_dot_compiled.arrays(self.units.prepare(self.units.quantize(rows())))
 
-        return bfp_dot_jit.of_arrays(shelf.item(f"{name}.int4", make), self.units.config.weight_format())
+        return bfp_dot_compiled.of_arrays(prepared_cache.item(f"{name}.int4", make), self.units.config.weight_format())
 
-    def _halves(self, shelf: Shelf, name: str, rows: Callable[[], np.ndarray]) -> Any:
+    def _halves(self, prepared_cache: PreparedCache, name: str, rows: Callable[[], np.ndarray]) -> Any:
         """FP16 weights as the right operand of a product."""
-        return tensors.matrix(shelf, self.units.backend, f"{name}.fp16", lambda: files.narrow(rows()))
+        return tensors.matrix(prepared_cache, self.units.backend, f"{name}.fp16", lambda: files.narrow(rows()))
 
     @property
     def weight(self) -> GroupIntTensor | None:
@@ -70,9 +72,9 @@ class Linear:
         """The layers of fp16 values (tokens, inputs) in float32, or None where the input must be a tensor."""
         if not self.quantized or not self.units.compiled:
             return None
-        from refemu.models.schemes.harmonia.twins import linear as harmonia_linear_jit
+        from refemu.models.schemes.harmonia.compiled import linear as harmonia_linear_compiled
 
-        totals = harmonia_linear_jit.sums(self.units.config, x, self._right)
+        totals = harmonia_linear_compiled.sums(self.units.config, x, self._right)
         return None if totals is None else self.finish(totals)
 
     def sums(self, a: BfpTensor) -> np.ndarray:

@@ -6,7 +6,7 @@ from refemu.arith.checks import Refused
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.schemes import model_share
 from refemu.models.schemes.harmonia import search
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 from refemu.models.schemes.harmonia.layers import Harmonia
@@ -22,12 +22,12 @@ def prepare(config: HarmoniaConfig, model: Model, backend: Backend, calibration:
     """
     sizes = model.config
     assert isinstance(sizes, ModelConfig)  # `models.prepare` refuses encoders
-    if not share.attends(model):
+    if not model_share.attends(model):
         return Harmonia(model, config, backend, progress, search.no_factors(model))
     if config.online and sizes.attention_cap:
         raise Refused(
             f"harmonia: offsets of K shift all logits of a query, which the soft cap of {model.name} does not leave "
             "without effect; use online=false (D-harmonia-56)"
         )
-    factors = search.obtain(share.whole(model), config, backend, calibration, progress)
+    factors = search.obtain(model_share.whole(model), config, backend, calibration, progress)
     return Harmonia(model, config, backend, progress, factors)

@@ -17,9 +17,9 @@ from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
 from refemu.models import runtime
 from refemu.models.backend import Backend
-from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
-from refemu.models.schemes import offline
+from refemu.models.prepared.prepared_cache import Recipe, prepared_cache
+from refemu.models.schemes import offline_file
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.harmonia import smoothing
@@ -75,13 +75,13 @@ def _learned(
     names = ("model", "weights_sha256")
     settings = {name: value for name, value in described(model, config).items() if name not in names}
     sources = ("formats/**/*.py", "units/**/*.py", "models/**/*.py")
-    place = shelf(model, backend, Recipe("harmonia-factors", sources, settings, width=0))
+    place = prepared_cache(model, backend, Recipe("harmonia-factors", sources, settings, width=0))
     if place.folder is None:
         return learn(model, config, backend, tokens, progress)
     # factors of a block do not depend on those behind it, but a file has as many as its model
     ids = [calibration_ids(model, config, tokens), [model.config.blocks]]
     return smoothing.read(
-        *offline.remembered(place, ids, lambda: learn(model, config, backend, tokens, progress).to_bytes())
+        *offline_file.remembered(place, ids, lambda: learn(model, config, backend, tokens, progress).to_bytes())
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from refemu.models.schemes import offline
+from refemu.models.schemes import offline_file
 
 FOLDER = Path(__file__).with_name("factors")  #: factors that ship, by name of the model
 
@@ -58,21 +58,21 @@ class Smoothing:
 
     def to_bytes(self) -> bytes:
         """The file: equal factors give equal bytes."""
-        return offline.to_bytes(self.description, {"s": self.s.astype("<f4")})
+        return offline_file.to_bytes(self.description, {"s": self.s.astype("<f4")})
 
     def save(self, path: str | Path) -> None:
         """Write `to_bytes` to `path`, all of it or nothing."""
-        offline.save(path, self.to_bytes())
+        offline_file.save(path, self.to_bytes())
 
 
 def load(path: str | Path) -> Smoothing:
     """What `Smoothing.save` wrote. Refuses a missing, damaged or foreign file; nothing is unpickled."""
-    return Smoothing(*offline.load(path, "smoothing", lambda archive: archive.array("s")))
+    return Smoothing(*offline_file.load(path, "smoothing", lambda archive: archive.array("s")))
 
 
 def read(data: bytes, where: Path) -> Smoothing:
     """The same of the bytes of such a file; where: its path, for messages."""
-    return Smoothing(*offline.read(data, where, "smoothing", lambda archive: archive.array("s")))
+    return Smoothing(*offline_file.read(data, where, "smoothing", lambda archive: archive.array("s")))
 
 
 def shipped(name: str) -> Smoothing | None:

@@ -42,26 +42,26 @@ class Units:
         """fp16 values as words."""
         if not self.compiled:
             return fp16.bits(fp16.to_f16(x))
-        from refemu.arith import fp16_jit
+        from refemu.arith import fp16_compiled
 
-        return fp16.bits(fp16_jit.to_f16(x))
+        return fp16.bits(fp16_compiled.to_f16(x))
 
     def values(self, words: np.ndarray) -> np.ndarray:
         """Words as fp16 values."""
         if not self.compiled:
             return fp16.to_f32(fp16.values(words))
-        from refemu.arith import fp16_jit
+        from refemu.arith import fp16_compiled
 
-        return fp16_jit.to_f32(fp16.values(words))
+        return fp16_compiled.to_f32(fp16.values(words))
 
     def encode(self, fmt: Bfp, words: np.ndarray, axis: int = -1, name: str = "") -> BfpTensor:
         """`fmt.encode`, words of any shape; a refusal begins with `name`, the tensor."""
         try:
             if not self.compiled:
                 return fmt.encode(words, axis, bits=True)
-            from refemu.formats.harmonia.twins import bfp as bfp_jit
+            from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 
-            return bfp_jit.encode(fmt, words, axis, bits=True)
+            return bfp_compiled.encode(fmt, words, axis, bits=True)
         except Refused as error:
             raise Refused(f"{name}: {error}") from None
 
@@ -69,26 +69,26 @@ class Units:
         """Values of a tensor, float32; exact."""
         if not self.compiled:
             return tensor.decode().astype(np.float32)
-        from refemu.formats.harmonia.twins import bfp as bfp_jit
+        from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 
-        return bfp_jit.decode(tensor).astype(np.float32)
+        return bfp_compiled.decode(tensor).astype(np.float32)
 
     def quantize(self, rows: np.ndarray) -> GroupIntTensor:
         """Weights, float32 (outputs, inputs), as INT4."""
         fmt = self.config.weight_format()
         if not self.compiled:
             return fmt.encode(rows)
-        from refemu.formats.twins import groupint as groupint_jit
+        from refemu.formats.compiled import groupint as groupint_compiled
 
-        return groupint_jit.encode(fmt, rows)
+        return groupint_compiled.encode(fmt, rows)
 
     def prepare(self, weights: GroupIntTensor) -> Any:
         """The right operand of `dot_int`."""
         if not self.compiled:
             return weights
-        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+        from refemu.formats.harmonia.compiled import bfp_dot as bfp_dot_compiled
 
-        return bfp_dot_jit.prepare(weights, self.config.group)
+        return bfp_dot_compiled.prepare(weights, self.config.group)
 
     def prepared_weights(self, right: Any) -> GroupIntTensor:
         """The weights that `prepare` was given."""
@@ -104,17 +104,17 @@ class Units:
         }
         if not self.compiled:
             return bfp_dot.bfp_dot_int(a, weights, **options)
-        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+        from refemu.formats.harmonia.compiled import bfp_dot as bfp_dot_compiled
 
-        return bfp_dot_jit.bfp_dot_int(a, weights, **options)
+        return bfp_dot_compiled.bfp_dot_int(a, weights, **options)
 
     def dot(self, a: BfpTensor, b: BfpTensor) -> np.ndarray:
         """Activations times activations, float32 (rows of a, rows of b)."""
         if not self.compiled:
             return bfp_dot.bfp_dot(a, b, partial=self.config.partial)
-        from refemu.formats.harmonia.twins import bfp_dot as bfp_dot_jit
+        from refemu.formats.harmonia.compiled import bfp_dot as bfp_dot_compiled
 
-        return bfp_dot_jit.bfp_dot(a, b, partial=self.config.partial)
+        return bfp_dot_compiled.bfp_dot(a, b, partial=self.config.partial)
 
     def half(self, x: np.ndarray) -> np.ndarray:
         """FP2Half: float32 rounded to fp16 values, beyond them infinity or 65504 (D-harmonia-13)."""
@@ -125,17 +125,17 @@ class Units:
         """Softmax of rows in ascending order of the keys, rounded to fp16; -inf stands for a key that is not seen."""
         if not self.compiled:
             return fp16.round16(fp32.softmax32(x, Sequential()))
-        from refemu.arith import fp32_jit
+        from refemu.arith import fp32_compiled
 
-        return self.backend.round16(fp32_jit.softmax32(x, Sequential()))
+        return self.backend.round16(fp32_compiled.softmax32(x, Sequential()))
 
     def offsets(self, rule: Offsets, words: np.ndarray) -> np.ndarray:
         """The offsets, words (channels,), that the first tokens of (tokens, channels) give (D-harmonia-26)."""
         window = words[: rule.window]
         if self.compiled:
-            from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+            from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 
-            return k_offset_jit.select(rule, window)[0]
+            return k_offset_compiled.select(rule, window)[0]
         generator = KOffsetGenerator(**asdict(rule))
         for token, row in enumerate(window, 1):
             generator.step(row, 1, int(token == len(window)))
@@ -146,9 +146,9 @@ class Units:
     def shift(self, words: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Keys (tokens, channels) less the offsets, words; a channel whose offset is 0 passes as it is."""
         if self.compiled:
-            from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+            from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 
-            return k_offset_jit.shift(words, offset)
+            return k_offset_compiled.shift(words, offset)
         keys, shifts = fp16.values(words), fp16.values(offset)
         less = fp16.bits(fp16.to_f16(fp16.sub16(keys, shifts)))
         return np.where(offset & 0x7FFF != 0, less, words)

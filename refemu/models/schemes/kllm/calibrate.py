@@ -17,9 +17,9 @@ from refemu.arith.dot import Sequential
 from refemu.formats.kllm.kmeans_train import Histogram
 from refemu.models import runtime
 from refemu.models.backend import Backend
-from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
-from refemu.models.schemes import offline, share
+from refemu.models.prepared.prepared_cache import Recipe, prepared_cache
+from refemu.models.schemes import model_share, offline_file
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.kllm import calibration, quantize
@@ -27,8 +27,8 @@ from refemu.models.schemes.kllm import weights as kllm_weights
 from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.tensors import INPUTS, NORMED, encoded, readers
+from refemu.models.schemes.model_share import Share
 from refemu.models.schemes.scheme import Progress, require_layers, silent
-from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 
@@ -55,12 +55,14 @@ def _trained(
     wanted = described(model, config)
     settings = {name: value for name, value in wanted.items() if name not in ("model", "weights_sha256")}
     sources = ("formats/**/*.py", "units/kllm/**/*.py", "models/**/*.py")
-    place = shelf(model, backend, Recipe("kllm-calibration", sources, settings, width=0))
+    place = prepared_cache(model, backend, Recipe("kllm-calibration", sources, settings, width=0))
     if place.folder is None:
         return calibrate(model, [config], backend, tokens, progress)[0]
     windows = [*cut(model, config, tokens), [model.config.blocks]]
     kept = calibration.read(
-        *offline.remembered(place, windows, lambda: calibrate(model, [config], backend, tokens, progress)[0].to_bytes())
+        *offline_file.remembered(
+            place, windows, lambda: calibrate(model, [config], backend, tokens, progress)[0].to_bytes()
+        )
     )
     return kept.named(model.name)
 
@@ -94,7 +96,7 @@ def calibrate(
         config.require_gains(model)
     windows = cut(model, configs[0], tokens)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
-    runner = Observer(share.whole(model), backend, behind)
+    runner = Observer(model_share.whole(model), backend, behind)
     states = [runtime.embeddings(runner, runtime.require_tokens(window, runner), 0) for window in windows]
     trainers = [Trainer(model, config) for config in configs]
     for layer in range(model.config.blocks):
@@ -231,7 +233,7 @@ class Trainer:
 
     def block(self, layer: int, seen: Seen) -> None:
         """Train the codebooks of a block on its activations."""
-        for tensor, names in self._readers.items() if layer in share.blocks(self._model) else ():
+        for tensor, names in self._readers.items() if layer in model_share.blocks(self._model) else ():
             for name in names:
                 self._weight(layer, name, tensor, seen)
         for tensor in encoded(self._model, layer):

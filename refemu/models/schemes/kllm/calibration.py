@@ -14,7 +14,7 @@ import numpy as np
 
 from refemu.arith.archive import Archive
 from refemu.arith.checks import Refused
-from refemu.models.schemes import offline
+from refemu.models.schemes import offline_file
 
 KINDS: dict[str, type[np.uint16] | type[np.float64]] = {
     "codebook": np.uint16,
@@ -45,11 +45,11 @@ class Calibration:
             for kind, dtype in KINDS.items()
             for name, array in sorted(getattr(self, kind).items())
         }
-        return offline.to_bytes(self.description, arrays)
+        return offline_file.to_bytes(self.description, arrays)
 
     def save(self, path: str | Path) -> None:
         """Write `to_bytes` to `path`, all of it or nothing."""
-        offline.save(path, self.to_bytes())
+        offline_file.save(path, self.to_bytes())
 
     def named(self, model: str) -> "Calibration":
         """The same for weights under another name."""
@@ -65,13 +65,13 @@ class Calibration:
 
 def load(path: str | Path) -> Calibration:
     """Load a calibration of `Calibration.save`. Refuses a missing, damaged or foreign file; nothing is unpickled."""
-    description, arrays = offline.load(path, "calibration", _arrays)
+    description, arrays = offline_file.load(path, "calibration", _arrays)
     return Calibration(description, **arrays)
 
 
 def read(data: bytes, where: Path) -> Calibration:
     """The same of the bytes of such a file; where: its path, for messages."""
-    description, arrays = offline.read(data, where, "calibration", _arrays)
+    description, arrays = offline_file.read(data, where, "calibration", _arrays)
     return Calibration(description, **arrays)
 
 

@@ -26,7 +26,7 @@ from refemu.models.schemes.scheme import Progress
 from refemu.models.taps import Watch
 
 if TYPE_CHECKING:
-    from refemu.models.schemes.kllm.twins.block import TokenBlocks
+    from refemu.models.schemes.kllm.compiled.block import TokenBlocks
 
 
 class Kllm(Fp16):
@@ -52,9 +52,9 @@ class Kllm(Fp16):
         """The fast path of single tokens; None where it does not apply."""
         if self.backend.name != "jit":
             return None
-        from refemu.models.schemes.kllm.twins import block as block_jit
+        from refemu.models.schemes.kllm.compiled import block as block_compiled
 
-        return block_jit.TokenBlocks(self.operands, self._blocks) if block_jit.suits(self.operands) else None
+        return block_compiled.TokenBlocks(self.operands, self._blocks) if block_compiled.suits(self.operands) else None
 
     def blocks(self, x: np.ndarray) -> "Blocks | TokenBlocks":
         """The code that computes x (tokens, ...): the fast path for one token, if there is one, else the units."""

@@ -15,7 +15,7 @@ from refemu.formats.kllm.kmeans_outliers import Thresholds, TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.backend import Backend
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.schemes import model_share
 from refemu.models.schemes.kllm import weights as kllm_weights
 from refemu.models.schemes.kllm.calibration import Calibration
 from refemu.models.schemes.kllm.config import KllmConfig
@@ -52,7 +52,7 @@ class Operands:
         """The weights come later, group by group, by `add`."""
         sizes: Any = model.config
         self.sizes = sizes
-        self.attends: bool = share.attends(model)  #: whether there are q, k and v
+        self.attends: bool = model_share.attends(model)  #: whether there are q, k and v
         self.config: KllmConfig = config
         self.backend: Backend = backend
         self.calibration: Calibration = calibration
@@ -116,7 +116,7 @@ class Operands:
         stored = kllm_weights.stored(model, self.config, layer, name)
         book = Codebook(self.config.weight_bits, self.calibration.codebook[f"blk.{layer}.w{name}"])
         weight = self.units.encode(KMeans(book, preset=self.arith), stored)
-        if name != "q" or self.sizes.qk_norm or not share.scaled(model, alone=True):
+        if name != "q" or self.sizes.qk_norm or not model_share.scaled(model, alone=True):
             return weight
         scale = fp16.bits(kllm_weights.attention_scale(weight.scales, self.sizes))
         return KMeansTensor(weight.codebook, weight.index, scale, weight.mask, weight.outlier)

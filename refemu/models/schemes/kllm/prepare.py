@@ -8,8 +8,8 @@ from refemu.models.schemes.kllm import calibrate
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.layers import Kllm
 from refemu.models.schemes.kllm.rtn import KllmRtn
+from refemu.models.schemes.model_share import Share
 from refemu.models.schemes.scheme import Prepared, Progress
-from refemu.models.schemes.share import Share
 
 
 def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:

@@ -17,7 +17,7 @@ class Found:
     """What Orizuru finds in fp16 values x (tokens, size) with a percentage of outliers, None for none."""
 
     def __init__(self, x: np.ndarray, percent: str | None) -> None:
-        from refemu.units.kllm.orizuru import compiled as orizuru_jit
+        from refemu.units.kllm.orizuru import compiled as orizuru_compiled
 
         self.percent: str | None = percent
         self.values: np.ndarray = fp16.to_f16(x)
@@ -27,7 +27,7 @@ class Found:
             self.mask = None
             self.scale = one_for_zero(np.abs(self.values).max(axis=1))
             return
-        popped = orizuru_jit.pops(self.values, TopK(percent).count(self.values.shape[1]))
+        popped = orizuru_compiled.pops(self.values, TopK(percent).count(self.values.shape[1]))
         self.mask, self._high, self._low = popped.outlier_mask, popped.root_max, popped.root_min
         self.scale = one_for_zero(np.maximum(np.abs(self._high), np.abs(self._low)))
 
@@ -63,9 +63,9 @@ def one_for_zero(scale: np.ndarray) -> np.ndarray:
 
 def samples(x: np.ndarray, scale: np.ndarray, mask: np.ndarray | None, weights: Any) -> Histogram:
     """fp16 values x (vectors, size) divided by their vectors' scales, without those of `mask`, each with its weight."""
-    from refemu.arith import fp16_jit
+    from refemu.arith import fp16_compiled
 
-    hats = fp16_jit.round16(fp16_jit.to_f32(x) / scale.astype(np.float32)[:, None])
+    hats = fp16_compiled.round16(fp16_compiled.to_f32(x) / scale.astype(np.float32)[:, None])
     if mask is not None:
         hats, weights = hats[~mask], None if weights is None else weights[~mask]
     return histogram(hats, weights)
@@ -73,6 +73,6 @@ def samples(x: np.ndarray, scale: np.ndarray, mask: np.ndarray | None, weights: 
 
 def codebook(samples: Histogram, bits: int) -> np.ndarray:
     """The codebook that training finds: fp16 words."""
-    from refemu.formats.kllm.twins import kmeans_train as kmeans_train_jit
+    from refemu.formats.kllm.compiled import kmeans_train as kmeans_train_compiled
 
-    return np.array(kmeans_train_jit.train(samples, bits=bits).values)
+    return np.array(kmeans_train_compiled.train(samples, bits=bits).values)

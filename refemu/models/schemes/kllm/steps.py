@@ -43,9 +43,9 @@ class Units:
         """`fmt.encode(x)`, a vector per row."""
         if not self._compiled:
             return fmt.encode(x)
-        from refemu.formats.kllm.twins import kmeans as kmeans_jit
+        from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
 
-        return kmeans_jit.encode(fmt, x)
+        return kmeans_compiled.encode(fmt, x)
 
     def norms(
         self, a: KMeansTensor, norm: NormKind, eps: float, weights: Sequence[tuple[Codebook, np.ndarray | None]]
@@ -109,7 +109,7 @@ class Units:
     def elementwise(self, full: str, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
         """The product `full` element by element, read as FP16 values: float32 (tokens, size)."""
         unit = units.find("index_product")
-        product = product_by(unit.run_jit if self._compiled else unit.run, a, b, self.arith)
+        product = product_by(unit.run_compiled if self._compiled else unit.run, a, b, self.arith)
         if product.bits.overflow.any():
             raise Refused(f"{full}: the product of two outliers left FP16{at(first_index(product.bits.overflow))}")
         return self.values(product.tensor)
@@ -117,12 +117,12 @@ class Units:
     def values(self, tensor: KMeansTensor) -> np.ndarray:
         """A tensor read as FP16 values, float32."""
         if self._compiled:
-            from refemu.formats.kllm.twins import kmeans as kmeans_jit
+            from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
 
-            return fp16.to_f32(kmeans_jit.dequantized(tensor))
+            return fp16.to_f32(kmeans_compiled.dequantized(tensor))
         return fp16.to_f32(tensor.dequantized())
 
     def head(self, x: np.ndarray, words: np.ndarray) -> np.ndarray:
         """FP16 operands, exact sums, one rounding: fp16 values, float32. words: float16 (outputs, inputs)."""
-        module = importlib.import_module("refemu.arith.dot_jit") if self._compiled else dot
+        module = importlib.import_module("refemu.arith.dot_compiled") if self._compiled else dot
         return np.asarray(module.matmul(x, words.T, order=Exact(), acc="exact", out="fp16"))

@@ -17,7 +17,7 @@ from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.models.schemes.kllm import pieces
+from refemu.models.schemes.kllm import vectors
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.block import Gated, Linear, Plain
 from refemu.models.schemes.kllm.cache import IndexCache, cut, outlier_words
@@ -28,8 +28,8 @@ from refemu.models.taps import Watch, config_of, model_case, sized
 from refemu.units.kllm.index_matmul import Scores
 
 if TYPE_CHECKING:
-    from refemu.models.schemes.kllm.twins.attention import TokenAttention
-    from refemu.models.schemes.kllm.twins.block import TokenGated, TokenLinear
+    from refemu.models.schemes.kllm.compiled.attention import TokenAttention
+    from refemu.models.schemes.kllm.compiled.block import TokenGated, TokenLinear
 
 INDEX_UNITS = ("index_counter", "index_function", "index_matmul", "index_norm", "index_product")
 UNITS = ("clustering", "concat", "functional", *INDEX_UNITS, "orizuru", "score_quantizer", "weighted_sum")
@@ -87,9 +87,9 @@ class Taps:
         self._encoded(self._full("up"), up, right)
         self._table("gate", argument)
         if self._watch.wants("index_product"):
-            token = pieces.peak(right)
+            token = vectors.peak(right)
             parameters = {"a_bits": argument.bits, "b_bits": right.bits}
-            inputs = pieces.factor("a", gated.function, token) | pieces.factor("b", right, token)
+            inputs = vectors.factor("a", gated.function, token) | vectors.factor("b", right, token)
             why = "the token with the largest outlier of up"
             self._emit("index_product", parameters, why, self._full("down_in"), inputs, token=token)
 
@@ -132,7 +132,7 @@ class Taps:
         if self._watch.wants("orizuru"):
             self._sorted(full, x, token)
         if self._watch.wants("clustering"):
-            inputs = pieces.inliers(fp16.bits(fp16.to_f16(x[token])), a, token)
+            inputs = vectors.inliers(fp16.bits(fp16.to_f16(x[token])), a, token)
             parameters = {"bits": a.bits, "preset": self._config.preset}
             source: dict[str, Any] = {"largest": float(np.abs(x).max()), "token": token}
             self._emit("clustering", parameters, "inliers of the token with the largest value", full, inputs, **source)
@@ -153,15 +153,15 @@ class Taps:
         parameters = {"norm": self._sizes.norm, "preset": self._config.preset}
         eps = float(f"{np.float32(self._sizes.rms_eps)!s}")
         sizes = {"n": a.length, "bits": a.bits, "weight_bits": weight.bits, "eps": eps}
-        token = pieces.peak(a)
+        token = vectors.peak(a)
         ports = _ports("index_norm", parameters)
-        inputs = pieces.case({name: part[token] for name, part in pieces.normed(a, weight).items() if name in ports})
+        inputs = vectors.case({name: part[token] for name, part in vectors.normed(a, weight).items() if name in ports})
         why = "the token with the largest outlier"
         self._emit("index_norm", parameters, why, full, inputs, sizes, token=token)
 
     def _product(self, tensor: str, a: KMeansTensor, b: KMeansTensor) -> None:
         """K-Means x K-Means: a token and a column, b's first vector."""
-        token = pieces.peak(a)
+        token = vectors.peak(a)
         source: dict[str, Any] = {
             "token": token,
             "column": 0,
@@ -169,9 +169,9 @@ class Taps:
         }
         table = cartesian(a.codebook, b.codebook).values
         self._column(tensor, a, b, token, table, source)
-        left = pieces.operand("a", a, token) | {"a_codebook": a.codebook.values}
-        right = pieces.operand("b", b, 0) | {"b_codebook": b.codebook.values}
-        inputs, why = pieces.case({**left, **right, "products": table}), "the token with the largest outlier"
+        left = vectors.operand("a", a, token) | {"a_codebook": a.codebook.values}
+        right = vectors.operand("b", b, 0) | {"b_codebook": b.codebook.values}
+        inputs, why = vectors.case({**left, **right, "products": table}), "the token with the largest outlier"
         parameters = self._matmul(a.bits, b.bits, False)
         self._emit("index_matmul", parameters, why, tensor, inputs, {"k": a.length}, **source)
 
@@ -185,7 +185,7 @@ class Taps:
         index, column = a.index[token], b.index[0]
         if self._watch.wants("concat"):
             parameters = {"a_bits": a.bits, "b_bits": b.bits}
-            inputs = {"a": pieces.cycles(index)[0], "b": pieces.cycles(column)[0]}
+            inputs = {"a": vectors.cycles(index)[0], "b": vectors.cycles(column)[0]}
             self._emit("concat", parameters, "indices of a token and of a column", tensor, inputs, **source)
         joint, valid = (index.astype(np.int64) << b.bits) | column, ~(a.mask[token] | b.mask[0])
         self._counted(tensor, joint, valid, None, table, source)
@@ -203,7 +203,7 @@ class Taps:
         why, bits = "one output column", table.size.bit_length() - 1
         if self._watch.wants("index_counter"):
             parts = {"q": q, "valid": valid} | ({} if amount is None else {"amount": amount})
-            inputs = {name: pieces.cycles(part) for name, part in parts.items()}
+            inputs = {name: vectors.cycles(part) for name, part in parts.items()}
             inputs["clear"] = np.eye(1, inputs["q"].shape[1], dtype=np.uint8)
             size = 0 if amount is None else self._config.integer_bits
             self._emit("index_counter", {"bits": bits, "amount_bits": size}, why, tensor, inputs, **source)
@@ -212,7 +212,7 @@ class Taps:
             count = np.bincount(q, weights, minlength=table.size).astype(np.uint16)
             parameters = {"bits": bits, "preset": self._config.preset}
             self._emit(
-                "weighted_sum", parameters, why, tensor, pieces.case({"count": count, "codebook": table}), **source
+                "weighted_sum", parameters, why, tensor, vectors.case({"count": count, "codebook": table}), **source
             )
 
     def _softmax(self, logits: np.ndarray, seen: np.ndarray) -> None:
@@ -236,7 +236,7 @@ class Taps:
             inputs |= {"v_scale": v_scale[:t].view(np.uint16)} if config.score_scale == "fold" else {}
             why = f"scores of a query that sees {t} keys"
             self._emit(
-                "score_quantizer", parameters, why, self._full("scores"), pieces.case(inputs), {"t": t}, query=t - 1
+                "score_quantizer", parameters, why, self._full("scores"), vectors.case(inputs), {"t": t}, query=t - 1
             )
 
     def _mixed(self, scores: Scores, v: KMeansTensor, seen: np.ndarray) -> None:
@@ -258,18 +258,18 @@ class Taps:
                     "b_codebook": v.codebook.values,
                 }
                 why = f"scores of a query that sees {k} keys, first column of V"
-                self._emit("index_matmul", parameters, why, tensor, pieces.case(inputs), {"k": k}, **source)
+                self._emit("index_matmul", parameters, why, tensor, vectors.case(inputs), {"k": k}, **source)
 
     def _table(self, name: str, argument: KMeansTensor) -> None:
         """The function's table for the token whose argument, activation `name`, has the largest outlier."""
         parameters = {"mode": self._config.function_table}
-        token = pieces.peak(argument)
+        token = vectors.peak(argument)
         words = outlier_words(argument)[token][argument.mask[token]]
         if words.size:
             inputs = {"codebook": argument.codebook.values, "scale": argument.scale[token], "outlier": words}
             why = f"the token with the largest {name}"
             sizes = {"function": self._sizes.activation, "bits": argument.bits, "outliers": int(words.size)}
-            self._emit("index_function", parameters, why, self._full(name), pieces.case(inputs), sizes, token=token)
+            self._emit("index_function", parameters, why, self._full(name), vectors.case(inputs), sizes, token=token)
 
 
 def _ports(unit: str, parameters: Mapping[str, Any]) -> list[str]:

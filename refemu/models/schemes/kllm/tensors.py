@@ -4,7 +4,7 @@ from typing import Any
 
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.schemes import model_share
 
 INPUTS: dict[tuple[str, ...], str] = {
     ("q", "k", "v"): "attn_in",
@@ -42,7 +42,7 @@ def activations(sizes: ModelConfig) -> tuple[str, ...]:
 def encoded(model: Model, layer: int) -> tuple[str, ...]:
     """The activations of a block that are encoded: those of its linear layers, those of its attention, or both."""
     sizes: Any = model.config
-    linear, attention = layer in share.blocks(model), share.attends(model)
+    linear, attention = layer in model_share.blocks(model), model_share.attends(model)
     return tuple(name for name in activations(sizes) if (attention if name in HEADS else linear))
 
 

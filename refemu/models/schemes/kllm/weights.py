@@ -15,7 +15,7 @@ from refemu.formats.kllm.kmeans_norm import folded_bias
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import BIAS
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.schemes import model_share
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.tensors import widths
 
@@ -49,7 +49,7 @@ def bias(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarray 
     norm = f"blk.{layer}.{NORMS.get(name, '')}{BIAS}"
     if config.norm == "delayed" and norm in sizes.shapes:
         stored = folded_bias(fp16.to_f16(model.tensor(norm)), fp16.to_f16(model.tensor(full)).T, stored)
-    if stored is None or name != "q" or sizes.qk_norm or not share.scaled(model, alone=True):
+    if stored is None or name != "q" or sizes.qk_norm or not model_share.scaled(model, alone=True):
         return stored
     return attention_scale(stored, sizes)
 

@@ -64,7 +64,7 @@ class Pools:
         self.now: Past = Past()
         self._marked = True
         self.calls: list[Call] = []  #: of the first worker's memory manager, for taps
-        self.told: dict[int, Any] = {}  #: by request: its prompt and its steps, kept for taps that ask for them
+        self.histories: dict[int, Any] = {}  #: by request: its prompt and its steps, kept for taps that ask for them
 
     def __repr__(self) -> str:
         return f"Pools({len(self.pools)} workers, {self.pools[0]!r})"
@@ -162,7 +162,7 @@ class Pools:
         for pool in self.pools:
             pool.finish(names)
         for name in names:
-            self.told.pop(name, None)
+            self.histories.pop(name, None)
         self._called(FINISH, names)
         self.now, self._marked = Past(), True
 

@@ -128,22 +128,22 @@ class Engine:
             self.pools.finish(finished)
             self.running = [name for name in self.running if name not in finished]
         past, counters = self.pools.mark(), dict(self._watch.counters)
-        admitted = self._admissible()
+        validated = self._admissible()
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                rows = self._prompts(admitted) if admitted else self._generate() if self.running else {}
+                rows = self._prompts(validated) if validated else self._generate() if self.running else {}
         except BaseException:
             self.pools.rewind(past)
             self._watch.counters = counters
             raise
-        for name in admitted:
+        for name in validated:
             self.waiting.popleft()
             self.running.append(name)
         for name, row in rows.items():
             self.requests[name].take(row)
         if not rows and not finished:
             return None
-        kind = "prompt" if admitted else "generation" if rows else "finish"
+        kind = "prompt" if validated else "generation" if rows else "finish"
         return Step(kind, tuple(rows), finished, self.pools.memory())
 
     def run(self) -> dict[int, list[int]]:

@@ -16,7 +16,7 @@ from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.paged_attention import Arithmetic, Pages
 from refemu.units.leankv.significance import Significance, significance
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 
 ROWS = 128  #: queries whose probabilities are held at a time
 
@@ -73,9 +73,9 @@ class Units:
     def _softmax(self, logits: np.ndarray) -> np.ndarray:
         if not self._compiled:
             return fp32.softmax32(logits, Sequential())
-        from refemu.arith import fp32_jit
+        from refemu.arith import fp32_compiled
 
-        return fp32_jit.softmax32(logits, Sequential())
+        return fp32_compiled.softmax32(logits, Sequential())
 
     def prompt(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32) -> tuple[np.ndarray, Result]:
         """Attention of a prompt as scheme `fp16` computes it, (N, H * G, F), and the significance of its tokens (H, N).
@@ -83,13 +83,13 @@ class Units:
         q: (N, H * G, F), k, v: (N, H, F), fp16 values.
         """
         if self._compiled:
-            from refemu.units.leankv.significance import compiled as significance_jit
+            from refemu.units.leankv.significance import compiled as significance_compiled
 
             device = self._device(q, k)
-            attended = significance_jit.attended(device, q, k, v, scale)
+            attended = significance_compiled.attended(device, q, k, v, scale)
             if attended is not None:
                 with np.errstate(all="ignore"):
-                    return attended[0], significance_jit.finish(device, attended[1])
+                    return attended[0], significance_compiled.finish(device, attended[1])
         significance = self.significance(q, k, scale)
         return self.backend.attention(q, k, v, scale, 0), significance
 
@@ -119,15 +119,15 @@ class Units:
                 gqa=device.gqa,
                 gqa_order=device.gqa_order,
             )
-        from refemu.units.leankv.significance import compiled as significance_jit
+        from refemu.units.leankv.significance import compiled as significance_compiled
 
         sums = np.zeros((heads, device.sums, tokens), np.float32)
         start = max(0, tokens - (device.score_queries or tokens))
         for first in range(start, tokens, ROWS):
             p = self.probabilities(q, k, scale, first, min(first + ROWS, tokens))
-            significance_jit.add_rows(device, sums, significance.require_p(p), first)
+            significance_compiled.add_rows(device, sums, significance.require_p(p), first)
         with np.errstate(all="ignore"):
-            return significance_jit.finish(device, sums)
+            return significance_compiled.finish(device, sums)
 
     def scores(self) -> tuple[int | None, bool]:
         """`score_queries` and `include_self` as the units take them."""

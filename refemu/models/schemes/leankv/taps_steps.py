@@ -15,8 +15,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.models.schemes.leankv.cache import Pools
-from refemu.models.schemes.leankv.machine.kept import Kept, Step
 from refemu.models.schemes.leankv.machine.pages import paging
+from refemu.models.schemes.leankv.machine.prompt_tokens import PromptTokens, Step
 from refemu.models.schemes.leankv.pool import Plan, Pool, Prompt
 from refemu.models.schemes.leankv.steps import Classes, Units, patterns
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, plan_prompt
@@ -39,7 +39,7 @@ class Decided:
 class History:
     """A request in one layer, the heads of one worker."""
 
-    kept: Kept
+    kept: PromptTokens
     steps: list[Step] = field(default_factory=list)
     decided: list[Decided] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class History:
 def prompted(steps: Units, pools: Pools, name: int, prompt: Prompt, classes: Sequence[Classes]) -> None:
     """A prompt is in its pages: remember it, layer by layer and worker by worker. classes: of each worker."""
     quirks = [quirk for quirk in steps.config.quirks if quirk in ("score_by_rank", "position_epoch")]
-    layers, before = list[list[History]](), pools.told.get(name)
+    layers, before = list[list[History]](), pools.histories.get(name)
     for layer in range(len(prompt.keys)):
         workers = list[History]()
         for heads, part in zip(pools.parts, classes, strict=True):
@@ -70,14 +70,14 @@ def prompted(steps: Units, pools: Pools, name: int, prompt: Prompt, classes: Seq
                 plan_prompt(part.cls[layer, head], part.order[layer, head], sums[head].view(np.float32), quirks)
                 for head in range(len(sums))
             ]
-            workers.append(History(Kept(np.empty(0), key, value, sums, shares, plans)))
+            workers.append(History(PromptTokens(np.empty(0), key, value, sums, shares, plans)))
         layers.append(workers)
-    pools.told[name] = layers
+    pools.histories[name] = layers
 
     def undo() -> None:
-        pools.told.pop(name, None)
+        pools.histories.pop(name, None)
         if before is not None:
-            pools.told[name] = before
+            pools.histories[name] = before
 
     pools.note(undo)
 
@@ -87,7 +87,7 @@ def stepped(
 ) -> list[History]:
     """Remember a step in one layer: key, value (S, H, F), q (S, H, G, F). Returns the first sequence, by workers."""
     for row, name in enumerate(names):
-        workers = pools.told[name][layer]
+        workers = pools.histories[name][layer]
         for history, heads, plan in zip(workers, pools.parts, plans, strict=True):
             pools.note(partial(history.cut, len(history.steps)))
             at = row, layer
@@ -96,7 +96,7 @@ def stepped(
             history.decided.append(
                 Decided(int(plan.positions[row]), decided.delta_high[at], decided.victim[at], decided.low_slot[at])
             )
-    first: list[History] = pools.told[names[0]][layer]
+    first: list[History] = pools.histories[names[0]][layer]
     return [history.past() for history in first]
 
 

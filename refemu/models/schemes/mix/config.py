@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import Refused, require_int
-from refemu.models.schemes import single
+from refemu.models.schemes import scheme_text
 from refemu.models.schemes.mix import rules
 from refemu.models.schemes.mix.grammar import MOST, write_layers
 from refemu.models.schemes.scheme import Scheme
@@ -28,7 +28,7 @@ class Part:
     @property
     def text(self) -> str:
         """`NAME@LAYERS:parameter=value,...`."""
-        name, colon, parameters = single.text(self.scheme).partition(":")
+        name, colon, parameters = scheme_text.text(self.scheme).partition(":")
         return name + ("" if self.layers is None else f"@{write_layers(self.layers)}") + colon + parameters
 
 

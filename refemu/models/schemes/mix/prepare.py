@@ -18,8 +18,8 @@ from refemu.models.model import Model
 from refemu.models.schemes.kind import kind_of
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.mix.decoder import Mixed
+from refemu.models.schemes.model_share import Share
 from refemu.models.schemes.scheme import CalibrationTokens, PreparedPart, Progress, require_layers
-from refemu.models.schemes.share import Share
 
 
 @dataclass

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.models.schemes import single
+from refemu.models.schemes import scheme_text
 from refemu.models.schemes.scheme import Half
 
 
@@ -73,7 +73,7 @@ def _runs(linear: Sequence[Any], places: Sequence[str]) -> None:
 def _idle(part: Any, half: Half) -> Iterator[str]:
     """What changes a parameter that this part never reads."""
     scheme = part.scheme
-    changed = single.differences(single.name(scheme), scheme)
+    changed = scheme_text.differences(scheme_text.name(scheme), scheme)
     other: Half = "attention" if half == "linear" else "linear"
     for name in changed:
         if name in scheme.only.get(other, ()):

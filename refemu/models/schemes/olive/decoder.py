@@ -18,14 +18,14 @@ from refemu.models.backend import Backend
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.runtime import Session
-from refemu.models.schemes import share
+from refemu.models.schemes import model_share
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.fp16.decoder import Fp16
+from refemu.models.schemes.model_share import Share
 from refemu.models.schemes.olive.config import OliveConfig, OliveStudyConfig
 from refemu.models.schemes.olive.layers import HEAD_LAYER, Observing, OliveLayers
 from refemu.models.schemes.olive.linear import Part, Plain, Weight
 from refemu.models.schemes.scheme import Prepared, Progress, silent
-from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Olive(OliveLayers, Fp16):
 
         def run() -> None:
             sequential = self._olive.calibration == "sequential"
-            whole = Observer(share.whole(model), self) if not sequential else runner or self
+            whole = Observer(model_share.whole(model), self) if not sequential else runner or self
             Session(whole).append(ids, last=all(isinstance(part, Plain) for part in self.head_parts()))
 
         if isinstance(model, Share):

@@ -15,9 +15,9 @@ import numpy as np
 from refemu.arith.checks import Refused, lookup
 from refemu.formats.olive.ovp import Ovp
 from refemu.models.backend import Backend
-from refemu.models.kept.shelf import Recipe, shelf
 from refemu.models.model import Model
-from refemu.models.schemes import share
+from refemu.models.prepared.prepared_cache import Recipe, prepared_cache
+from refemu.models.schemes import model_share
 from refemu.models.schemes.fp16.layers import Fp16Layers, columns
 from refemu.models.schemes.olive import taps
 from refemu.models.schemes.olive.config import HEAD, OliveConfig
@@ -42,9 +42,9 @@ class OliveLayers(Fp16Layers):
     ) -> None:
         """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
         self._olive, self._progress, self._store = config, progress, store
-        self._shelf = shelf(model, backend, recipe(config))
-        self._inputs = shelf(model, backend, input_recipe(config))
-        self._widths = widths(share.blocks(model), config, eight_bit, model.config.groups)
+        self._prepared_cache = prepared_cache(model, backend, recipe(config))
+        self._inputs = prepared_cache(model, backend, input_recipe(config))
+        self._widths = widths(model_share.blocks(model), config, eight_bit, model.config.groups)
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
@@ -111,7 +111,7 @@ class OliveLayers(Fp16Layers):
         if self._olive.act_bits is None:
             rows = [weight.tensor.dequantize() for weight in weights]
             return Plain(full, columns(rows), self.backend.weights(np.concatenate(rows)), self.backend)
-        return Part(layer, full, weights, choice, self._olive.overflow, self.backend, self._shelf)
+        return Part(layer, full, weights, choice, self._olive.overflow, self.backend, self._prepared_cache)
 
     def _weight(self, model: Model, name: str, bits: int, choice: Candidates) -> Weight:
         if (name, bits) not in self._store:
@@ -119,7 +119,7 @@ class OliveLayers(Fp16Layers):
             def make() -> dict[str, np.ndarray]:
                 return quantize(name, model.tensor(name), choice, self.backend).arrays(choice.formats)
 
-            arrays = self._shelf.item(f"{name}@{bits}", make)
+            arrays = self._prepared_cache.item(f"{name}@{bits}", make)
             self._store[name, bits] = Weight.of_arrays(name, arrays, choice.formats)
         return self._store[name, bits]
 

@@ -19,7 +19,7 @@ from refemu.arith.panels import panels
 from refemu.formats.olive.ovp import Ovp, OvpTensor
 from refemu.models.backend import Backend
 from refemu.models.integer_panels import IntegerPanels
-from refemu.models.kept.shelf import NOWHERE, Shelf
+from refemu.models.prepared.prepared_cache import NOWHERE, PreparedCache
 from refemu.models.schemes.fp16.layers import columns
 from refemu.models.schemes.olive import steps
 
@@ -147,7 +147,7 @@ class Part:
         candidates: Candidates,
         overflow: Overflow,
         backend: Backend,
-        shelf: Shelf = NOWHERE,
+        prepared_cache: PreparedCache = NOWHERE,
     ) -> None:
         """names: what the layers are called, one per weight. candidates: for the input's search."""
         self.layer: int = layer
@@ -158,13 +158,13 @@ class Part:
         self.overflow = overflow
         self.backend: Backend = backend
         self.input: Input | None = None
-        self._matrix, self._row_sum = self._prepare(shelf, "+".join(weight.name for weight in weights))
+        self._matrix, self._row_sum = self._prepare(prepared_cache, "+".join(weight.name for weight in weights))
         self._scale = np.concatenate([weight.scale for weight in weights])
 
     def __repr__(self) -> str:
         return f"Part({', '.join(self.names)})"
 
-    def _prepare(self, shelf: Shelf, name: str) -> tuple[Any, int]:
+    def _prepare(self, prepared_cache: PreparedCache, name: str) -> tuple[Any, int]:
         """The matrix of all weights, and the largest sum of magnitudes of its rows."""
         if self.backend.name != "jit":
             row_sum = max(weight.row_sum() for weight in self.weights)
@@ -175,7 +175,7 @@ class Part:
             rows = np.concatenate([weight.halves() for weight in self.weights])
             return {**IntegerPanels(rows, panels, row_sum).arrays(), "row_sum": np.array(row_sum)}
 
-        arrays = shelf.item(f"{name}@{self.weights[0].format.width}.matrix", make)
+        arrays = prepared_cache.item(f"{name}@{self.weights[0].format.width}.matrix", make)
         return IntegerPanels.of_arrays(arrays), int(arrays["row_sum"])
 
     @property

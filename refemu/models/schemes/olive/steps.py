@@ -18,24 +18,24 @@ def encode(backend: Backend, fmt: Ovp, x: np.ndarray, scale: Any) -> OvpTensor:
     """`x` in pairs along the last axis; scale: float32, one or one per row."""
     if backend.name != "jit":
         return fmt.encode(x, scale)
-    from refemu.formats.olive.twins import ovp as ovp_jit
+    from refemu.formats.olive.compiled import ovp as ovp_compiled
 
-    return ovp_jit.encode(fmt, x, scale)
+    return ovp_compiled.encode(fmt, x, scale)
 
 
 def encode_pairs(backend: Backend, fmt: Ovp, x: np.ndarray, scale: Any) -> np.ndarray:
     """The words of these pairs as a decoder reads them, (tokens, inputs / 2)."""
     if backend.name != "jit":
         return fmt.encode(x, scale).pairs().reshape(len(x), -1)
-    from refemu.formats.olive.twins import ovp as ovp_jit
+    from refemu.formats.olive.compiled import ovp as ovp_compiled
 
-    return ovp_jit.encode_pairs(fmt, x, scale).reshape(len(x), -1)
+    return ovp_compiled.encode_pairs(fmt, x, scale).reshape(len(x), -1)
 
 
 def select(backend: Backend, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, Search]:
     """The format and scales of least error for `x`; options: as for `ovp_search.select`."""
     if backend.name != "jit":
         return ovp_search.select(x, formats, **options)
-    from refemu.formats.olive.twins import ovp_search as ovp_search_jit
+    from refemu.formats.olive.compiled import ovp_search as ovp_search_compiled
 
-    return ovp_search_jit.select(x, formats, **options)
+    return ovp_search_compiled.select(x, formats, **options)

@@ -20,11 +20,11 @@ from refemu.models.runtime import Session
 from refemu.models.schemes.fp16.decoder import Fp16
 from refemu.models.schemes.fp16.encoder import Fp16Encoder
 from refemu.models.schemes.fp16.layers import Fp16Layers, columns
+from refemu.models.schemes.model_share import Share
 from refemu.models.schemes.olive.config import OliveStudyConfig
 from refemu.models.schemes.olive.decoder import calibration_ids
 from refemu.models.schemes.olive.encoder import batch
 from refemu.models.schemes.scheme import Prepared, Progress
-from refemu.models.schemes.share import Share
 from refemu.models.taps import Watch
 
 

@@ -13,10 +13,10 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
 from refemu.arith.scalar32 import f32, pattern16, pattern32, value16, value32
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_accumulator import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = [

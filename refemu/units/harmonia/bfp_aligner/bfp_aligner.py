@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.harmonia.bfp_aligner import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = [

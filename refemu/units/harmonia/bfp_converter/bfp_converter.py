@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Alignment, BfpAligner
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
 from refemu.units.harmonia.bfp_converter import cases
@@ -28,7 +28,7 @@ from refemu.units.harmonia.bfp_converter.registers import (
     require_column,
 )
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 Words = tuple[int, ...]  #: a word of each of the eight lanes
@@ -98,7 +98,7 @@ class BfpConverter(Sequential, Alignment):
         """Outputs of a clock in which no column leaves."""
         return {port.name: port.filled(0) for port in self.ports.outputs}
 
-    def admitted(
+    def validated(
         self,
         x: ArrayLike,
         valid: ArrayLike,
@@ -109,7 +109,7 @@ class BfpConverter(Sequential, Alignment):
     ) -> list[np.ndarray]:
         """Check the inputs of many clocks, (..., clocks) and lanes; by default a column comes if some lane is valid."""
         there = (np.asarray(valid) != 0).astype(np.uint8) if column_valid is None else column_valid
-        return super().admitted(x, valid, kind, m, last, there)
+        return super().validated(x, valid, kind, m, last, there)
 
     def opens(self, x: Words, valid: int, kind: int, m: int, last: int, arrives: int) -> str:
         before, names = self.state, list[str]()

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, refuse_as
 from refemu.arith.integers import total
 from refemu.arith.jit import helper, kernel
-from refemu.formats.harmonia.twins import bfp as bfp_jit
-from refemu.units.derived import Arrays, twin
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_aligner import UNIT as ALIGNER
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
@@ -26,7 +26,7 @@ ERROR, HW, SATURATE = range(3)
 KIND, WIDTH, HELD, ALIGNED = range(4)  #: of a bank: kind and m of its block, columns that it holds, and that left it
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Clock by clock; devices side by side."""
     options = {name: getattr(converter, name) for name in PAPER}
@@ -38,7 +38,7 @@ def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[in
     special = ("error", "hw", "saturate").index(converter.special)
     if _clocks(*(array.astype(np.int64) for array in inputs), special, *seen, width, *registers, counts):
         refuse_as(UNIT.run, *inputs, **options)
-    aligned = ALIGNER.run_jit(*seen, width, **options)
+    aligned = ALIGNER.run_compiled(*seen, width, **options)
     lanes = registers[1][..., None] >> np.arange(LANES) & 1  # out_valid
     sign[:] = aligned.sign & (lanes == 1)
     mantissa[:] = aligned.mantissa * lanes
@@ -58,9 +58,9 @@ def convert(
     """Convert a whole matrix at once; arguments and Conversion as for `bfp_converter.convert`."""
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
     try:
-        tensor = bfp_jit.encode(fmt, values, 1 - KINDS.index(kind))
+        tensor = bfp_compiled.encode(fmt, values, 1 - KINDS.index(kind))
     except Refused:
-        fmt.admitted(values, False, BfpConverter.name)  # refuses it in the name of the unit
+        fmt.validated(values, False, BfpConverter.name)  # refuses it in the name of the unit
         raise
     tokens, channels = values.shape
     return Conversion(tensor, *stream(tokens, channels, kind), values.size)

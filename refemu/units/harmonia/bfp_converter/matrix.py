@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_int
 from refemu.formats import Bfp, BfpTensor
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
 from refemu.units.harmonia.bfp_converter.bfp_converter import BfpConverter
 from refemu.units.harmonia.bfp_converter.columns import Block, Column, blocks
@@ -116,7 +116,7 @@ def convert(
     [harmonia §IV-C, Fig. 14]
     """
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
-    fmt.admitted(values, False, NAME)  # a refusal names the element of x, not the lane and clock
+    fmt.validated(values, False, NAME)  # a refusal names the element of x, not the lane and clock
     converter = BfpConverter(rounding, special, subnormals, zero_sign)
     stream = list(blocks(values.view(np.uint16), KINDS.index(kind)))
     codes = [np.zeros(values.shape, np.int64) for _ in range(3)]

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.bfp_aligner import SPECIAL, BfpAligner
 
 NAME = "bfp_converter"

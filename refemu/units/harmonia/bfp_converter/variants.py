@@ -1,10 +1,10 @@
 """Other answers to the decisions of bfp_converter."""
 
-from refemu.units.alternative import Alternative
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.harmonia.bfp_converter import BfpConverter
 from refemu.units.harmonia.variants import alignment
 from refemu.units.ports import Lanes
+from refemu.units.variant import Variant
 
 
 class FromOne(BfpConverter):
@@ -18,9 +18,9 @@ class FromOne(BfpConverter):
         return {**changes, "exponent": some}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    *alignment.alternatives(BfpConverter, lambda device: device.aligner),
-    Alternative("D-harmonia-3", "a group of zeros and subnormals has exponent 1", variant=FromOne),
+VARIANTS: tuple[Variant, ...] = (
+    *alignment.variants(BfpConverter, lambda device: device.aligner),
+    Variant("D-harmonia-3", "a group of zeros and subnormals has exponent 1", unit_class=FromOne),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-5": "Both ready configurations refuse field 31 in a valid lane, so no row holds an infinity or a NaN "

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import cases, operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
 from refemu.units.harmonia.sub_pe import LANES, SubPe, sub_pe
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
@@ -109,7 +109,7 @@ class BfpPe(Sequential):
         """Refuse fields set that the mode does not have."""
         require_fields(self.name, inputs[0], *inputs[5:])
 
-    def admitted(
+    def validated(
         self,
         mode: ArrayLike,
         a_sign: ArrayLike,
@@ -124,7 +124,7 @@ class BfpPe(Sequential):
         """Check the inputs of many groups, (..., groups) and lanes; `mode` may be a name of `MODES`."""
         number = MODES.index(require_choice(mode, MODES, self.name, "mode")) if isinstance(mode, str) else mode
         signs = np.zeros(LANES, np.uint8) if b_sign is None else b_sign
-        arrays = super().admitted(number, clear, a_sign, a_mag, a_exp, b, signs, b_exp, w_scale)
+        arrays = super().validated(number, clear, a_sign, a_mag, a_exp, b, signs, b_exp, w_scale)
         if arrays[0].shape[-1] == 0:
             raise Refused(f"{self.name}: at least one group is needed, got none")
         return arrays

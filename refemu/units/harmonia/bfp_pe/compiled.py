@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.formats.harmonia.twins.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.units.derived import Arrays, twin
+from refemu.formats.harmonia.compiled.bfp_dot import bfp_dot, bfp_dot_int
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_pe import LANES, M8M8, M8W4, UNIT, BfpPe
 from refemu.units.harmonia.kernels.accumulator import accumulate
 from refemu.units.harmonia.kernels.group_sums import sum_groups
@@ -19,7 +19,7 @@ __all__ = ["bfp_dot", "bfp_dot_int", "run"]
 NIBBLES = (1, 1, 2)  # slots of a group, by mode
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(pe: BfpPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All groups; devices side by side."""
     mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale = inputs

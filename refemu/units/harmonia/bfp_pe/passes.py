@@ -5,7 +5,7 @@ All sums of a pass are made in its first slot and latched; the accumulator takes
 
 from typing import Any, NamedTuple
 
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.bfp_pe.bfp_pe import LANES, BfpPe, File, of_file
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, seat
 from refemu.units.harmonia.sub_pe import sub_pe

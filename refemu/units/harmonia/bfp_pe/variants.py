@@ -1,8 +1,8 @@
 """Other answers to the decisions of bfp_pe."""
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia.bfp_pe import M8W4, BfpPe
 from refemu.units.harmonia.variants import accumulation
+from refemu.units.variant import Variant, choices
 
 
 class SignMagnitude(BfpPe):
@@ -31,14 +31,14 @@ class Symmetric(BfpPe):
         return signs, tuple(min(each, 7) for each in magnitudes) if self.state.mode == M8W4 else magnitudes
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-harmonia-7", "partial", "fp16", "fp32"),
     *choices("D-harmonia-8", "product", "fp16"),
-    *accumulation.alternatives(BfpPe, lambda device: device.accumulator),
+    *accumulation.variants(BfpPe, lambda device: device.accumulator),
     *accumulation.ANSWERS,
-    Alternative("D-harmonia-14", "INT4 codes are a sign and a magnitude", variant=SignMagnitude),
-    Alternative("D-harmonia-14", "INT4 codes are unsigned, with a zero point of 8", variant=ZeroPoint),
-    Alternative("D-harmonia-14", "the INT4 code -8 counts as -7", variant=Symmetric),
+    Variant("D-harmonia-14", "INT4 codes are a sign and a magnitude", unit_class=SignMagnitude),
+    Variant("D-harmonia-14", "INT4 codes are unsigned, with a zero point of 8", unit_class=ZeroPoint),
+    Variant("D-harmonia-14", "the INT4 code -8 counts as -7", unit_class=Symmetric),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-12": "Splitting a or b gives the same integer, since (16 h + l) x = 16 h x + l x, exact before the "

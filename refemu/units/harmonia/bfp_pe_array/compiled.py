@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from refemu.arith import integers
-from refemu.arith.fp16_jit import plain
-from refemu.units.derived import Arrays, twin
+from refemu.arith.fp16_compiled import plain
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_accumulator import Accumulator
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, LANES, ROWS, UNIT, BfpPeArray
 from refemu.units.harmonia.kernels.accumulator import accumulate
@@ -19,7 +19,7 @@ from refemu.units.harmonia.kernels.group_sums import sum_groups
 PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-level cache holds them
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(array: BfpPeArray, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All tiles."""
     rows, columns = inputs[1:3]

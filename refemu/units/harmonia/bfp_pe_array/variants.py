@@ -1,13 +1,13 @@
 """Other answers to the decisions of bfp_pe_array."""
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia.bfp_pe_array import BfpPeArray
 from refemu.units.harmonia.variants import accumulation
+from refemu.units.variant import Variant, choices
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-harmonia-7", "partial", "fp16", "fp32"),
     *choices("D-harmonia-8", "product", "fp16"),
-    *accumulation.alternatives(BfpPeArray, lambda device: device.accumulator),
+    *accumulation.variants(BfpPeArray, lambda device: device.accumulator),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-22": "A row of a set is a whole tile, and its accumulators start from +0: whether the next tile's "

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from refemu.arith import fp16_jit
-from refemu.units.derived import Arrays, twin
+from refemu.arith import fp16_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import UNIT, BfpPeArrayClocked
 from refemu.units.harmonia.kernels import bfp_array as of
 
 NEXT, CURRENT = slice(of.C_NEXT_MODE, of.C_MODE), slice(of.C_MODE, of.C_NEXT_B)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(array: BfpPeArrayClocked, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every edge of every device."""
     names = [port.name for port in array.ports.inputs]
@@ -41,7 +41,7 @@ def _device(array: BfpPeArrayClocked, ports: dict[str, np.ndarray], totals: np.n
     edges, rows, columns = len(ports["mode"]), array.rows, array.columns
     x, x_exp = _before(_signed(ports), edges, rows), _before(ports["a_exp"], edges, rows)
     y, y_sign, y_exp = (_before(ports[name], edges, columns) for name in ("b", "b_sign", "b_exp"))
-    factor = _before(fp16_jit.to_f32(ports["w_scale"].view(np.float16)), edges, columns)
+    factor = _before(fp16_compiled.to_f32(ports["w_scale"].view(np.float16)), edges, columns)
     entries = np.zeros((edges, of.E_FIELDS), np.int64)
     a_rows = _bits(ports["a_valid"], rows)
     fields = [ports[name] for name in ("mode", "clear", "last")]

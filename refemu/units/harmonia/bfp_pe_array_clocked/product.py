@@ -8,7 +8,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.units import stepped
+from refemu.units import stepping
 from refemu.units.harmonia.bfp_accumulator import Precision
 from refemu.units.harmonia.bfp_pe import LANES
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import COLUMNS, ROWS, BfpPeArrayClocked
@@ -28,7 +28,7 @@ FIELDS = (  # of operands, with lanes of a group
 
 
 @dataclass(frozen=True, eq=False)
-class Product(stepped.Result):
+class Product(stepping.Result):
     """C = A x B, and what the array did for it."""
 
     acc: np.ndarray  #: uint32 (M, N): words of float32
@@ -94,22 +94,22 @@ def multiply(
     [harmonia §IV-A]
     """
     array = BfpPeArrayClocked(rows, columns, partial, product, activity, overlap)
-    admitted = _admitted(array.name, operands)
-    size = len(admitted["a_exp"]), len(admitted["b_exp"])
-    slots = slots_of(admitted["mode"])
+    validated = _validated(array.name, operands)
+    size = len(validated["a_exp"]), len(validated["b_exp"])
+    slots = slots_of(validated["mode"])
     plan = list(tiles(size, slots, array.rows, array.columns, array.overlap))
-    return (_compiled if jit else _stepped)(array, admitted, plan)
+    return (_compiled if jit else _stepped)(array, validated, plan)
 
 
-def _admitted(name: str, operands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _validated(name: str, operands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Checked fields: int64."""
     known = {"mode", *(port.name for port, _ in FIELDS)}
     if set(operands) != known:
         raise Refused(f"{name}: operands are {', '.join(sorted(known))}, got {', '.join(operands)}")
-    checked = {"mode": Port("mode", 2, most=2).admit(operands["mode"], name).reshape(-1).astype(np.int64)}
+    checked = {"mode": Port("mode", 2, most=2).validate(operands["mode"], name).reshape(-1).astype(np.int64)}
     groups = len(checked["mode"])
     for port, each in FIELDS:
-        values = port.admit(operands[port.name], name).astype(np.int64)
+        values = port.validate(operands[port.name], name).astype(np.int64)
         side = "a_exp" if port.name.startswith("a_") else "b_exp"
         shape = (len(np.atleast_2d(operands[side])), groups * each)
         if values.shape != shape or not values.size:
@@ -135,7 +135,7 @@ def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: li
 
 
 def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:
-    from refemu.units.harmonia.bfp_pe_array_clocked import compiled as bfp_pe_array_clocked_jit
+    from refemu.units.harmonia.bfp_pe_array_clocked import compiled as bfp_pe_array_clocked_compiled
     from refemu.units.harmonia.kernels import bfp_array as kernels
 
     reduction = entries(operands["mode"], array.activity)
@@ -152,7 +152,7 @@ def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: l
     size = len(operands["a_exp"]), len(operands["b_exp"])
     acc, flags, totals = np.zeros(size, np.float32), np.zeros(size, np.uint8), np.zeros(kernels.TOTALS, np.int64)
     order = np.array([(entry.edge, entry.group, entry.groups, entry.mode) for entry in reduction])
-    chosen, shape = bfp_pe_array_clocked_jit.options(array), np.array([array.rows, array.columns])
+    chosen, shape = bfp_pe_array_clocked_compiled.options(array), np.array([array.rows, array.columns])
     with np.errstate(all="ignore"):
         kernels.multiply(chosen, shape, order, np.array(plan), x, x_exp, *y, acc, flags, totals)
     counts: dict[str, Any] = dict(zip(array.counters, totals.tolist(), strict=True))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from refemu.units.declared import DeclaredState, decides
+from refemu.units.declaration import DeclaredState, decides
 from refemu.units.harmonia.bfp_pe import LANES, SLOTS
 from refemu.units.ports import Lanes, Port, Ports
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refemu.arith import integers
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import width
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes, constant
+from refemu.units.declaration import Changes, constant
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe import seat
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
 from refemu.units.harmonia.variants import accumulation
 from refemu.units.ports import Lanes
+from refemu.units.variant import Variant, choices
 
 OUTPUTS = ("acc", "flags", "valid", "col")  #: of the column that leaves
 
@@ -104,21 +104,21 @@ class AroundHoles(BfpPeArrayClocked):
         return {**changes, "arrived": tuple(entered)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-harmonia-7", "partial", "fp16", "fp32"),
     *choices("D-harmonia-8", "product", "fp16"),
-    *accumulation.alternatives(BfpPeArrayClocked, lambda device: device.accumulator),
+    *accumulation.variants(BfpPeArrayClocked, lambda device: device.accumulator),
     *choices("D-harmonia-22", "overlap", True),
-    Alternative("D-harmonia-40", "both wrappers work in the first slot of M8M8", variant=BothWrappers),
-    Alternative("D-harmonia-40", "the sub-PEs of a pass work one a slot", variant=SlotBySlot),
-    Alternative("D-harmonia-41", "what comes takes the place of what waits", variant=Overwriting),
-    Alternative("D-harmonia-41", "operands have one file", variant=SingleFiles),
-    Alternative("D-harmonia-42", "a column leaves an edge later", variant=LaterResults),
-    Alternative("D-harmonia-42", "in M8M4 a code beyond four bits counts as 15", variant=Saturates),
+    Variant("D-harmonia-40", "both wrappers work in the first slot of M8M8", unit_class=BothWrappers),
+    Variant("D-harmonia-40", "the sub-PEs of a pass work one a slot", unit_class=SlotBySlot),
+    Variant("D-harmonia-41", "what comes takes the place of what waits", unit_class=Overwriting),
+    Variant("D-harmonia-41", "operands have one file", unit_class=SingleFiles),
+    Variant("D-harmonia-42", "a column leaves an edge later", unit_class=LaterResults),
+    Variant("D-harmonia-42", "in M8M4 a code beyond four bits counts as 15", unit_class=Saturates),
     *choices("D-harmonia-43", "overlap", True, False),
-    Alternative("D-harmonia-43", "of two columns that end together the left one leaves", variant=LeftFirst),
-    Alternative("D-harmonia-44", "activations move to the last column of the array", variant=ToTheEnd),
-    Alternative("D-harmonia-44", "a column that the tile lacks is not entered", variant=AroundHoles),
+    Variant("D-harmonia-43", "of two columns that end together the left one leaves", unit_class=LeftFirst),
+    Variant("D-harmonia-44", "activations move to the last column of the array", unit_class=ToTheEnd),
+    Variant("D-harmonia-44", "a column that the tile lacks is not entered", unit_class=AroundHoles),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-36": "A device with a mode per column computes a 4-bit key in M8M4, one with a mode per group "

@@ -10,10 +10,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bit_allocator import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["GROUP", "UNIT", "Allocation", "BitAllocator", "State", "run"]

@@ -1,8 +1,8 @@
 """Other answers to the decisions of bit_allocator."""
 
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.harmonia.bit_allocator import BitAllocator
+from refemu.units.variant import Variant, choices
 
 
 class FirstToken(BitAllocator):
@@ -83,11 +83,11 @@ class Reporting(BitAllocator):
         return {**super().prefill(prefill), **ports}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-harmonia-17", "a group of V falls with its first ordinary token", variant=FirstToken),
-    Alternative("D-harmonia-17", "initial tokens do not hold up their group of V", variant=LastToken),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-harmonia-17", "a group of V falls with its first ordinary token", unit_class=FirstToken),
+    Variant("D-harmonia-17", "initial tokens do not hold up their group of V", unit_class=LastToken),
     *choices("D-harmonia-18", "n_local", 32, 95),
-    Alternative("D-harmonia-18", "the local tokens do not include the residual", variant=Beside),
-    Alternative("D-harmonia-19", "the tokens of a prompt keep 8 bits", variant=HighPrompt),
-    Alternative("D-harmonia-19", "a prompt reports its last demotion", variant=Reporting),
+    Variant("D-harmonia-18", "the local tokens do not include the residual", unit_class=Beside),
+    Variant("D-harmonia-19", "the tokens of a prompt keep 8 bits", unit_class=HighPrompt),
+    Variant("D-harmonia-19", "a prompt reports its last demotion", unit_class=Reporting),
 )

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.fdgf import UNIT, FdgfController
 
 START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(1, 8)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: FdgfController, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events; devices side by side. The dataflow of every product is chosen before."""
     start, rows, inner, columns, forced, v = (array.astype(np.int64) for array in inputs)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.fdgf import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
@@ -145,7 +145,7 @@ class FdgfController(Sequential):
         start, rows, inner, columns, *_ = inputs
         require_sizes(self.name, rows, inner, columns, start)
 
-    def admitted(
+    def validated(
         self,
         start: ArrayLike,
         rows: ArrayLike,
@@ -155,7 +155,7 @@ class FdgfController(Sequential):
         v: ArrayLike = 0,
     ) -> list[np.ndarray]:
         """Check the inputs of many events, (..., events); sizes of 0 at a start are refused."""
-        return super().admitted(start, rows, inner, columns, forced, v)
+        return super().validated(start, rows, inner, columns, forced, v)
 
     def opens(self, start: int, *product: int) -> str:
         """The event that follows the last one: fetch what stays, fetch what passes, compute, read, store."""

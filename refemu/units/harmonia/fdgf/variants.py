@@ -1,7 +1,7 @@
 """Other answers to the decisions of fdgf."""
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia.fdgf import COLUMN_MAJOR, FETCH_A, ROW_MAJOR, FdgfController
+from refemu.units.variant import Variant, choices
 
 
 class Literal(FdgfController):
@@ -53,12 +53,12 @@ class AlwaysRowMajor(FdgfController):
         return ROW_MAJOR
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-harmonia-30", "the fraction of tiles decides", variant=Literal),
-    Alternative("D-harmonia-30", "tiles at the edge are fetched whole", variant=WholeTiles),
-    Alternative("D-harmonia-31", "dataflow 2 on a tie", variant=RowMajorTies),
-    Alternative("D-harmonia-31", "dataflow 2 while M is not below K", variant=RowMajorForMany),
-    Alternative("D-harmonia-31", "always dataflow 1", variant=AlwaysColumnMajor),
-    Alternative("D-harmonia-31", "always dataflow 2", variant=AlwaysRowMajor),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-harmonia-30", "the fraction of tiles decides", unit_class=Literal),
+    Variant("D-harmonia-30", "tiles at the edge are fetched whole", unit_class=WholeTiles),
+    Variant("D-harmonia-31", "dataflow 2 on a tie", unit_class=RowMajorTies),
+    Variant("D-harmonia-31", "dataflow 2 while M is not below K", unit_class=RowMajorForMany),
+    Variant("D-harmonia-31", "always dataflow 1", unit_class=AlwaysColumnMajor),
+    Variant("D-harmonia-31", "always dataflow 2", unit_class=AlwaysRowMajor),
     *choices("D-harmonia-31", "ema_unit", "bits"),
 )

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from refemu.arith import fp16
 from refemu.arith.scalar32 import pattern16, value32
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.harmonia.fp2half import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]

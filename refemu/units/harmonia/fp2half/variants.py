@@ -7,9 +7,9 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia.fp2half import Fp2Half
 from refemu.units.harmonia.variants import rounding
+from refemu.units.variant import Variant, choices
 
 
 def _rounds(half: Callable[[np.ndarray, Fp16Mode], np.ndarray]) -> type[Fp2Half]:
@@ -28,10 +28,10 @@ Flushing = _rounds(lambda value, mode: fp16.to_f16(value, replace(mode, subnorma
 HalfAway = _rounds(lambda value, mode: fp16.to_f16(rounding.to_nearest(value.astype(np.float64), "half_away"), mode))
 HalfUp = _rounds(lambda value, mode: fp16.to_f16(rounding.to_nearest(value.astype(np.float64), "half_up"), mode))
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-harmonia-13", "saturate", False, True),
-    Alternative("D-arith-2", "values are truncated", variant=Truncating),
-    Alternative("D-arith-2", "ties go away from zero", variant=HalfAway),
-    Alternative("D-arith-2", "ties go up", variant=HalfUp),
-    Alternative("D-arith-2", "subnormal results are flushed", variant=Flushing),
+    Variant("D-arith-2", "values are truncated", unit_class=Truncating),
+    Variant("D-arith-2", "ties go away from zero", unit_class=HalfAway),
+    Variant("D-arith-2", "ties go up", unit_class=HalfUp),
+    Variant("D-arith-2", "subnormal results are flushed", unit_class=Flushing),
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe import require_fields
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES
 from refemu.units.harmonia.k_offset.k_offset import require_offsets

@@ -7,24 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from refemu.arith import fp16, fp16_jit, integers
+from refemu.arith import fp16, fp16_compiled, integers
 from refemu.formats.harmonia.bfp import Bfp
-from refemu.formats.harmonia.twins import bfp as bfp_jit
-from refemu.units.derived import Arrays, twin
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
-from refemu.units.harmonia.bfp_pe_array import compiled as bfp_pe_array_jit
+from refemu.units.harmonia.bfp_pe_array import compiled as bfp_pe_array_compiled
 from refemu.units.harmonia.harmonia_core import UNIT, HarmoniaCore
 from refemu.units.harmonia.harmonia_core.passes import wide_units
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, plan, vector_width
 from refemu.units.harmonia.harmonia_core.timeline import Event
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
-from refemu.units.harmonia.k_offset import compiled as k_offset_jit
+from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 
 Named = Mapping[str, np.ndarray]
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All products."""
     operands = {
@@ -53,7 +53,7 @@ def stages(core: HarmoniaCore, operands: Named) -> tuple[dict[str, np.ndarray], 
     if core.bias_add == "accumulator":
         bias = fp16.to_f32(fp16.values(operands["bias"]))
         sums = (sums.view(np.float32) + bias[:, None]).view(np.uint32)
-    words = fp16.bits(fp16_jit.to_f16(sums.view(np.float32)))
+    words = fp16.bits(fp16_compiled.to_f16(sums.view(np.float32)))
     by_event = {"fp2half": words}
     if core.bias_add == "after":
         by_event["bias"] = words = biased(words, operands["bias"])
@@ -65,9 +65,9 @@ def stages(core: HarmoniaCore, operands: Named) -> tuple[dict[str, np.ndarray], 
     offset = operands.get("frozen", np.zeros((len(words), shape.columns), np.uint16)).copy()
     for count in np.unique(tracked[tracked > 0]).tolist():
         some = tracked == count
-        offset[some] = k_offset_jit.select(core.offsets, words[some][:, :count])[0]
+        offset[some] = k_offset_compiled.select(core.offsets, words[some][:, :count])[0]
     if shape.shifted:
-        by_event["offset"] = k_offset_jit.shift(words, offset[:, None])
+        by_event["offset"] = k_offset_compiled.shift(words, offset[:, None])
     return by_event, offset, tracked
 
 
@@ -91,7 +91,7 @@ def _sums(core: HarmoniaCore, operands: Named) -> np.ndarray:
     ]
     modes = np.full((len(a[0]), groups), core.mode, np.uint8)
     if core.b_type != "mixed":
-        return bfp_pe_array_jit.tile_sums(core.array.accumulator, modes, *a, *b)[0]
+        return bfp_pe_array_compiled.tile_sums(core.array.accumulator, modes, *a, *b)[0]
     sums = np.empty((*a[0].shape[:2], shape.columns), np.uint32)
     units = wide_units(core.kind, shape.columns, groups)
     for i, wide in enumerate(operands["wide"].reshape(-1, shape.rows, units)):
@@ -101,7 +101,7 @@ def _sums(core: HarmoniaCore, operands: Named) -> np.ndarray:
             left, (mantissa, *right) = [part[some, rows] for part in a], [part[some] for part in b]
             seen = mantissa & np.where(_by_code(core, codes) == 1, 0xFF, 0xF0).astype(mantissa.dtype)
             fields = [*left, seen, *right]
-            sums[i, rows] = bfp_pe_array_jit.tile_sums(core.array.accumulator, modes[some], *fields)[0][0]
+            sums[i, rows] = bfp_pe_array_compiled.tile_sums(core.array.accumulator, modes[some], *fields)[0][0]
     return sums
 
 
@@ -114,7 +114,7 @@ def encoded(core: HarmoniaCore, words: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Signs, mantissas and exponents of C; groups of queries and keys end with their heads."""
     width = core.shape.head_dim
     heads = words.reshape(*words.shape[:2], core.shape.columns // width, width) if core.kind in HEADS else words
-    code = bfp_jit.encode(Bfp(core.m), heads, -2 if core.kind == "v" else -1, bits=True)
+    code = bfp_compiled.encode(Bfp(core.m), heads, -2 if core.kind == "v" else -1, bits=True)
     return code.sign, code.mantissa, code.exponent
 
 

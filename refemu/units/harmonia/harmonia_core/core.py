@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.integers import total
-from refemu.units.declared import Changes, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, constant, decides
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.rotary import POSITIONS
-from refemu.units.declared import Combinational, constant
+from refemu.units.declaration import Combinational, constant
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, Precision
 from refemu.units.harmonia.bfp_pe_array import COLUMNS
 from refemu.units.harmonia.harmonia_core.checks import require_kind, require_operands
@@ -169,11 +169,13 @@ class Gemm(Combinational):
             ),
         )
 
-    def accept(self, *values: Any, **named: Any) -> list[Any]:
+    def validate_event(self, *values: Any, **named: Any) -> list[Any]:
         """The inputs of one product; refuses also inputs whose port is missing."""
-        return super().accept(*values, **self._due(named), **{n: v for n, v in named.items() if n not in OPTIONAL})
+        return super().validate_event(
+            *values, **self._due(named), **{n: v for n, v in named.items() if n not in OPTIONAL}
+        )
 
-    def admitted(
+    def validated(
         self,
         a_sign: ArrayLike,
         a_mag: ArrayLike,
@@ -194,7 +196,7 @@ class Gemm(Combinational):
         `window` on; `position` for positions="port"; `wide` for b_type="mixed"; `bias`. Else they are None.
         """
         due = self._due({"frozen": frozen, "position": position, "wide": wide, "bias": bias})
-        return super().admitted(a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, *due.values())
+        return super().validated(a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, *due.values())
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse what `require_operands` does."""

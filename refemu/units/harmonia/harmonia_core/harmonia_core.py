@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.harmonia_core import cases
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.k_offset import WINDOW
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 

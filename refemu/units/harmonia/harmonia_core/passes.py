@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.plan import LANES, Kind, Shape

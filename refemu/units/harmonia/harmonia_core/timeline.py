@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, vector_width

@@ -9,8 +9,7 @@ import numpy as np
 from refemu.arith import fp16, fp32, rotary
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes, DeclaredState
+from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore, block
 from refemu.units.harmonia.harmonia_core.passes import Pass
@@ -20,6 +19,7 @@ from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.harmonia.variants import accumulation
 from refemu.units.harmonia.variants.parts import variant
 from refemu.units.unit import Config
+from refemu.units.variant import Variant, choices
 
 
 class Even(HarmoniaCore):
@@ -245,39 +245,39 @@ def _accumulator(device: Any) -> Any:
     return device.array.accumulator
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-harmonia-2", "the converter rounds to even", variant=Even),
-    Alternative("D-harmonia-4", "the converter flushes subnormals", variant=Flushing),
-    Alternative("D-harmonia-6", "a magnitude of 0 has sign 0", variant=Canonical),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-harmonia-2", "the converter rounds to even", unit_class=Even),
+    Variant("D-harmonia-4", "the converter flushes subnormals", unit_class=Flushing),
+    Variant("D-harmonia-6", "a magnitude of 0 has sign 0", unit_class=Canonical),
     *choices("D-harmonia-7", "partial", "fp32"),
-    Alternative(
+    Variant(
         "D-harmonia-11",
         "the nibbles' sums are converted apart, then added in FP32",
-        variant=variant(HarmoniaCore, _accumulator, accumulation.Apart),
+        unit_class=variant(HarmoniaCore, _accumulator, accumulation.Apart),
     ),
-    Alternative("D-harmonia-25", "offsets before the rotary embedding", variant=Before),
-    Alternative("D-harmonia-26", "keys of the window are not shifted", variant=Unshifted),
-    Alternative("D-harmonia-26", "keys behind the window are not shifted", variant=Ignoring),
-    Alternative("D-harmonia-26", "the first rows of every product choose its offsets", variant=ByRow),
-    Alternative("D-harmonia-27", "scores are scaled in FP32, before FP2Half", variant=ScaledFirst),
-    Alternative("D-harmonia-27", "scores are scaled in FP16", variant=ScaledInHalf),
-    Alternative("D-harmonia-28", "the softmax takes FP32 scores", variant=FullScores),
-    Alternative(
+    Variant("D-harmonia-25", "offsets before the rotary embedding", unit_class=Before),
+    Variant("D-harmonia-26", "keys of the window are not shifted", unit_class=Unshifted),
+    Variant("D-harmonia-26", "keys behind the window are not shifted", unit_class=Ignoring),
+    Variant("D-harmonia-26", "the first rows of every product choose its offsets", unit_class=ByRow),
+    Variant("D-harmonia-27", "scores are scaled in FP32, before FP2Half", unit_class=ScaledFirst),
+    Variant("D-harmonia-27", "scores are scaled in FP16", unit_class=ScaledInHalf),
+    Variant("D-harmonia-28", "the softmax takes FP32 scores", unit_class=FullScores),
+    Variant(
         "D-arith-2",
         "partial sums are truncated to FP16",
-        variant=variant(HarmoniaCore, _accumulator, accumulation.Truncating),
+        unit_class=variant(HarmoniaCore, _accumulator, accumulation.Truncating),
     ),
-    Alternative("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
-    Alternative("D-harmonia-29", "biases are not added", variant=Unbiased),
-    Alternative("D-harmonia-36", "all groups have the mode of the first", variant=OneMode),
-    Alternative("D-harmonia-45", "the first rows are the window", variant=RowWindow),
-    Alternative("D-harmonia-45", "rows stand one behind the other", variant=InARow),
+    Variant("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
+    Variant("D-harmonia-29", "biases are not added", unit_class=Unbiased),
+    Variant("D-harmonia-36", "all groups have the mode of the first", unit_class=OneMode),
+    Variant("D-harmonia-45", "the first rows are the window", unit_class=RowWindow),
+    Variant("D-harmonia-45", "rows stand one behind the other", unit_class=InARow),
     *choices("D-harmonia-46", "codes", "rows"),
-    Alternative("D-harmonia-46", "all rows of a pass see the codes of the first", variant=OneSet),
-    Alternative("D-harmonia-47", "lanes behind a head repeat its last element", variant=Filled),
+    Variant("D-harmonia-46", "all rows of a pass see the codes of the first", unit_class=OneSet),
+    Variant("D-harmonia-47", "lanes behind a head repeat its last element", unit_class=Filled),
     *choices("D-harmonia-48", "rotation", "half", "interleaved", "none"),
     *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
-    Alternative("D-arith-8", "rotary angles are rounded to FP32", variant=RoundedAngles),
+    Variant("D-arith-8", "rotary angles are rounded to FP32", unit_class=RoundedAngles),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. What overlaps changes the "

@@ -4,7 +4,7 @@ import numpy as np
 
 from refemu.arith import fp16, fp32, rotary, tables
 from refemu.arith.orders import Sequential
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.harmonia.harmonia_core.plan import Shape
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.units.clocked import HELD
-from refemu.units.derived import Arrays, twin
+from refemu.units.cycle_accurate import HELD
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core import PARTS, Event, HarmoniaCore, Timeline, scheduled
-from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_jit
+from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 from refemu.units.harmonia.harmonia_core_clocked.harmonia_core_clocked import UNIT, HarmoniaCoreClocked
 
 Named = Mapping[str, np.ndarray]
@@ -30,7 +30,7 @@ class Clocks:
     chosen: int  #: clock from which `offset` is there
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every product of every device."""
     core = device.core
@@ -67,9 +67,9 @@ def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
 
 def _values(core: HarmoniaCore, operands: Named) -> dict[str, np.ndarray]:
     """By product: words behind every event that writes them, codes, offsets."""
-    words, offset, _ = harmonia_core_jit.stages(core, operands)
+    words, offset, _ = harmonia_core_compiled.stages(core, operands)
     final = np.ascontiguousarray([*words.values()][-1], np.uint16)
-    codes = harmonia_core_jit.encoded(core, 0 * final if core.kind == "final" else final)
+    codes = harmonia_core_compiled.encoded(core, 0 * final if core.kind == "final" else final)
     named = dict(zip(("sign", "mantissa", "exponent"), codes, strict=True))
     return {**words, **named, "final": final, "offsets": offset}
 
@@ -107,11 +107,11 @@ def _fill(
 def _clocks(core: HarmoniaCore, product: Named, known: dict[bytes, Clocks]) -> Clocks:
     """The clocks of a product, made once for those that see the same codes at the same positions."""
     wide = np.atleast_1d(product.get("wide", np.zeros(0, np.uint8)))
-    inside = np.count_nonzero(harmonia_core_jit.positions(core, product) < core.window) if core.waits else 0
+    inside = np.count_nonzero(harmonia_core_compiled.positions(core, product) < core.window) if core.waits else 0
     key = wide.tobytes() + bytes([int(inside)])
     if key not in known:
         by_row = wide.reshape(core.rows, -1)
-        known[key] = _placed(core, list(harmonia_core_jit.events(core, by_row, int(inside))), int(inside))
+        known[key] = _placed(core, list(harmonia_core_compiled.events(core, by_row, int(inside))), int(inside))
     return known[key]
 
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.units.clocked import HELD, IDLE
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.cycle_accurate import HELD, IDLE
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia import harmonia_core
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core import (
@@ -26,7 +26,7 @@ from refemu.units.harmonia.harmonia_core import (
 )
 from refemu.units.harmonia.harmonia_core_clocked import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result, Stepped
+from refemu.units.stepping import Result, Stepped
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
@@ -64,8 +64,8 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         "end",
         "waiting": "FP32 sums of the blocks that FP2Half is not done with, by row and column of the block",
     }
-    accept = Stepped.accept
-    admitted = Sequential.admitted
+    validate_event = Stepped.validate_event
+    validated = Sequential.validated
     busy = Stepped.busy  # of `step`: a row is one clock
 
     @constant

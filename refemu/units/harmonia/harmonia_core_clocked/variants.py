@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from refemu.units.alternative import Alternative
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.harmonia.harmonia_core import Rates, Schedule, Timeline
 from refemu.units.harmonia.harmonia_core import variants as harmonia_core
 from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
+from refemu.units.variant import Variant
 
 PARAMETERS = ("D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: answered by a parameter of the core, in few groups
 
@@ -72,13 +72,13 @@ class Lasting(HarmoniaCoreClocked):
         return {"valid": self.state.valid}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-arith-19", "go while busy begins another product", variant=Restarted),
-    Alternative("D-arith-21", "valid stays until the next product begins", variant=Lasting),
-    Alternative("D-harmonia-49", "nothing overlaps", variant=OneAfterTheOther),
-    Alternative("D-harmonia-50", "the vector unit takes sixteen values in a clock", variant=Wide),
-    Alternative("D-harmonia-50", "the memory has a 256th of the rate", variant=Slow),
-    Alternative("D-harmonia-54", "columns leave a clock later", variant=Registered),
-    Alternative("D-harmonia-55", "a product is closed with its last column", variant=Sent),
-    *(each for each in harmonia_core.ALTERNATIVES if each.decision in PARAMETERS and each.variant is None),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-arith-19", "go while busy begins another product", unit_class=Restarted),
+    Variant("D-arith-21", "valid stays until the next product begins", unit_class=Lasting),
+    Variant("D-harmonia-49", "nothing overlaps", unit_class=OneAfterTheOther),
+    Variant("D-harmonia-50", "the vector unit takes sixteen values in a clock", unit_class=Wide),
+    Variant("D-harmonia-50", "the memory has a 256th of the rate", unit_class=Slow),
+    Variant("D-harmonia-54", "columns leave a clock later", unit_class=Registered),
+    Variant("D-harmonia-55", "a product is closed with its last column", unit_class=Sent),
+    *(each for each in harmonia_core.VARIANTS if each.decision in PARAMETERS and each.unit_class is None),
 )

@@ -9,15 +9,15 @@ from math import prod
 
 import numpy as np
 
-from refemu.arith import fp16, fp16_jit
+from refemu.arith import fp16, fp16_compiled
 from refemu.arith.checks import refuse_as
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.k_offset import UNIT, KOffsetGenerator, Offsets
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: KOffsetGenerator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events; devices side by side. First which event does what, then the words."""
     channels = device.channels
@@ -54,7 +54,7 @@ def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     k: (..., tokens, channels); of each matrix the first `window` tokens count.
     """
     *lead, tokens, channels = k.shape
-    words = fp16_jit.plain(k).reshape(prod(lead), tokens, channels)
+    words = fp16_compiled.plain(k).reshape(prod(lead), tokens, channels)
     window = np.full(len(words), min(tokens, rule.window))
     halves, order = _ranked(rule, words, np.ones(words.shape[:2], np.int64), window)
     selected = np.zeros(halves.shape, np.bool_)
@@ -65,8 +65,8 @@ def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
     """fp16 words k - offset, which broadcast, one rounding; where the offset is 0 the word passes as it is."""
-    keys, shifts = (fp16_jit.to_f32(np.ascontiguousarray(words).view(np.float16)) for words in (k, offset))
-    less = fp16.bits(fp16.narrow(fp16_jit.round16(keys - shifts)))
+    keys, shifts = (fp16_compiled.to_f32(np.ascontiguousarray(words).view(np.float16)) for words in (k, offset))
+    less = fp16.bits(fp16.narrow(fp16_compiled.round16(keys - shifts)))
     return np.where(offset & 0x7FFF != 0, less, k)
 
 
@@ -80,8 +80,8 @@ def _ranked(rule: Offsets, words: np.ndarray, valid: np.ndarray, tracked: np.nda
     _choose(words, valid, tracked, rule.scope, rule.per_scope, value, order)
     if rule.offset_sign == "unsigned":
         value &= np.uint16(0x7FFF)
-    exact = fp16_jit.to_f32(value.view(np.float16)) * np.float32(0.5)
-    return fp16.bits(fp16.narrow(fp16_jit.round16(exact))), order
+    exact = fp16_compiled.to_f32(value.view(np.float16)) * np.float32(0.5)
+    return fp16.bits(fp16.narrow(fp16_compiled.round16(exact))), order
 
 
 @kernel

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.k_offset import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "State", "run"]
@@ -148,7 +148,7 @@ class KOffsetGenerator(Sequential, Offsets):
         """Take over the offsets of a prompt, fp16 words: from here on tokens are shifted, none is tracked."""
         if self.state.index >= 0:
             raise Refused(f"{self.name}: freeze after {self.state.index + 1} events")
-        words = self.accept(offset, 0, 0)[0]
+        words = self.validate_event(offset, 0, 0)[0]
         require_offsets(self.name, "offset", np.array(words), self.chosen)
         selected = tuple([int(word & 0x7FFF != 0) for word in words])
         offsets = {"offset": words, "selected": selected, "frozen": 1, "chosen": self.chosen}

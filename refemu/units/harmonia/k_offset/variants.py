@@ -6,11 +6,11 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.harmonia.variants import rounding
 from refemu.units.ports import Lanes
+from refemu.units.variant import Variant, choices
 
 
 class LastToken(KOffsetGenerator):
@@ -91,20 +91,20 @@ class Flushing(KOffsetGenerator):
         return fp16.narrow(rounding.flushed(super()._rounded(exact)))
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-harmonia-13", "differences beyond FP16 saturate", variant=Saturating),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-harmonia-13", "differences beyond FP16 saturate", unit_class=Saturating),
     *choices("D-harmonia-23", "offset_sign", "unsigned"),
-    Alternative("D-harmonia-23", "the last token of equal magnitudes", variant=LastToken),
+    Variant("D-harmonia-23", "the last token of equal magnitudes", unit_class=LastToken),
     *choices("D-harmonia-24", "offset_k", 1, 2, 3),
     *choices("D-harmonia-24", "offset_scope", "layer"),
-    Alternative("D-harmonia-24", "the higher channel of equal peaks", variant=HigherChannel),
-    Alternative("D-harmonia-26", "tokens of the window are not shifted", variant=WindowAsItIs),
-    Alternative("D-harmonia-26", "only tokens of the window are shifted", variant=OnlyWindow),
-    Alternative("D-harmonia-26", "later tokens move peaks and offsets", variant=Following),
-    Alternative("D-arith-2", "halves and differences are truncated", variant=Truncating),
-    Alternative("D-arith-2", "ties go away from zero", variant=HalfAway),
-    Alternative("D-arith-2", "ties go up", variant=HalfUp),
-    Alternative("D-arith-2", "subnormal results are flushed", variant=Flushing),
+    Variant("D-harmonia-24", "the higher channel of equal peaks", unit_class=HigherChannel),
+    Variant("D-harmonia-26", "tokens of the window are not shifted", unit_class=WindowAsItIs),
+    Variant("D-harmonia-26", "only tokens of the window are shifted", unit_class=OnlyWindow),
+    Variant("D-harmonia-26", "later tokens move peaks and offsets", unit_class=Following),
+    Variant("D-arith-2", "halves and differences are truncated", unit_class=Truncating),
+    Variant("D-arith-2", "ties go away from zero", unit_class=HalfAway),
+    Variant("D-arith-2", "ties go up", unit_class=HalfUp),
+    Variant("D-arith-2", "subnormal results are flushed", unit_class=Flushing),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-25": "The unit takes keys as they come, so nothing in it tells whether they were rotated: that is the "

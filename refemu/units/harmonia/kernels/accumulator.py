@@ -4,9 +4,9 @@ from math import prod
 
 import numpy as np
 
-from refemu.arith import fp16_jit
-from refemu.arith.float_jit.groups import accumulate_groups
-from refemu.arith.fp16_jit import plain
+from refemu.arith import fp16_compiled
+from refemu.arith.fp16_compiled import plain
+from refemu.arith.kernels.groups import accumulate_groups
 from refemu.units.harmonia.bfp_accumulator import M8W4, Accumulator
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import POINT
 
@@ -25,7 +25,7 @@ def accumulate(
     of_b = np.where(mode == M8W4, 0, np.maximum(b_exp, 1)) + np.asarray(POINT, np.int32)[mode]  # as `exponent`
     power = np.ldexp(1.0, np.maximum(a_exp, 1) + of_b)
     value, acc, flags = (np.empty(rows, dtype) for dtype in (np.float32, np.float32, np.uint8))
-    inputs = p, power, fp16_jit.to_f32(w_scale.view(np.float16)), mode == M8W4, clear
+    inputs = p, power, fp16_compiled.to_f32(w_scale.view(np.float16)), mode == M8W4, clear
     with np.errstate(all="ignore"):  # overflow, and infinity times a factor of 0
         accumulate_groups(
             *(plain(array).reshape(rows) for array in inputs),

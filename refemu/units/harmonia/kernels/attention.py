@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.matmul import PAD, block_fp32
-from refemu.arith.float_jit.orders import clear_all, copy_all, total_rows
-from refemu.arith.float_jit.rows import shifted_exp
-from refemu.arith.float_jit.scalars import canonical, round16
 from refemu.arith.jit import kernel
+from refemu.arith.kernels.matmul import PAD, block_fp32
+from refemu.arith.kernels.orders import clear_all, copy_all, total_rows
+from refemu.arith.kernels.rows import shifted_exp
+from refemu.arith.kernels.scalars import canonical, round16
 from refemu.units.harmonia.kernels.fields import packed_rows
 
 

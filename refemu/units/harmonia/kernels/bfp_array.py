@@ -8,9 +8,9 @@ columns, groups) weights. columns: int64 (columns, C_FIELDS); pes: int64 (rows, 
 
 import numpy as np
 
-from refemu.arith.float_jit.groups import group_term
-from refemu.arith.float_jit.scalars import canonical
 from refemu.arith.jit import helper, kernel
+from refemu.arith.kernels.groups import group_term
+from refemu.arith.kernels.scalars import canonical
 
 (
     C_ARRIVED,

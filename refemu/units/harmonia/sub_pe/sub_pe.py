@@ -6,10 +6,10 @@ D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either
 
 from typing import ClassVar
 
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
 from refemu.units.harmonia.sub_pe import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["LANES", "PSUM_BITS", "UNIT", "State", "SubPe", "run"]

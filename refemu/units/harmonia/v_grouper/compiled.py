@@ -9,20 +9,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.formats.harmonia.twins import bfp as bfp_jit
-from refemu.units.derived import Arrays, twin
+from refemu.formats.harmonia.compiled import bfp as bfp_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.v_grouper import GROUP, UNIT, VGrouper
 
 SIZE = 32  # tokens of a group
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(grouper: VGrouper, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All tokens; devices side by side."""
     devices, tokens = inputs[0].shape[:2]
     groups = np.zeros((devices, tokens, GROUP, grouper.channels), np.uint16)
     _groups(inputs[0].reshape(devices, tokens, grouper.channels), groups)
-    encoded = bfp_jit.encode(grouper.format, groups, 2, bits=True)
+    encoded = bfp_compiled.encode(grouper.format, groups, 2, bits=True)
     commit, count, sign, mantissa, exponent, number, *registers = outputs
     count[:] = np.arange(tokens) % GROUP + 1
     commit[:], number[:] = count == GROUP, np.arange(tokens) + 1

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.formats import Bfp, BfpTensor
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Rounding
 from refemu.units.harmonia.v_grouper import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["GROUP", "UNIT", "Codes", "Growth", "State", "VGrouper", "run"]
@@ -87,7 +87,7 @@ class VGrouper(Sequential):
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Refuse field 31."""
-        self.format.admitted(np.ascontiguousarray(inputs[0]), True, self.name)
+        self.format.validated(np.ascontiguousarray(inputs[0]), True, self.name)
 
     def prefill(self, v: ArrayLike) -> DeclaredState:
         """A prompt, (tokens, channels) of float16, is stored in an empty cache: full groups, the rest for now."""
@@ -98,7 +98,7 @@ class VGrouper(Sequential):
             raise RefusedType(
                 f"{self.name}: float16 rows of {self.channels} channels are needed, got {rows.dtype} {rows.shape}"
             )
-        self.format.admitted(rows, False, self.name)  # refuses infinity and NaN
+        self.format.validated(rows, False, self.name)  # refuses infinity and NaN
         words = np.ascontiguousarray(rows).view(np.uint16)
         codes = [self._encode(words[start : start + GROUP]) for start in range(0, len(words), GROUP)]
         full = len(words) // GROUP

@@ -7,10 +7,10 @@ import numpy as np
 
 from refemu.arith.rounding import shift_round
 from refemu.formats import Bfp
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import constant
+from refemu.units.declaration import constant
 from refemu.units.harmonia.v_grouper import Codes, VGrouper
 from refemu.units.harmonia.v_grouper.v_grouper import _codes
+from refemu.units.variant import Variant, choices
 
 
 class Narrow(VGrouper):
@@ -75,14 +75,14 @@ class Rounding(VGrouper):
         return tuple(map(tuple, np.minimum(rounded, (1 << self.high) - 1).tolist()))
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-harmonia-1", "the mantissa bits count the sign", variant=Narrow),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-harmonia-1", "the mantissa bits count the sign", unit_class=Narrow),
     *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-    Alternative("D-harmonia-3", "a group of zeros and subnormals has exponent 1", variant=FromOne),
-    Alternative("D-harmonia-4", "subnormals are flushed", variant=Flushing),
-    Alternative("D-harmonia-6", "a magnitude of 0 has sign 0", variant=Canonical),
-    Alternative("D-harmonia-20", "a group has codes only when it is full", variant=WhenFull),
-    Alternative("D-harmonia-20", "stored magnitudes are shifted, rounded to even", variant=Rounding),
+    Variant("D-harmonia-3", "a group of zeros and subnormals has exponent 1", unit_class=FromOne),
+    Variant("D-harmonia-4", "subnormals are flushed", unit_class=Flushing),
+    Variant("D-harmonia-6", "a magnitude of 0 has sign 0", unit_class=Canonical),
+    Variant("D-harmonia-20", "a group has codes only when it is full", unit_class=WhenFull),
+    Variant("D-harmonia-20", "stored magnitudes are shifted, rounded to even", unit_class=Rounding),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-33": "How the rows of the residual are stored changes counts of bits only: under truncation an 8-bit "

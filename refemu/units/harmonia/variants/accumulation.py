@@ -12,12 +12,12 @@ import numpy as np
 
 from refemu.arith import fp16, fp32
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units.alternative import Alternative
 from refemu.units.harmonia.bfp_accumulator import INVALID, M8M8, M8W4, Accumulator, add, number, word
 from refemu.units.harmonia.variants import rounding
 from refemu.units.harmonia.variants.parts import Find, variant
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
 from refemu.units.unit import Config
+from refemu.units.variant import Variant
 
 
 class Truncating(Accumulator):
@@ -143,10 +143,10 @@ PARTS: tuple[tuple[str, str, type[Accumulator]], ...] = (
 )
 
 
-def alternatives(unit: type[Stepped[Any]], find: Find, some: Sequence[type[Accumulator]] = ()) -> list[Alternative]:
+def variants(unit: type[Stepped[Any]], find: Find, some: Sequence[type[Accumulator]] = ()) -> list[Variant]:
     """A variant of `unit` for each of PARTS, or for `some` of them."""
     return [
-        Alternative(decision, says, variant=variant(unit, find, part))
+        Variant(decision, says, unit_class=variant(unit, find, part))
         for decision, says, part in PARTS
         if not some or part in some
     ]
@@ -217,12 +217,12 @@ def _late(config: Config, events: Sequence[tuple[int, ...]], flags: np.ndarray) 
     return acc, shown
 
 
-ANSWERS: tuple[Alternative, ...] = (
-    Alternative("D-harmonia-10", "two accumulators in turn, added for the output", answer=partial(interleaved, 2)),
-    Alternative(
+ANSWERS: tuple[Variant, ...] = (
+    Variant("D-harmonia-10", "two accumulators in turn, added for the output", answer=partial(interleaved, 2)),
+    Variant(
         "D-harmonia-10",
         "four accumulators in turn, added in pairs for the output",
         answer=partial(interleaved, 4),
     ),
-    Alternative("D-harmonia-9", "one product with a factor that four groups share", answer=scaled_late),
+    Variant("D-harmonia-9", "one product with a factor that four groups share", answer=scaled_late),
 )

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.harmonia.bfp_aligner import BfpAligner, Element
 from refemu.units.harmonia.variants.parts import Find, variant
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
+from refemu.units.variant import Variant, choices
 
 
 class Narrow(BfpAligner):
@@ -55,11 +55,11 @@ PARTS: tuple[tuple[str, str, type[BfpAligner]], ...] = (
 )
 
 
-def alternatives(unit: type[Stepped[Any]], find: Find) -> Sequence[Alternative]:
+def variants(unit: type[Stepped[Any]], find: Find) -> Sequence[Variant]:
     """Those of a unit with an aligner: by options, and by a variant for each of PARTS."""
     return (
         *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
         *choices("D-harmonia-4", "subnormals", "flush"),
         *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
-        *(Alternative(decision, says, variant=variant(unit, find, part)) for decision, says, part in PARTS),
+        *(Variant(decision, says, unit_class=variant(unit, find, part)) for decision, says, part in PARTS),
     )

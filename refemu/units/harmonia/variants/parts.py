@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from refemu.units.stepped import Stepped
+from refemu.units.stepping import Stepped
 
 Find = Callable[[Any], Any]  #: the part of a device, or the device itself
 

@@ -13,10 +13,10 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "Clustering", "State", "run"]

@@ -1,9 +1,9 @@
 """Other answers to the decisions of clustering."""
 
-from refemu.units.alternative import Alternative
 from refemu.units.kllm.variants.arith import option
+from refemu.units.variant import Variant
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     option("D-kllm-7", "of two nearest centroids the higher", tie="high"),
     option("D-kllm-8", "the value is multiplied by the rounded reciprocal of its scale", normalize="reciprocal"),
     option("D-kllm-8", "distances are not rounded", distance="real"),

@@ -6,10 +6,10 @@ Paper: [kllm §III-B, §IV-A].
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant
 from refemu.units.kllm.concat import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]

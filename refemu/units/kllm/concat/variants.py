@@ -3,9 +3,9 @@
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.units.alternative import Alternative
 from refemu.units.config import Config
 from refemu.units.kllm.concat import INPUT_BITS
+from refemu.units.variant import Variant
 
 
 def second_high(config: Config, inputs: Any, result: Any) -> Any:
@@ -20,7 +20,7 @@ def fixed_places(config: Config, inputs: Any, result: Any) -> Any:
     return {"q": ((inputs["a"] << INPUT_BITS) | inputs["b"]).astype(result.q.dtype)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-6", "the second operand is the high part", answer=second_high),
-    Alternative("D-kllm-6", "the first operand is always four places up", answer=fixed_places),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-6", "the second operand is the high part", answer=second_high),
+    Variant("D-kllm-6", "the first operand is always four places up", answer=fixed_places),
 )

@@ -5,24 +5,24 @@ In other directions than to nearest even, and where flags are asked for, all ste
 
 import numpy as np
 
-from refemu.arith import fp16, fp16_jit
-from refemu.units.derived import Arrays, twin
+from refemu.arith import fp16, fp16_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.fp16_mac import DIRECTIONS, UNIT, Fp16Mac
 from refemu.units.kllm.kernels.fp16_mac import multiply_add_all
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     """Every step by itself."""
     return _nearest_even(mac, inputs, outputs) if mac.plain else _in_directions(mac, inputs, outputs)
 
 
 def _nearest_even(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
-    a, b, acc = (fp16_jit.to_f32(fp16.values(array)) for array in inputs)
+    a, b, acc = (fp16_compiled.to_f32(fp16.values(array)) for array in inputs)
     y, overflow, products = outputs
     with np.errstate(all="ignore"):
-        product = fp16_jit.round16(a * b)
-        total = fp16_jit.round16(acc + product) if mac.rounding == "fp16" else fp16_jit.fma16(a, b, acc)
+        product = fp16_compiled.round16(a * b)
+        total = fp16_compiled.round16(acc + product) if mac.rounding == "fp16" else fp16_compiled.fma16(a, b, acc)
     products[:] = fp16.to_f16(product).view(np.uint16)
     y[:] = fp16.to_f16(total).view(np.uint16)
     overflow[:] = np.isfinite(a) & np.isfinite(b) & np.isfinite(acc) & ~np.isfinite(total)

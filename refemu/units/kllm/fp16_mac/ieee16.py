@@ -7,7 +7,7 @@ Every finite fp16 value is an integer times 2**-24, every product one times 2**-
 from typing import Literal, TypeAlias, get_args
 
 from refemu.arith import rounding
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 
 __all__ = ["DIRECTIONS", "DZ", "NV", "NX", "OF", "UF", "Direction", "Tininess", "add", "fused", "multiply", "round16"]
 

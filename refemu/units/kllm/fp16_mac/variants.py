@@ -8,9 +8,9 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.units.alternative import Alternative, Answer, choices
 from refemu.units.config import Config
 from refemu.units.kllm.fp16_mac import DYNAMIC, ONE, ROUNDINGS, UNIT
+from refemu.units.variant import Answer, Variant, choices
 
 _MODES = {
     "results saturate": fp16.Fp16Mode(overflow="saturate"),
@@ -82,16 +82,16 @@ def _other(parameter: str, default: str, value: str, config: Config) -> Config:
     return Config(**{**config, parameter: value})
 
 
-def _choices(decision: str, parameter: str, default: str, *values: str) -> list[Alternative]:
+def _choices(decision: str, parameter: str, default: str, *values: str) -> list[Variant]:
     return [
-        Alternative(decision, f"{parameter} is {value!r}", apply=partial(_other, parameter, default, value))
+        Variant(decision, f"{parameter} is {value!r}", apply=partial(_other, parameter, default, value))
         for value in values
     ]
 
 
 def _answers(config: Config, inputs: Inputs, **changed: Any) -> Any:
     """Answers of the unit to other inputs."""
-    return UNIT.run_jit(**{**inputs, **changed}, **config)
+    return UNIT.run_compiled(**{**inputs, **changed}, **config)
 
 
 def _coded(codes: tuple[int, ...], config: Config, inputs: Inputs, result: Any) -> Any:
@@ -149,31 +149,31 @@ def _of_the_sum(config: Config, inputs: Inputs, result: Any) -> Any:
     return {"fflags": _answers(config, inputs, a=result.product, b=ones).fflags}
 
 
-def _mode_of(says: str) -> Alternative:
+def _mode_of(says: str) -> Variant:
     """Another mode of a device without directions and flags."""
-    return Alternative("D-arith-2", says, apply=PLAIN, answer=partial(_in_mode, _MODES[says]))
+    return Variant("D-arith-2", says, apply=PLAIN, answer=partial(_in_mode, _MODES[says]))
 
 
-def _by_flags(decision: str, says: str, answer: Answer) -> Alternative:
-    return Alternative(decision, says, apply=FLAGS, answer=answer)
+def _by_flags(decision: str, says: str, answer: Answer) -> Variant:
+    return Variant(decision, says, apply=FLAGS, answer=answer)
 
 
-def _of_cores(decision: str, says: str, answer: Answer) -> Alternative:
-    return Alternative(decision, says, apply=CORE, answer=answer)
+def _of_cores(decision: str, says: str, answer: Answer) -> Variant:
+    return Variant(decision, says, apply=CORE, answer=answer)
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-3", "rounding", *ROUNDINGS),
     *(  # before those that need the default direction
-        Alternative("D-arith-2", f"direction is {direction!r}", apply=partial(_fixed, direction))
+        Variant("D-arith-2", f"direction is {direction!r}", apply=partial(_fixed, direction))
         for direction in ("truncate", "floor", "ceil", "half_away")
     ),
     *map(_mode_of, _MODES),
     _by_flags("D-arith-2", "overflows are the largest number in every direction", _saturated),
     _by_flags("D-arith-2", "overflows are infinite in every direction", _infinite_overflow),
     _by_flags("D-arith-2", "subnormal operands and results are zeros", _flushed),
-    Alternative("D-arith-18", "overflow shows an overflowing product too", apply=PLAIN, answer=_product_overflows),
-    Alternative("D-arith-18", "overflow shows every infinity", apply=PLAIN, answer=_any_infinity),
+    Variant("D-arith-18", "overflow shows an overflowing product too", apply=PLAIN, answer=_product_overflows),
+    Variant("D-arith-18", "overflow shows every infinity", apply=PLAIN, answer=_any_infinity),
     _of_cores("D-arith-22", "rm counts as in x86: nearest, down, up, zero", partial(_coded, (0, 2, 3, 1, 4))),
     _of_cores("D-arith-22", "rm counts as in Arm: nearest, up, down, zero", partial(_coded, (0, 3, 2, 1, 4))),
     _of_cores("D-arith-22", "rm 4 is nearest even too", partial(_coded, (0, 1, 2, 3, 0))),
@@ -182,7 +182,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     _by_flags("D-arith-23", "UF wherever the result is subnormal", _exact_underflow),
     *_choices("D-arith-24", "tininess", "after", "before", "after"),
     *_choices("D-arith-25", "inf_zero_nan", "invalid", "quiet", "invalid"),
-    Alternative("D-arith-26", "flags are those of the sum alone", apply=SEPARATE, answer=_of_the_sum),
+    Variant("D-arith-26", "flags are those of the sum alone", apply=SEPARATE, answer=_of_the_sum),
 )
 #: Decisions that no committed row shows
 UNOBSERVABLE = {

@@ -9,20 +9,20 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import fp16, fp16_jit, fp32_jit
+from refemu.arith import fp16, fp16_compiled, fp32_compiled
 from refemu.arith.checks import require_choice
 from refemu.arith.jit import kernel
 from refemu.arith.orders import Sequential
-from refemu.arith.sums_jit import total32
+from refemu.arith.sums_compiled import total32
 from refemu.arith.tables import table16
 from refemu.arith.threads import share_out
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.functional import OPS, PASSES, UNIT, WIDTH, Functional, Op, Result, Softmax, functional
 
 LEAST = 1 << 15  #: logits that a thread has at least
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: Functional, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
     """All operations at once."""
     rows, (y, *registers) = inputs[0].reshape(-1, device.t), outputs
@@ -50,20 +50,20 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
 
 def _softmax(x: np.ndarray, softmax: Softmax) -> np.ndarray:
     """The scores of x (..., t), float16; threads share the rows."""
-    rows = fp16_jit.plain(fp16.bits(x).reshape(math.prod(x.shape[:-1]), x.shape[-1]))
+    rows = fp16_compiled.plain(fp16.bits(x).reshape(math.prod(x.shape[:-1]), x.shape[-1]))
     tops = np.empty((rows.shape[0], 1), np.uint16)
     if _tops(rows, tops[:, 0]):
         functional.require_values(x, "softmax")
     table, scores = table16("exp"), np.empty(rows.shape, np.float16)
 
     def some(first: int, last: int) -> None:
-        wide = fp16_jit.to_f32(fp16.values(rows[first:last]))
+        wide = fp16_compiled.to_f32(fp16.values(rows[first:last]))
         if softmax == "softmax32":
-            scores[first:last] = fp16_jit.to_f16(fp32_jit.softmax32(wide, Sequential()))
+            scores[first:last] = fp16_compiled.to_f16(fp32_compiled.softmax32(wide, Sequential()))
             return
-        distance = fp16_jit.to_f16(wide - fp16_jit.to_f32(fp16.values(tops[first:last])))
-        terms = fp16_jit.to_f32(fp16.values(np.take(table, fp16.bits(distance))))
-        scores[first:last] = fp16_jit.to_f16(terms / total32(terms, order=Sequential())[:, None])
+        distance = fp16_compiled.to_f16(wide - fp16_compiled.to_f32(fp16.values(tops[first:last])))
+        terms = fp16_compiled.to_f32(fp16.values(np.take(table, fp16.bits(distance))))
+        scores[first:last] = fp16_compiled.to_f16(terms / total32(terms, order=Sequential())[:, None])
 
     share_out(some, rows.shape[0], least=-(-LEAST // rows.shape[1]))
     return scores.reshape(x.shape)
@@ -74,13 +74,13 @@ def _registers(rows: np.ndarray, softmax: Softmax, top: np.ndarray, terms: np.nd
     _tops(rows, top)
     first = np.argmax(rows & 0x7FFF == 0, axis=1)  # of zeros the first one stays, with its sign
     top[:] = np.where(top == 0, rows[np.arange(len(rows)), first], top)
-    distance = fp16_jit.to_f32(fp16.values(rows)) - fp16_jit.to_f32(fp16.values(top))[:, None]
+    distance = fp16_compiled.to_f32(fp16.values(rows)) - fp16_compiled.to_f32(fp16.values(top))[:, None]
     if softmax == "softmax32":
-        values = fp32_jit.exp32(distance)
+        values = fp32_compiled.exp32(distance)
         words = values.view(np.uint32)
     else:
-        words = np.take(table16("exp"), fp16.bits(fp16_jit.to_f16(distance)))
-        values = fp16_jit.to_f32(fp16.values(words))
+        words = np.take(table16("exp"), fp16.bits(fp16_compiled.to_f16(distance)))
+        values = fp16_compiled.to_f32(fp16.values(words))
     terms[:], total[:] = words.reshape(terms.shape), total32(values, order=Sequential()).view(np.uint32)
 
 

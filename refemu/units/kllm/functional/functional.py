@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.tables import table16
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.functional import cases
 from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
@@ -35,7 +35,7 @@ MINUS_INF = 0xFC00
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run: y as words from `run`, as float16 from `apply`. Registers of softmax: None from `apply`."""
 
     y: np.ndarray  #: uint16 words from `run`, float16 from `apply`; shape of x

@@ -3,8 +3,8 @@
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.alternative import Alternative, choices
 from refemu.units.kllm.functional import Functional
+from refemu.units.variant import Variant, choices
 
 
 class Sum16(Functional):
@@ -34,9 +34,9 @@ class Reciprocal(Functional):
         return terms * (np.float32(1) / total)
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-20", "softmax", "fp16", "softmax32"),
-    Alternative("D-kllm-20", "the sum is fp16", variant=Sum16),
-    Alternative("D-kllm-20", "the exponentials of a cycle are added as a tree", variant=TreeOfEight),
-    Alternative("D-kllm-20", "terms are multiplied by the reciprocal of the sum", variant=Reciprocal),
+    Variant("D-kllm-20", "the sum is fp16", unit_class=Sum16),
+    Variant("D-kllm-20", "the exponentials of a cycle are added as a tree", unit_class=TreeOfEight),
+    Variant("D-kllm-20", "terms are multiplied by the reciprocal of the sum", unit_class=Reciprocal),
 )

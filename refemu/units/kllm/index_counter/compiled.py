@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.fp16_jit import plain
+from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.index_counter import INPUTS, UNIT, IndexCounter, Result
 from refemu.units.kllm.index_counter.index_counter import require_input
 
@@ -47,7 +47,7 @@ def _fits(index: np.ndarray, bits: int) -> bool:
     return bool(int(index.min(initial=0)) >= 0 and int(index.max(initial=0)) < 1 << bits)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(counter: IndexCounter, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
     """Every cycle of every device."""
     clear, *lanes = (array.astype(np.int64) for array in inputs)

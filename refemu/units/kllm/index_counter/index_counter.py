@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.units import stepped
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.kllm.index_counter import cases
 from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
@@ -29,7 +29,7 @@ ROW_BITS = 6  #: Largest width of an index whose one-hot row is a word of 64 bit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Counts and totals of a run; what a cycle adds is None from `counts`, and where a configuration shows it not."""
 
     count: np.ndarray  #: registers after every cycle; from `counts` int64 (..., 2**bits) at the end of a vector

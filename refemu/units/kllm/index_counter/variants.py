@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from refemu.units.alternative import Alternative
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.kllm.index_counter import IndexCounter
+from refemu.units.variant import Variant
 
 
 class InvalidIsZero(IndexCounter):
@@ -22,7 +22,7 @@ class ValidIgnored(IndexCounter):
         return super().count(clear, q, (1,) * self.lanes, *amount)
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-13", "a position that is left out counts as index 0", variant=InvalidIsZero),
-    Alternative("D-kllm-13", "a position that is left out counts", variant=ValidIgnored),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-13", "a position that is left out counts as index 0", unit_class=InvalidIsZero),
+    Variant("D-kllm-13", "a position that is left out counts", unit_class=ValidIgnored),
 )

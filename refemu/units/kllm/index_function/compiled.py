@@ -5,14 +5,14 @@ There is nothing to compile but the roundings, which are kernels of `arith`.
 
 import numpy as np
 
-from refemu.arith import fp16, fp16_jit
+from refemu.arith import fp16, fp16_compiled
 from refemu.arith.checks import Refused, first_index
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.index_function import UNIT, Evaluation, Function, IndexFunction, Mode, index_function
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: IndexFunction, inputs: Arrays, outputs: Arrays) -> tuple[int]:
     """All vectors at once."""
     codebooks, scales = inputs[:2]
@@ -47,7 +47,7 @@ def _tables(device: IndexFunction, codebooks: np.ndarray, scales: np.ndarray) ->
 
 def _product(words: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Words of r16(s * c)."""
-    wide = fp16_jit.to_f32(fp16.values(words)) * fp16_jit.to_f32(fp16.values(scales))  # 22 bits: exact
+    wide = fp16_compiled.to_f32(fp16.values(words)) * fp16_compiled.to_f32(fp16.values(scales))  # 22 bits: exact
     return fp16.bits(fp16.narrow(wide))
 
 

@@ -15,8 +15,8 @@ from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, re
 from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides, ports_of
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides, ports_of
 from refemu.units.kllm.index_function import cases
 from refemu.units.ports import Lanes, Port, Ports, put
 from refemu.units.unit import Config, RunFunction, Unit
@@ -33,7 +33,7 @@ ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1; the largest finite value
 
 
 @dataclass(frozen=True, eq=False)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run, in words."""
 
     entries: np.ndarray  #: of the table, uint16 (..., 2**n)
@@ -42,7 +42,7 @@ class Result(stepped.Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(stepped.Result):
+class Evaluation(stepping.Result):
     """A function of a whole tensor."""
 
     entries: np.ndarray  #: of the table, uint16 (..., 2**n): one row per vector, or one for all

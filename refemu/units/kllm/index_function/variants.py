@@ -1,5 +1,5 @@
 """Other answers to the decisions of index_function."""
 
-from refemu.units.alternative import Alternative, choices
+from refemu.units.variant import Variant, choices
 
-ALTERNATIVES: tuple[Alternative, ...] = choices("D-kllm-17", "mode", "token", "literal")
+VARIANTS: tuple[Variant, ...] = choices("D-kllm-17", "mode", "token", "literal")

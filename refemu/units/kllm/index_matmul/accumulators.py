@@ -12,7 +12,7 @@ import numpy as np
 from refemu.arith import dot, fp16
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.kllm.fp16_mac import ONE, ROUNDINGS, Fp16Mac
 from refemu.units.kllm.index_matmul.arithmetic import (
     UNIT_BITS,

@@ -11,7 +11,7 @@ import numpy as np
 from refemu.arith import exact, fp16
 from refemu.arith.integers import total
 from refemu.formats.kllm.kllm_arith import KllmArith, Reduction
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 
 UNIT_BITS = 48  #: products of two fp16 values, and entries of product codebooks, are multiples of 2**-48
 

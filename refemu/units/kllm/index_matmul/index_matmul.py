@@ -12,8 +12,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.formats.kllm.kmeans_norm import folds
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul import cases
@@ -25,7 +25,7 @@ from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run; every counter over all outputs."""
 
     y: np.ndarray  #: uint16 words; from `matmul` float16, rows of A by columns of B

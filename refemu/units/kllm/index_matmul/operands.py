@@ -15,7 +15,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_i
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale
 from refemu.units.kllm.index_norm import Divisors
 

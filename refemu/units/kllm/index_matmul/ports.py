@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declared import constant, decides
+from refemu.units.declaration import constant, decides
 from refemu.units.ports import Port, Ports
 
 NormPorts = Literal["none", "rms", "layer"]  #: Norm whose divided operands come in at ports

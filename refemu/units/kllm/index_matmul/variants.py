@@ -6,13 +6,13 @@ from refemu.arith import dot, fp16
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.formats.kllm.kllm_arith import LANES
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.index_matmul.accumulators import Macs
 from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.variants.arith import option
+from refemu.units.variant import Variant, choices
 
 WIDTH = 3  #: bits of a narrow counter
 
@@ -103,19 +103,19 @@ def _truncated(x: np.ndarray) -> np.ndarray:
     return fp16.round16(x, fp16.Fp16Mode(rounding="truncate"))
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-1", "preset", "exact"),
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "a MAC rounds once", acc="fp16_fma", order=dot.Sequential()),
     option("D-kllm-33", "the product of the scales is not rounded", scale_y="exact"),
-    Alternative("D-kllm-3", "the MACs of the merge round once", variant=FusedMerge),
-    Alternative("D-kllm-40", "the bias joins the sparse part", variant=BiasFirst),
-    Alternative("D-kllm-40", "the bias is added before the shift", variant=ShiftLast),
-    Alternative("D-kllm-33", "the scales are multiplied into the table", variant=ScaleFirst),
-    Alternative("D-kllm-12", "only outliers of A leave the counts", variant=OnlyA),
-    Alternative("D-kllm-13", "positions of outliers are counted, too", variant=AllCounted),
-    Alternative("D-kllm-32", "weights of the sparse path are truncated to fp16", variant=TruncatedWeights),
-    Alternative("D-kllm-4", "counters of three bits wrap", variant=NarrowCounters),
+    Variant("D-kllm-3", "the MACs of the merge round once", unit_class=FusedMerge),
+    Variant("D-kllm-40", "the bias joins the sparse part", unit_class=BiasFirst),
+    Variant("D-kllm-40", "the bias is added before the shift", unit_class=ShiftLast),
+    Variant("D-kllm-33", "the scales are multiplied into the table", unit_class=ScaleFirst),
+    Variant("D-kllm-12", "only outliers of A leave the counts", unit_class=OnlyA),
+    Variant("D-kllm-13", "positions of outliers are counted, too", unit_class=AllCounted),
+    Variant("D-kllm-32", "weights of the sparse path are truncated to fp16", unit_class=TruncatedWeights),
+    Variant("D-kllm-4", "counters of three bits wrap", unit_class=NarrowCounters),
 )
 UNOBSERVABLE = {
     "D-kllm-5": "The entries of the product codebook come in at a port; how they were rounded is the table's affair.",

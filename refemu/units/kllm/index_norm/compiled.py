@@ -13,14 +13,14 @@ import numpy as np
 from refemu.arith import exact, fp16
 from refemu.arith.checks import refuse_as
 from refemu.arith.orders import Sequential
-from refemu.arith.sums_jit import total32
+from refemu.arith.sums_compiled import total32
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset, Statistic
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, require_divisors, rounder, width
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import index_norm
-from refemu.units.kllm.index_counter import compiled as index_counter_jit
+from refemu.units.kllm.index_counter import compiled as index_counter_compiled
 from refemu.units.kllm.index_norm import UNIT, Divisors, IndexNorm, NormKind, Result, divisors_by
 
 
@@ -36,7 +36,7 @@ def divisors(
     return divisors_by(run, a, norm, eps, preset, weights)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def _run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     for name in ("q", "mask", "x"):
@@ -60,7 +60,7 @@ def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> tuple[dict[str
     """Output ports and registers of every vector, from words (vectors, lanes), and the counters."""
     layer, arith, vectors = device.norm == "layer", device.arith, words["scale"].size
     mask = words["mask"].astype(np.bool_)
-    counted = index_counter_jit.counts(words["q"], device.bits, valid=~mask)
+    counted = index_counter_compiled.counts(words["q"], device.bits, valid=~mask)
     outliers = _packed(words["x"], mask)
     mean = _moment(device, counted.count, words["centroids"], outliers, words["scale"], 1)[0] if layer else None
     square, dense = _moment(device, counted.count, words["squares"], outliers, words["scale"], 2)

@@ -17,8 +17,8 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_norm import cases
 from refemu.units.ports import Lanes, Port, Ports
@@ -31,7 +31,7 @@ Number = float | Fraction
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run, words per vector; None where a configuration has no such port."""
 
     rms: np.ndarray  #: what divides: the root mean square, or LayerNorm's standard deviation

@@ -13,12 +13,12 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
 from refemu.formats.kllm.kmeans_tables import squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepped
+from refemu.units import stepping
 from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, Result, run
 
 
 @dataclass(frozen=True, eq=False)
-class Divisors(stepped.Result):
+class Divisors(stepping.Result):
     """Statistics of a norm and operands divided by them, for the matmul that follows; arrays of the vectors' shape."""
 
     divisor: np.ndarray  #: root mean square, or LayerNorm's standard deviation: float32, float64 where sums are exact

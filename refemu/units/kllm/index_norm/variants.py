@@ -6,10 +6,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_norm import NoDivisor
-from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
 from refemu.units.kllm.index_norm import IndexNorm
 from refemu.units.kllm.variants.arith import option
+from refemu.units.variant import Variant, choices
 
 
 class EpsAfterRoot(IndexNorm):
@@ -38,12 +38,12 @@ def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
     return {"divided": np.broadcast_to(weights, np.shape(result.divided)).astype(result.divided.dtype)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-19", "eps", 0.0, 1 / (1 << 10)),
-    Alternative("D-kllm-19", "eps is added to the root", variant=EpsAfterRoot),
+    Variant("D-kllm-19", "eps is added to the root", unit_class=EpsAfterRoot),
     option("D-kllm-20", "sums are fp16", stat="fp16"),
-    Alternative("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
-    Alternative("D-kllm-39", "the variance is divided by n - 1", variant=SampleVariance),
+    Variant("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
+    Variant("D-kllm-39", "the variance is divided by n - 1", unit_class=SampleVariance),
 )
 UNOBSERVABLE = {
     "D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design.",

@@ -17,8 +17,8 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
 from refemu.units.kllm.index_product import cases
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import Config, Flag, RunFunction, Unit
@@ -29,7 +29,7 @@ INFINITE = 0x7C00  #: exponent field of infinity and NaN
 
 
 @dataclass(frozen=True, eq=False)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run, one value per element."""
 
     q: np.ndarray  #: uint8: (a << nB) | b, 0 at outliers
@@ -42,7 +42,7 @@ class Result(stepped.Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Product(stepped.Result):
+class Product(stepping.Result):
     """The product of two tensors as the hardware computes it, with infinities, which no tensor holds: see `why_not`."""
 
     bits: Result  #: outputs of the unit, element by element

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.alternative import Alternative
 from refemu.units.config import Config
+from refemu.units.variant import Variant
 
 
 def second_high(config: Config, inputs: Any, result: Any) -> Any:
@@ -14,8 +14,8 @@ def second_high(config: Config, inputs: Any, result: Any) -> Any:
     return {"q": np.where(result.mask, result.q, q).astype(result.q.dtype)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-6", "the second operand is the high part of the index", answer=second_high),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-6", "the second operand is the high part of the index", answer=second_high),
 )
 UNOBSERVABLE = {
     "D-kllm-16": "The 8-bit index of the product leaves this unit in either reading; quantizing it again comes later."

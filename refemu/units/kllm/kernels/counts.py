@@ -7,9 +7,9 @@ transposition of bits turns its planes into counters of eight bits.
 
 import numpy as np
 
-from refemu.arith.float_jit.matmul import TILE
-from refemu.arith.float_jit.scalars import prefetch
 from refemu.arith.jit import helper, kernel
+from refemu.arith.kernels.matmul import TILE
+from refemu.arith.kernels.scalars import prefetch
 
 EIGHT = 8  # members that an adder tree takes
 CHUNK = 248  # members whose counts eight planes hold

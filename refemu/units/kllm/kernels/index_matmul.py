@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.matmul import TILE
-from refemu.arith.float_jit.orders import STEP, clear_all, spread, step_term
-from refemu.arith.float_jit.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_product
 from refemu.arith.jit import kernel
+from refemu.arith.kernels.matmul import TILE
+from refemu.arith.kernels.orders import STEP, clear_all, spread, step_term
+from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_product
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, EIGHT, count_members, sort_positions
 
 ROWS = 32  # rows of A that meet a tile of B while a cache holds it

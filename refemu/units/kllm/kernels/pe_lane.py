@@ -7,9 +7,9 @@ sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import canonical, narrow, round16, widen
 from refemu.arith.fp16 import NAN_BITS
 from refemu.arith.jit import helper, kernel
+from refemu.arith.kernels.scalars import canonical, narrow, round16, widen
 
 R_TURNS, R_LEFT, R_LAST, R_END, R_FRESH, R_MERGING, R_MERGE_END, R_COLUMNS, R_FULL = range(9)
 R_PHASE, R_ADDRESS, R_WORKING, R_OUTLIERS, R_CLOSES, R_SHIFTS, R_BIASES, R_READY, R_VALID = range(9, 18)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import narrow, round16, widen
 from refemu.arith.jit import kernel
+from refemu.arith.kernels.scalars import narrow, round16, widen
 
 INFINITE = np.float32(np.inf)
 

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
 from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.compiled.kmeans import dequantized
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.formats.kllm.twins.kmeans import dequantized
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.clustering import UNIT as CLUSTERER
-from refemu.units.kllm.functional import compiled as functional_jit
+from refemu.units.kllm.functional import compiled as functional_compiled
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.index_matmul.compiled import Prepared
 from refemu.units.kllm.kernels.kllm_chip import product
@@ -21,7 +21,7 @@ from refemu.units.kllm.kllm_chip.kllm_chip import ONE, UNIT, KllmChip
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.product import APPLIED, Function, Product, applied, parts, result
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING, ChipSizes
-from refemu.units.kllm.orizuru_passes import compiled as orizuru_passes_jit
+from refemu.units.kllm.orizuru_passes import compiled as orizuru_passes_compiled
 from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.pe_lane.compiled import options
 
@@ -44,7 +44,7 @@ def matmul(
     task = require_problem(a, tensor, preset, products, bias, norm, seen, right, dequantized)
     words = operands(task)
     done = on_lanes(words, task.shape, chip or ChipSizes())
-    return applied(done, words, function, task.arith.softmax, functional_jit.apply)
+    return applied(done, words, function, task.arith.softmax, functional_compiled.apply)
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
@@ -79,13 +79,13 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
     """Token after token: Orizuru for all of them, then indices, lanes and function for each."""
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     ports = device.ports.outputs + device.ports.state
     shown = {port.name: array for port, array in zip(ports, outputs, strict=True)}
-    outliers = orizuru_passes_jit.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
+    outliers = orizuru_passes_compiled.run(words["x"], n=device.k, k=device.pops, inputs=device.tree)
     totals = dict.fromkeys(UNIT.counters, 0)
     totals["comparisons"] = outliers.comparisons
     mask = outliers.outlier_mask.reshape(-1, device.k)
@@ -114,7 +114,7 @@ def _function(device: KllmChip, y: np.ndarray) -> tuple[dict[str, Any], dict[str
     """Results and registers of the Functional Unit, and its counters."""
     if device.function == "none":
         return {}, dict.fromkeys(APPLIED, 0)
-    done = functional_jit.run(y, op=device.function, t=device.n, softmax=device.softmax)
+    done = functional_compiled.run(y, op=device.function, t=device.n, softmax=device.softmax)
     values = {"z": done.y, "top": done.top, "terms": done.terms, "total": done.total}
     return values, {name: getattr(done, counter) for name, counter in APPLIED.items()}
 
@@ -125,7 +125,7 @@ def _indices(
     """Indices of a token, 0 at outliers."""
     index = np.zeros(device.k, np.uint8)
     books = np.broadcast_to(book, (int(np.count_nonzero(~mask)), book.size))
-    done = CLUSTERER.run_jit(x[~mask], scale, books, bits=device.a_bits)
+    done = CLUSTERER.run_compiled(x[~mask], scale, books, bits=device.a_bits)
     index[~mask] = done.index
     totals["distances"] += int(done.distances)
     return index

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax
 from refemu.units.kllm.functional.functional import require_softmax
@@ -24,7 +24,7 @@ from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs

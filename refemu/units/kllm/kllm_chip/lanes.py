@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units.declared import DeclaredState, decides
+from refemu.units.declaration import DeclaredState, decides
 from refemu.units.kllm.kllm_chip.plan import Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 from refemu.units.kllm.pe_lane import PHASES, Feeder, PeLane, Slab, Tile, slabs

@@ -12,7 +12,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.kllm.index_matmul import Problem
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 

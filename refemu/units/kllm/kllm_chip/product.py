@@ -14,7 +14,7 @@ from refemu.arith.checks import require_choice
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepped
+from refemu.units import stepping
 from refemu.units.kllm.functional import Softmax, functional
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
@@ -29,7 +29,7 @@ Apply = Callable[..., functional.Result]  #: `functional.apply`, or its twin
 
 
 @dataclass(frozen=True, eq=False)
-class Product(stepped.Result):
+class Product(stepping.Result):
     """Outputs of a product, and what all lanes did for it; `cycles` are edges of the chip."""
 
     y: np.ndarray  #: float16, rows of A by columns of B

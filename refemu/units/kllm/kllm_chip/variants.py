@@ -8,16 +8,16 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
-from refemu.units.declared import Changes, DeclaredState
+from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.functional import WIDTH, Functional
-from refemu.units.kllm.functional import variants as functional_alternatives
+from refemu.units.kllm.functional import variants as functional_variants
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
-from refemu.units.kllm.orizuru_passes import variants as passes_alternatives
+from refemu.units.kllm.orizuru_passes import variants as passes_variants
+from refemu.units.variant import Variant, choices
 
 
 class LeastOutlier(KllmChip):
@@ -86,7 +86,7 @@ class SearchedApart(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.orizuru = passes_alternatives.InTurn(self.k, self.pops, self.tree)
+        self.orizuru = passes_variants.InTurn(self.k, self.pops, self.tree)
 
 
 class WholeTree(KllmChip):
@@ -94,7 +94,7 @@ class WholeTree(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.orizuru = passes_alternatives.WholeTree(self.k, self.pops, self.tree)
+        self.orizuru = passes_variants.WholeTree(self.k, self.pops, self.tree)
 
 
 class Rootless(KllmChip):
@@ -102,7 +102,7 @@ class Rootless(KllmChip):
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
-        self.orizuru = passes_alternatives.Rootless(self.k, self.pops, self.tree)
+        self.orizuru = passes_variants.Rootless(self.k, self.pops, self.tree)
 
 
 class Higher(KllmChip):
@@ -139,19 +139,19 @@ class WithFunctional(KllmChip):
 class Sum16(WithFunctional):
     """The sum of the exponentials is fp16."""
 
-    other = functional_alternatives.Sum16
+    other = functional_variants.Sum16
 
 
 class TreeOfEight(WithFunctional):
     """The exponentials of a cycle are added as a tree."""
 
-    other = functional_alternatives.TreeOfEight
+    other = functional_variants.TreeOfEight
 
 
 class Reciprocal(WithFunctional):
     """Terms are multiplied by the reciprocal of the sum."""
 
-    other = functional_alternatives.Reciprocal
+    other = functional_variants.Reciprocal
 
 
 def _applied(config: Config) -> Config:
@@ -168,25 +168,25 @@ def _softmax32(config: Config) -> Config:
     return Config(**{**config, "softmax": "softmax32"})
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-3", "a MAC rounds once", variant=Fused),
-    Alternative("D-kllm-13", "positions of outliers are counted, too", variant=Counting),
-    Alternative("D-kllm-9", "the scale is the larger magnitude of the last outliers", variant=LeastOutlier),
-    Alternative("D-kllm-9", "the scale is the magnitude of the max tree's root", variant=Upper),
-    Alternative("D-kllm-11", "the scale of zeros is the smallest number", variant=Smallest),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-3", "a MAC rounds once", unit_class=Fused),
+    Variant("D-kllm-13", "positions of outliers are counted, too", unit_class=Counting),
+    Variant("D-kllm-9", "the scale is the larger magnitude of the last outliers", unit_class=LeastOutlier),
+    Variant("D-kllm-9", "the scale is the magnitude of the max tree's root", unit_class=Upper),
+    Variant("D-kllm-11", "the scale of zeros is the smallest number", unit_class=Smallest),
     *choices("D-kllm-31", "lane_mapping", "column", "counter"),
-    Alternative("D-kllm-31", "columns are dealt to the lanes one by one", variant=Dealt),
+    Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=Dealt),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     *choices("D-kllm-47", "carry", "counts", "sums"),
-    Alternative("D-kllm-60", "the root of a chunk is no candidate", variant=Rootless),
-    Alternative("D-kllm-60", "candidates of the two trees take passes of their own", variant=SearchedApart),
-    Alternative("D-kllm-61", "a short pass takes all levels of the tree", variant=WholeTree),
-    Alternative("D-kllm-7", "of two nearest centroids the higher", variant=Higher),
-    Alternative("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
-    Alternative("D-kllm-20", "softmax is 'softmax32'", _softmax32),
-    Alternative("D-kllm-20", "the sum is fp16", _applied, Sum16),
-    Alternative("D-kllm-20", "the exponentials of a cycle are added as a tree", _applied, TreeOfEight),
-    Alternative("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
+    Variant("D-kllm-60", "the root of a chunk is no candidate", unit_class=Rootless),
+    Variant("D-kllm-60", "candidates of the two trees take passes of their own", unit_class=SearchedApart),
+    Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
+    Variant("D-kllm-7", "of two nearest centroids the higher", unit_class=Higher),
+    Variant("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
+    Variant("D-kllm-20", "softmax is 'softmax32'", _softmax32),
+    Variant("D-kllm-20", "the sum is fp16", _applied, Sum16),
+    Variant("D-kllm-20", "the exponentials of a cycle are added as a tree", _applied, TreeOfEight),
+    Variant("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
 )
 UNOBSERVABLE = {
     "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are refused.",

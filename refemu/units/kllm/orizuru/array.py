@@ -11,7 +11,7 @@ from itertools import chain, islice
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.declared import Changes, DeclaredState
+from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.kllm.orizuru.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import (
     INPUTS,
@@ -163,7 +163,7 @@ class CandidateArray(OrizuruArray):
 
     def load_apart(self, top: Lanes, low: Lanes) -> DeclaredState:
         """Load the leaves of both trees."""
-        words = self.accept(low)[0]
+        words = self.validate_event(low)[0]
         state = self.load(top)
         keys = fp16.order_key(np.array(words, np.uint16), self.total_order).tolist()
         self._latch(MIN, keys, words, trees_of(state)[MIN])

@@ -8,10 +8,10 @@ Pops come from the kernel of selections; registers from what is left at the end,
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.fp16_jit import plain
+from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import kernel
 from refemu.arith.threads import share_out
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
 from refemu.units.kllm.orizuru import UNIT, MinLeaf, Orizuru, Result
@@ -21,7 +21,7 @@ NARROW = np.zeros(0, np.int32)  #: dtype of a rank of up to 15 levels
 WIDE = np.zeros(0, np.int64)  #: dtype of a rank of more
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: Orizuru, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
     """All rows; threads share them."""
     words = plain(inputs[0].reshape(-1, device.n))

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.orizuru import cases, trees
 from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, trees_of, units_needed
-from refemu.units.ports import Lanes, Port, Ports, admit, put
+from refemu.units.ports import Lanes, Port, Ports, put, validate
 from refemu.units.unit import Config, RunFunction, Unit
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
@@ -33,7 +33,7 @@ def _no_pops() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
 
     Counters are totals. From `pops` indices are int64 and roots float16.
@@ -177,7 +177,7 @@ class Orizuru(Combinational):
             A dtype or shape is wrong.
         """
         pops = require_int(self.k if k is None else k, 0, self.n, self.name, "k")
-        return self._load(self.accept(_words(x))[0], pops)
+        return self._load(self.validate_event(_words(x))[0], pops)
 
     def _load(self, x: Lanes, k: int) -> DeclaredState:
         self._commit("load", (x,), self._loaded(x, k))
@@ -331,7 +331,7 @@ class Orizuru(Combinational):
         Refused
             As `load` does.
         """
-        (words,) = admit(self.name, self.ports.inputs, (_words(x),))
+        (words,) = validate(self.name, self.ports.inputs, (_words(x),))
         for row in words.reshape(-1, self.n).tolist():
             yield self.load(tuple(row), k)
             while self.busy:

@@ -5,7 +5,7 @@ Paper: [kllm §IV-C, Fig. 7; Table I].
 
 from typing import NamedTuple
 
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.kllm.orizuru.trees import MAX, MIN, TREES, better
 
 

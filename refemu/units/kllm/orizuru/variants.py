@@ -8,10 +8,10 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.units import find
-from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
 from refemu.units.kllm.orizuru.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import better
+from refemu.units.variant import Variant, choices
 
 _ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x7C00))))  #: keys of -inf and inf
 
@@ -53,7 +53,7 @@ def _padded(config: Config, inputs: Any, result: Any) -> Any:
         raise Refused(f"orizuru: {n} is a power of two")
     x = np.asarray(inputs["x"])
     wide = np.concatenate([x, np.zeros((*x.shape[:-1], size - n), x.dtype)], axis=-1)
-    other = find("orizuru").run_jit(wide, **{**config, "n": size})
+    other = find("orizuru").run_compiled(wide, **{**config, "n": size})
     names = ("max_index", "min_index", "root_max", "root_min", "root_max_valid", "root_min_valid")
     return {**{name: getattr(other, name) for name in names}, "outlier_mask": other.outlier_mask[..., :n]}
 
@@ -64,7 +64,7 @@ def _shared_mask(config: Config, inputs: Any, result: Any) -> Any:
     if not k:
         raise Refused("orizuru: without a pop no mask is shared")
     x = np.asarray(inputs["x"]).reshape(-1, n)
-    order = np.asarray(find("orizuru").run_jit(x, **{**config, "k": n}).min_index).reshape(-1, n)
+    order = np.asarray(find("orizuru").run_compiled(x, **{**config, "k": n}).min_index).reshape(-1, n)
     largest = np.asarray(result.max_index).reshape(-1, k)
     smallest, masks = np.zeros_like(largest), np.zeros((len(x), n), np.bool_)
     for row in range(len(x)):
@@ -81,12 +81,12 @@ def _total(config: Config) -> Config:
     return Config(**{**config, "total_order": not config["total_order"]})
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
-    Alternative("D-kllm-21", "of equal values the right one goes first", variant=TiesRight),
-    Alternative("D-kllm-22", "a popped leaf is an infinity that takes part", variant=PoppedIsInfinite),
-    Alternative("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
-    Alternative("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
-    Alternative("D-kllm-26", "an element popped by the max tree is gone for the min tree", answer=_shared_mask),
-    Alternative("D-kllm-27", "zeros of both signs are ordered where they are equal here, and back", apply=_total),
+    Variant("D-kllm-21", "of equal values the right one goes first", unit_class=TiesRight),
+    Variant("D-kllm-22", "a popped leaf is an infinity that takes part", unit_class=PoppedIsInfinite),
+    Variant("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
+    Variant("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
+    Variant("D-kllm-26", "an element popped by the max tree is gone for the min tree", answer=_shared_mask),
+    Variant("D-kllm-27", "zeros of both signs are ordered where they are equal here, and back", apply=_total),
 )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
-from refemu.units.kernels import clocked as clocked_kernels
+from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.kernels import cycle_accurate as clocked_kernels
 from refemu.units.kllm.orizuru.compiled import best, load, registers
 from refemu.units.kllm.orizuru_clocked import UNIT, ClockedOrizuru
 
@@ -19,7 +19,7 @@ NAMES = (("max_index", "min_index"), ("root_max", "root_min"), ("root_max_valid"
 REGISTERS = (("p", "q"), ("p_mask", "q_mask"))
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: ClockedOrizuru, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every operation is traced once; a row shows it as it is after its last event."""
     start, x = inputs

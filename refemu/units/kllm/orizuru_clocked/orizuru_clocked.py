@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.units.clocked import CycleAccurate
-from refemu.units.declared import DeclaredState, constant
+from refemu.units.cycle_accurate import CycleAccurate
+from refemu.units.declaration import DeclaredState, constant
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
 from refemu.units.kllm.orizuru_clocked import cases

@@ -1,11 +1,11 @@
 """Other answers to the decisions of orizuru_clocked, and of the trees inside it."""
 
-from refemu.units.alternative import Alternative
 from refemu.units.kllm.orizuru import variants as orizuru
 from refemu.units.kllm.orizuru_clocked import UNIT
-from refemu.units.variants.clocked import alternatives, inner
+from refemu.units.variant import Variant
+from refemu.units.variants.cycle_accurate import inner, variants
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    *alternatives(UNIT),
-    *inner(UNIT, orizuru.ALTERNATIVES),
+VARIANTS: tuple[Variant, ...] = (
+    *variants(UNIT),
+    *inner(UNIT, orizuru.VARIANTS),
 )

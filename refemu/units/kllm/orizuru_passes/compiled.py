@@ -3,10 +3,10 @@
 import numpy as np
 
 from refemu.arith import integers
-from refemu.arith.fp16_jit import plain
+from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import kernel
 from refemu.arith.threads import share_out
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
 from refemu.units.kllm.orizuru_passes import UNIT, OrizuruPasses
 
@@ -14,7 +14,7 @@ LEAST = 16  #: rows that a thread has at least
 COUNTERS = 4
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
     """All rows; threads share them."""
     words = plain(inputs[0].reshape(-1, device.n))

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
 from refemu.units.kllm.orizuru_passes import cases
@@ -31,7 +31,7 @@ def _no_pops() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
 
     Counters are totals. From `search` indices are int64 and roots float16.
@@ -227,7 +227,7 @@ def search(
     words, k = orizuru.require_input(x, k, min_leaf)
     orizuru.require_ordered(words, total_order)
     shape, n = words.shape[:-1], words.shape[-1]
-    evaluate = UNIT.run_jit if jit else UNIT.run
+    evaluate = UNIT.run_compiled if jit else UNIT.run
     options = {"n": n, "k": k, "inputs": inputs, "total_order": total_order, "min_leaf": min_leaf}
     answer = evaluate(words, **options)
     return replace(

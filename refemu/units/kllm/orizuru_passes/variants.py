@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from refemu.units.alternative import Alternative
 from refemu.units.kllm.orizuru import levels
 from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.orizuru_passes.orizuru_passes import Ends
+from refemu.units.variant import Variant
 
 
 class Rootless(OrizuruPasses):
@@ -42,9 +42,9 @@ class WholeTree(OrizuruPasses):
         return ends
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-60", "the root of a chunk is no candidate", variant=Rootless),
-    Alternative("D-kllm-60", "candidates of the two trees take passes of their own", variant=InTurn),
-    Alternative("D-kllm-61", "candidates of a chunk come in the order of the token", variant=ByPosition),
-    Alternative("D-kllm-61", "a short pass takes all levels of the tree", variant=WholeTree),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-60", "the root of a chunk is no candidate", unit_class=Rootless),
+    Variant("D-kllm-60", "candidates of the two trees take passes of their own", unit_class=InTurn),
+    Variant("D-kllm-61", "candidates of a chunk come in the order of the token", unit_class=ByPosition),
+    Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
 )

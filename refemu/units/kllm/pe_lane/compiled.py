@@ -8,11 +8,11 @@ import numpy as np
 
 from refemu.arith.checks import Refused, refuse_as
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import pe_lane
 from refemu.units.kllm.kernels.pe_lane import PORTS, R_FRESH, R_READY, REGISTERS, TOTALS, lane_edge, word
 from refemu.units.kllm.pe_lane import UNIT, PeLane
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 
 SCALARS = (  #: in the order of the kernel
     "load",
@@ -52,7 +52,7 @@ TRACED = (  #: registers of one number, in the order of the kernel
 assert len(SCALARS) == PORTS and len(TRACED) == REGISTERS
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def _run(lane: PeLane, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every edge of every device."""
     words = {port.name: array for port, array in zip(lane.ports.inputs, inputs, strict=True)}

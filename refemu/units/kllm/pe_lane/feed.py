@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.pe_lane.macs import Macs
 from refemu.units.kllm.pe_lane.registers import SPARSE
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.declared import DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import DeclaredState, Sequential, constant, decides
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGE, SCALE, SHIFT, SPARSE, LaneSizes
 

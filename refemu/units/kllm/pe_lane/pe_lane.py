@@ -10,14 +10,14 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units.declared import DeclaredState, constant, decides
+from refemu.units.declaration import DeclaredState, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.pe_lane import cases
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
 from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
 from refemu.units.ports import Lanes
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 MOST = 1 << 16  #: of the sizes

@@ -6,7 +6,7 @@ A slab is what the Concat registers hold at once; a tile is the columns that the
 from dataclasses import dataclass
 from typing import Literal
 
-from refemu.units.declared import constant
+from refemu.units.declaration import constant
 from refemu.units.ports import Port, Ports
 
 LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)

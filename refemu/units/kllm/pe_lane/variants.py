@@ -10,15 +10,15 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, value16
-from refemu.units.alternative import Alternative, choices
 from refemu.units.config import Config
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
 from refemu.units.kllm.pe_lane.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, REDUCE
 from refemu.units.kllm.weighted_sum.variants import BITS
 from refemu.units.ports import Lanes
+from refemu.units.variant import Variant, choices
 
 
 def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:
@@ -219,26 +219,26 @@ def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.
     return shown
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-3", "a MAC rounds once", variant=FusedMacs),
-    Alternative("D-kllm-4", "a count is truncated to eleven bits", variant=TruncatedCounts),
-    Alternative("D-kllm-4", "a count above 2,047 wraps", variant=NarrowCounts),
-    Alternative("D-kllm-6", "the second operand is the high part", variant=SecondHigh),
-    Alternative("D-kllm-13", "a position that is left out counts", variant=AllCounted),
-    Alternative("D-kllm-31", "each counter takes a contiguous part of the slab", variant=Blocks),
-    Alternative("D-kllm-32", "values of the sparse path are truncated to fp16", variant=TruncatedFactors),
-    Alternative("D-kllm-32", "the scales are multiplied into the product", variant=ScaledProduct),
-    Alternative("D-kllm-33", "the product of the scales is not rounded", variant=ExactScales),
-    Alternative("D-kllm-33", "the sum is multiplied by one scale after the other", variant=ScalesInTurn),
-    Alternative("D-kllm-40", "the bias joins the sparse part", variant=BiasFirst),
-    Alternative("D-kllm-40", "the bias is added before the shift", variant=ShiftLast),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-3", "a MAC rounds once", unit_class=FusedMacs),
+    Variant("D-kllm-4", "a count is truncated to eleven bits", unit_class=TruncatedCounts),
+    Variant("D-kllm-4", "a count above 2,047 wraps", unit_class=NarrowCounts),
+    Variant("D-kllm-6", "the second operand is the high part", unit_class=SecondHigh),
+    Variant("D-kllm-13", "a position that is left out counts", unit_class=AllCounted),
+    Variant("D-kllm-31", "each counter takes a contiguous part of the slab", unit_class=Blocks),
+    Variant("D-kllm-32", "values of the sparse path are truncated to fp16", unit_class=TruncatedFactors),
+    Variant("D-kllm-32", "the scales are multiplied into the product", unit_class=ScaledProduct),
+    Variant("D-kllm-33", "the product of the scales is not rounded", unit_class=ExactScales),
+    Variant("D-kllm-33", "the sum is multiplied by one scale after the other", unit_class=ScalesInTurn),
+    Variant("D-kllm-40", "the bias joins the sparse part", unit_class=BiasFirst),
+    Variant("D-kllm-40", "the bias is added before the shift", unit_class=ShiftLast),
     *choices("D-kllm-42", "merge", "tree", "serial"),
-    Alternative("D-kllm-43", "one bank: merges wait while the MACs reduce", variant=OneBank),
-    Alternative("D-kllm-44", "a MAC makes the values of centroids in an edge of its own", variant=SharedMultiplier),
-    Alternative("D-kllm-45", "a slab that comes too early takes the place of the one before", variant=Overrun),
-    Alternative("D-kllm-45", "a tile with a column for every MAC goes on", variant=OpenTile),
-    Alternative("D-kllm-46", "outputs are 0 but in the edge of `y_valid`", answer=partial(_held, True)),
-    Alternative("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
+    Variant("D-kllm-43", "one bank: merges wait while the MACs reduce", unit_class=OneBank),
+    Variant("D-kllm-44", "a MAC makes the values of centroids in an edge of its own", unit_class=SharedMultiplier),
+    Variant("D-kllm-45", "a slab that comes too early takes the place of the one before", unit_class=Overrun),
+    Variant("D-kllm-45", "a tile with a column for every MAC goes on", unit_class=OpenTile),
+    Variant("D-kllm-46", "outputs are 0 but in the edge of `y_valid`", answer=partial(_held, True)),
+    Variant("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
 )
 UNOBSERVABLE = {
     "D-kllm-39": "LayerNorm's shift and R_n come in at ports; index_norm shows its variance.",

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import fp16, fp16_jit
+from refemu.arith import fp16, fp16_compiled
 from refemu.arith.jit import kernel
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.score_quantizer import UNIT, Mode, Result, ScoreQuantizer, score_quantizer
 from refemu.units.kllm.score_quantizer.score_quantizer import as_floats, register_words, scale_word
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: ScoreQuantizer, inputs: Arrays, outputs: Arrays) -> tuple[int]:
     """All rows at once."""
     q, scale, *registers = outputs
@@ -41,10 +41,10 @@ def quantize(
 
 def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> tuple[Result, np.ndarray, np.ndarray]:
     """Answers from float16 arrays of one shape (..., t); the folded scores and their maxima."""
-    shape, folded = arrays[0].shape, fp16_jit.to_f32(arrays[0])
+    shape, folded = arrays[0].shape, fp16_compiled.to_f32(arrays[0])
     if device.mode == "fold":
-        folded = folded * fp16_jit.to_f32(arrays[1])  # 22 bits: exact in float32
-        folded = folded if device.wide else fp16_jit.round16(folded)
+        folded = folded * fp16_compiled.to_f32(arrays[1])  # 22 bits: exact in float32
+        folded = folded if device.wide else fp16_compiled.round16(folded)
     score_quantizer.require_finite(folded)
     count, t = folded.size // device.t, device.t
     q, top = np.empty((count, t), np.uint8), np.empty(count, np.float64)

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units import stepped
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import stepping
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.score_quantizer import cases
 from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.unit import Config, RunFunction, Unit
@@ -28,7 +28,7 @@ ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1, the largest score; the largest finit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepped.Result):
+class Result(stepping.Result):
     """Outputs of a run: scales as words from `run`, as floats from `quantize`."""
 
     q: np.ndarray  #: (..., t), uint8

@@ -3,10 +3,10 @@
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.alternative import Alternative
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.kllm.score_quantizer import ScoreQuantizer
 from refemu.units.ports import Lanes
+from refemu.units.variant import Variant
 
 
 class NotFolded(ScoreQuantizer):
@@ -45,10 +45,10 @@ class ZeroScale(ScoreQuantizer):
         return {"scale": 0} if zeros else super().quantize()
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-kllm-14", "the scales of V are not folded in", variant=NotFolded),
-    Alternative("D-kllm-15", "integers are rounded down", variant=Floor),
-    Alternative("D-kllm-15", "ties are rounded up", variant=HalfUp),
-    Alternative("D-kllm-15", "a step is the maximum divided by 2**bits", variant=PowerOfTwo),
-    Alternative("D-kllm-15", "a row of zeros has scale 0", variant=ZeroScale),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-kllm-14", "the scales of V are not folded in", unit_class=NotFolded),
+    Variant("D-kllm-15", "integers are rounded down", unit_class=Floor),
+    Variant("D-kllm-15", "ties are rounded up", unit_class=HalfUp),
+    Variant("D-kllm-15", "a step is the maximum divided by 2**bits", unit_class=PowerOfTwo),
+    Variant("D-kllm-15", "a row of zeros has scale 0", unit_class=ZeroScale),
 )

@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.alternative import Alternative
 from refemu.units.config import Config
+from refemu.units.variant import Variant
 
 
-def option(decision: str, says: str, **fields: Any) -> Alternative:
+def option(decision: str, says: str, **fields: Any) -> Variant:
     """An alternative in which fields of the arithmetic have other values."""
-    return Alternative(decision, says, partial(_with, fields))
+    return Variant(decision, says, partial(_with, fields))
 
 
 def _with(fields: dict[str, Any], config: Config) -> Config:

@@ -4,10 +4,10 @@ from typing import Any
 
 from refemu.arith import dot
 from refemu.formats.kllm.kllm_arith import LANES
-from refemu.units.alternative import Alternative
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.variants.arith import option
 from refemu.units.kllm.weighted_sum import WeightedSum
+from refemu.units.variant import Variant
 
 LARGEST, BITS = 65504, 11  #: of fp16: the largest value, and the bits of its significand
 
@@ -37,10 +37,10 @@ class NarrowCounts(WeightedSum):
         return super()._open(tuple(number & ((1 << BITS) - 1) for number in count), codebook)
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "fused", acc="fp16_fma", order=dot.Sequential()),
-    Alternative("D-kllm-4", "a count beyond fp16 saturates", variant=SaturatedCounts),
-    Alternative("D-kllm-4", "a count is truncated to eleven bits", variant=TruncatedCounts),
-    Alternative("D-kllm-4", "a count above 2,047 wraps", variant=NarrowCounts),
+    Variant("D-kllm-4", "a count beyond fp16 saturates", unit_class=SaturatedCounts),
+    Variant("D-kllm-4", "a count is truncated to eleven bits", unit_class=TruncatedCounts),
+    Variant("D-kllm-4", "a count above 2,047 wraps", unit_class=NarrowCounts),
 )

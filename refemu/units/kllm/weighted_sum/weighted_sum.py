@@ -12,11 +12,11 @@ from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
 from refemu.units.kllm.weighted_sum import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]

@@ -9,11 +9,11 @@ import numpy as np
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.free_page_list import UNIT, FreePageList
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: FreePageList, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all lists; `ids`, `taken` and `ring` keep an axis of lanes where there is one page."""
     op, count, ids = (array.astype(np.int64) for array in inputs)

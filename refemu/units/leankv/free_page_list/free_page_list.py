@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.units.declared import DeclaredState, InPlace, constant, decides
+from refemu.units.declaration import DeclaredState, InPlace, constant, decides
 from refemu.units.leankv.free_page_list import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]

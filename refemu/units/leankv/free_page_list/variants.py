@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.alternative import Alternative
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.unit import Config
+from refemu.units.variant import Variant
 
 
 class OpenEnd(FreePageList):
@@ -38,11 +38,11 @@ def _never_full(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -
     return {"free": (result.free % config["pages"]).astype(result.free.dtype)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-leankv-37", "list_end is the place behind the last id", variant=OpenEnd),
-    Alternative("D-leankv-37", "two bounds only: an empty list reads as full", answer=_never_empty),
-    Alternative("D-leankv-37", "two bounds only: a full list reads as empty", answer=_never_full),
-    Alternative("D-leankv-37", "ids that come last leave first", variant=Stack),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-leankv-37", "list_end is the place behind the last id", unit_class=OpenEnd),
+    Variant("D-leankv-37", "two bounds only: an empty list reads as full", answer=_never_empty),
+    Variant("D-leankv-37", "two bounds only: a full list reads as empty", answer=_never_full),
+    Variant("D-leankv-37", "ids that come last leave first", unit_class=Stack),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-53": "an allocation of more pages than are free is refused, so no row of a set holds one, "

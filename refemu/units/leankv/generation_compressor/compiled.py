@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refemu.arith import integers
-from refemu.arith.fp16_jit import plain
+from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.generation_compressor import (
     A1,
     A2,
@@ -115,7 +115,7 @@ class Heads:
         return [*patterns, self.slots, self.n_high + self.n_low]
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All heads side by side; registers by masks, whatever decides."""
     heads = Heads(device, inputs)

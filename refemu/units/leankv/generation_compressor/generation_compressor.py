@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.generation_compressor import cases
 from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
@@ -24,7 +24,7 @@ from refemu.units.leankv.generation_compressor.decisions import (
 )
 from refemu.units.leankv.significance.significance import require_queries
 from refemu.units.ports import Port, Ports, put
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: Choices of `algorithm1`, by the port `choice`

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.generation_compressor.decisions import POLICIES, Decision
 from refemu.units.leankv.generation_compressor.generation_compressor import GenerationCompressor
 from refemu.units.leankv.variants import rounding
 from refemu.units.unit import Config
+from refemu.units.variant import Variant, choices
 
 
 def _only(policy: str) -> Callable[[Config], Config]:
@@ -124,24 +124,24 @@ def _appended(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> 
 
 ALGORITHM, PUBLISHED, STATIC = map(_only, POLICIES)
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-26", "policy", *POLICIES[:2]),
     *choices("D-leankv-27", "score_rule", "share", "cumulative"),
-    Alternative("D-leankv-27", "what equals a threshold is below it", variant=Inclusive),
+    Variant("D-leankv-27", "what equals a threshold is below it", unit_class=Inclusive),
     # whether argmin ranges over t_c shows in no output: t_c is above the threshold that the least is compared with
-    Alternative("D-leankv-28", "of equal slots the latest position", apply=ALGORITHM, variant=LatestOfEqual),
-    Alternative("D-leankv-28", "of equal slots the lowest slot", variant=LowestSlot),
-    Alternative("D-leankv-28", "of equal slots the highest slot", variant=HighestSlot),
-    Alternative("D-leankv-29", "a low token below T_l makes room in the low section", variant=PrunesLow),
-    Alternative("D-leankv-31", "the freed slot stays empty", answer=_appended),
-    Alternative("D-leankv-32", "after attention: the query of the step counts", variant=AfterAttention),
+    Variant("D-leankv-28", "of equal slots the latest position", apply=ALGORITHM, unit_class=LatestOfEqual),
+    Variant("D-leankv-28", "of equal slots the lowest slot", unit_class=LowestSlot),
+    Variant("D-leankv-28", "of equal slots the highest slot", unit_class=HighestSlot),
+    Variant("D-leankv-29", "a low token below T_l makes room in the low section", unit_class=PrunesLow),
+    Variant("D-leankv-31", "the freed slot stays empty", answer=_appended),
+    Variant("D-leankv-32", "after attention: the query of the step counts", unit_class=AfterAttention),
     *choices("D-leankv-47", "epoch", True),
-    Alternative("D-leankv-54", "the percentage is rounded up", apply=STATIC, variant=BudgetUp),
-    Alternative("D-leankv-54", "the percentage is of the tokens before", apply=STATIC, variant=BudgetBefore),
-    Alternative("D-leankv-54", "the percentage is beside the window", apply=STATIC, variant=BudgetBesideWindow),
-    Alternative("D-leankv-54", "of equal means the later is dropped", apply=STATIC, variant=EarlierStay),
-    Alternative("D-arith-2", "sums and quotients are cut off", variant=Truncated),
-    Alternative("D-arith-2", "quotients are products with a rounded reciprocal", variant=Reciprocal),
+    Variant("D-leankv-54", "the percentage is rounded up", apply=STATIC, unit_class=BudgetUp),
+    Variant("D-leankv-54", "the percentage is of the tokens before", apply=STATIC, unit_class=BudgetBefore),
+    Variant("D-leankv-54", "the percentage is beside the window", apply=STATIC, unit_class=BudgetBesideWindow),
+    Variant("D-leankv-54", "of equal means the later is dropped", apply=STATIC, unit_class=EarlierStay),
+    Variant("D-arith-2", "sums and quotients are cut off", unit_class=Truncated),
+    Variant("D-arith-2", "quotients are products with a rounded reciprocal", unit_class=Reciprocal),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-33": "a decision reads only the inputs of its own head, which no decision of another head or layer "

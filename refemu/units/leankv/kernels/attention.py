@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.matmul import PAD, row_fp32
-from refemu.arith.float_jit.orders import clear_all, copy_all, plus
-from refemu.arith.float_jit.scalars import FP32_FMA, ONE, canonical, exp, fma32
 from refemu.arith.jit import helper, kernel
+from refemu.arith.kernels.matmul import PAD, row_fp32
+from refemu.arith.kernels.orders import clear_all, copy_all, plus
+from refemu.arith.kernels.scalars import FP32_FMA, ONE, canonical, exp, fma32
 from refemu.units.leankv.kernels.pages import P_TOKENS, P_V_BITS, page_keys, page_values
 
 # Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one),

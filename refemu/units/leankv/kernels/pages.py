@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import U, widen
 from refemu.arith.jit import kernel
+from refemu.arith.kernels.scalars import U, widen
 
 # Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
 P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)

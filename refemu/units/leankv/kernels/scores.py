@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import U, canonical
 from refemu.arith.jit import kernel
+from refemu.arith.kernels.scalars import U, canonical
 from refemu.units.leankv.kernels.pages import P_POSITION, P_SCORE, P_TOKENS
 
 

@@ -9,9 +9,9 @@ them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplac
 
 import numpy as np
 
-from refemu.arith.float_jit import narrow_all
-from refemu.arith.float_jit.scalars import U, canonical, widen
 from refemu.arith.jit import kernel
+from refemu.arith.kernels import narrow_all
+from refemu.arith.kernels.scalars import U, canonical, widen
 from refemu.units.leankv.generation_compressor.compiled import choose
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS
@@ -24,7 +24,7 @@ from refemu.units.leankv.page_manager.compiled.events import (
     prompt_release,
     step_allocate,
 )
-from refemu.units.leankv.paged_attention.compiled.stored import gather
+from refemu.units.leankv.paged_attention.compiled.page_reads import gather
 
 LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
 MOST = Z_SCRUB + 1  # of `sizes`: most tokens of a prompt

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, fp16_jit
+from refemu.arith import fp16, fp16_compiled
 from refemu.arith.jit import kernel
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv.affine import Preset
-from refemu.formats.leankv.twins import affine as affine_jit
-from refemu.formats.leankv.twins import kv_page as kv_page_jit
-from refemu.units.derived import Arrays, twin
+from refemu.formats.leankv.compiled import affine as affine_compiled
+from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kv_compressor import (
     APPEND_HIGH,
     APPEND_LOW,
@@ -42,7 +42,7 @@ def write(
 ) -> None:
     """As `kv_compressor.write`."""
     if not _stored(page, preset, images, pages, slots, (key, value), score, position):
-        kv_page_jit.write(page, images, pages, slots, _records(page, preset, key, value, score, position))
+        kv_page_compiled.write(page, images, pages, slots, _records(page, preset, key, value, score, position))
 
 
 def _stored(
@@ -61,7 +61,7 @@ def _stored(
     fits = images.dtype == np.uint16 and images.ndim == 2 and images.shape[1] == page.size // 2
     if not sides.size or not fits or not images.flags.c_contiguous or any(x.shape != shape for x in vectors):
         return False
-    key, value = (fp16_jit.to_f32(x) if x.dtype == np.float16 else fp16_jit.plain(x) for x in vectors)
+    key, value = (fp16_compiled.to_f32(x) if x.dtype == np.float16 else fp16_compiled.plain(x) for x in vectors)
     if key.dtype != np.float32 or value.dtype != np.float32:
         return False
     words = np.empty((2, shape[0]), np.uint32)
@@ -76,7 +76,7 @@ def _stored(
 def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
     """`sides` of `store`, empty where it does not compute these formats, and its table."""
     formats = page.config.key(preset), page.config.value(preset)
-    if not all(affine_jit.fused(fmt) for fmt in formats):
+    if not all(affine_compiled.fused(fmt) for fmt in formats):
         return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
     sides = []
     for fmt, side in zip(formats, ("key", "val"), strict=True):
@@ -115,7 +115,7 @@ def _encoded(x, side, records):  # type: ignore[no-untyped-def]
     size, count = x.shape[1] * bits // 16, 2 * groups
     codes, meta = np.empty(2 * size * x.shape[0], np.uint8), np.empty(count * x.shape[0], np.uint16)
     rows = x.reshape(x.shape[0] * groups, x.shape[1] // groups)
-    if affine_jit.encode_groups(rows, bits, side[2] != 0, side[3] != 0, codes, meta) >= affine_jit.INFINITY:
+    if affine_compiled.encode_groups(rows, bits, side[2] != 0, side[3] != 0, codes, meta) >= affine_compiled.INFINITY:
         return False
     for i in range(x.shape[0]):
         record, code = records[i], codes[2 * size * i :]
@@ -135,7 +135,7 @@ def _records(
         (page.config.key(preset), key, "key", "key_meta"),
         (page.config.value(preset), value, "val", "val_meta"),
     ):
-        records[:, page.parts[codes]], records[:, page.parts[metadata]] = affine_jit.encode_words(fmt, vectors)
+        records[:, page.parts[codes]], records[:, page.parts[metadata]] = affine_compiled.encode_words(fmt, vectors)
     for part, words in (
         ("score", np.asarray(score, np.float32).view(np.uint32)),
         ("pos", np.asarray(position, np.int32).view(np.uint32)),
@@ -150,8 +150,8 @@ def requantize(
     """As `kv_compressor.requantize`; no target is the source of another."""
     pages, slots = np.asarray(source, np.int64).reshape(-1, 2).T
     to_pages, to_slots = np.asarray(target, np.int64).reshape(-1, 2).T
-    token = high.tokens_of(kv_page_jit.read(high, images, pages, slots), preset)
-    key, value = (affine_jit.decode(t.format, t.code, t.scale, t.zero) for t in (token.key, token.value))
+    token = high.tokens_of(kv_page_compiled.read(high, images, pages, slots), preset)
+    key, value = (affine_compiled.decode(t.format, t.code, t.scale, t.zero) for t in (token.key, token.value))
     write(low, preset, images, to_pages, to_slots, key, value, token.score, token.position)
 
 
@@ -173,7 +173,7 @@ def write_prompt(
             write(page, preset, images, pages, slots, key[tokens], value[tokens], score, plan.position[tokens])
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All devices do their operation of one index together."""
     (count, events), heads = inputs[0].shape, Heads(device, len(inputs[0]))
@@ -207,7 +207,7 @@ class Heads:
             source, target = self._places(moves, 0, victim[moves]), self._places(moves, 1, low_slot[moves])
             pairs = (np.stack(place, axis=1) for place in (source, target))
             requantize(self.high, self.low, preset, self.images, *pairs)
-            out["moved"][moves] = kv_page_jit.read(self.low, self.images, *target)
+            out["moved"][moves] = kv_page_compiled.read(self.low, self.images, *target)
         grown = (op == REPLACE) & (low_slot == self.n_low)
         self.requantized += moves.size
         self.pruned += int(np.count_nonzero(op == DROP)) + moves.size - int(np.count_nonzero(grown))
@@ -219,7 +219,7 @@ class Heads:
                 places = self._places(rows, section, slot[rows])
                 record = vectors[0][rows], vectors[1][rows], score[rows].view(np.float32), position[rows]
                 write(page, preset, self.images, *places, *record)
-                out["written"][rows, : page.record_words] = kv_page_jit.read(page, self.images, *places)
+                out["written"][rows, : page.record_words] = kv_page_compiled.read(page, self.images, *places)
         self.n_high += op == APPEND_HIGH
         self.n_low += (op == APPEND_LOW) | grown
         out["n_high"][:], out["n_low"][:] = self.n_high, self.n_low

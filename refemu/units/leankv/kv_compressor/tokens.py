@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
 from refemu.formats import UnifiedPage
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
 

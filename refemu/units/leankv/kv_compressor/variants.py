@@ -13,10 +13,10 @@ from refemu.arith.scalar32 import pattern16
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv.affine import Affine
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.alternative import Alternative
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, DROP, REPLACE, KvCompressor
 from refemu.units.leankv.variants import rounding
 from refemu.units.unit import Config
+from refemu.units.variant import Variant
 
 
 class _Coded(KvCompressor):
@@ -175,24 +175,24 @@ def _at_end(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> di
     return {"n_high": np.add.accumulate(takes, axis=-1, dtype=np.int64).astype(result.n_high.dtype)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-leankv-1", "the minimum is stored", variant=_fields(zero="min")),
-    Alternative("D-leankv-1", "-min is stored", variant=_fields(zero="neg_min")),
-    Alternative("D-leankv-2", "distances are multiplied by 1 / s", variant=_fields(quant_div="recip_mul")),
-    Alternative("D-leankv-2", "distances are divided by s", variant=_fields(quant_div="div")),
-    Alternative("D-leankv-3", "codes are made with the stored step", variant=_fields(quantize_with="stored")),
-    Alternative("D-leankv-5", "codes half-way go up", variant=_kind(_rounds("half_up"))),
-    Alternative("D-leankv-5", "codes are cut off", variant=_kind(_rounds("floor"))),
-    Alternative("D-leankv-6", "0 / 0 has the largest code", variant=_kind(NanLargest)),
-    Alternative("D-leankv-7", "a step is never stored as 0", variant=_kind(_stores(_never_zero))),
-    Alternative("D-leankv-11", "feature 0 is in the highest bits", answer=_records(_first_highest)),
-    Alternative("D-leankv-15", "score and position have their high words first", answer=_records(_high_word_first)),
-    Alternative("D-leankv-30", "low tokens are made of fp16 vectors kept aside", variant=Copies),
-    Alternative("D-leankv-30", "low codes are the high bits of the stored ones", variant=Shifted),
-    Alternative("D-leankv-31", "the last token fills the freed slot", variant=LastFillsHole),
-    Alternative("D-leankv-31", "the freed slot stays empty", answer=_at_end),
-    Alternative("D-arith-2", "the stored step is cut off", variant=_kind(_stores(rounding.toward_zero16))),
-    Alternative("D-arith-2", "the stored step rounds half away from 0", variant=_kind(_stores(rounding.half_away16))),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-leankv-1", "the minimum is stored", unit_class=_fields(zero="min")),
+    Variant("D-leankv-1", "-min is stored", unit_class=_fields(zero="neg_min")),
+    Variant("D-leankv-2", "distances are multiplied by 1 / s", unit_class=_fields(quant_div="recip_mul")),
+    Variant("D-leankv-2", "distances are divided by s", unit_class=_fields(quant_div="div")),
+    Variant("D-leankv-3", "codes are made with the stored step", unit_class=_fields(quantize_with="stored")),
+    Variant("D-leankv-5", "codes half-way go up", unit_class=_kind(_rounds("half_up"))),
+    Variant("D-leankv-5", "codes are cut off", unit_class=_kind(_rounds("floor"))),
+    Variant("D-leankv-6", "0 / 0 has the largest code", unit_class=_kind(NanLargest)),
+    Variant("D-leankv-7", "a step is never stored as 0", unit_class=_kind(_stores(_never_zero))),
+    Variant("D-leankv-11", "feature 0 is in the highest bits", answer=_records(_first_highest)),
+    Variant("D-leankv-15", "score and position have their high words first", answer=_records(_high_word_first)),
+    Variant("D-leankv-30", "low tokens are made of fp16 vectors kept aside", unit_class=Copies),
+    Variant("D-leankv-30", "low codes are the high bits of the stored ones", unit_class=Shifted),
+    Variant("D-leankv-31", "the last token fills the freed slot", unit_class=LastFillsHole),
+    Variant("D-leankv-31", "the freed slot stays empty", answer=_at_end),
+    Variant("D-arith-2", "the stored step is cut off", unit_class=_kind(_stores(rounding.toward_zero16))),
+    Variant("D-arith-2", "the stored step rounds half away from 0", unit_class=_kind(_stores(rounding.half_away16))),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",

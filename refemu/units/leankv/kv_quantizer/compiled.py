@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.leankv.twins import affine as affine_jit
-from refemu.units.derived import Arrays, twin
+from refemu.formats.leankv.compiled import affine as affine_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kv_quantizer import UNIT, KvQuantizer
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: KvQuantizer, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Width by width, the tensors of the compiled format."""
     x, width = fp16.values(inputs[0]), inputs[1]
@@ -23,7 +23,7 @@ def run(device: KvQuantizer, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         rows = np.flatnonzero(width == bits)
         if not rows.size:
             continue
-        tensor, ends = affine_jit.encode(fmt, x[rows]), affine_jit.ends(fmt, x[rows])
+        tensor, ends = affine_compiled.encode(fmt, x[rows]), affine_compiled.ends(fmt, x[rows])
         values = *ends, tensor.s32, tensor.inv32, tensor.scale, tensor.zero
         for column, value in zip((*columns, status), (*values, tensor.status), strict=True):
             column[rows] = np.asarray(value)[:, 0]

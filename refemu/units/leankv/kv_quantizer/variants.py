@@ -8,9 +8,9 @@ from typing import Any
 
 from refemu.arith.scalar32 import pattern16
 from refemu.formats.leankv.affine import Affine
-from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.kv_quantizer import KvQuantizer
 from refemu.units.leankv.variants import rounding
+from refemu.units.variant import Variant, choices
 
 LARGEST, LEAST_NORMAL = 0x7BFF, 0x0400  #: patterns of fp16
 
@@ -160,30 +160,30 @@ class BytesSwapped(KvQuantizer):
         return word >> 8 | (word & 0xFF) << 8
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-leankv-1", "the minimum is stored", variant=_formats(zero="min")),
-    Alternative("D-leankv-1", "-min is stored", variant=_formats(zero="neg_min")),
-    Alternative("D-leankv-2", "distances are multiplied by 1 / s", variant=_formats(quant_div="recip_mul")),
-    Alternative("D-leankv-2", "distances are divided by s", variant=_formats(quant_div="div")),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-leankv-1", "the minimum is stored", unit_class=_formats(zero="min")),
+    Variant("D-leankv-1", "-min is stored", unit_class=_formats(zero="neg_min")),
+    Variant("D-leankv-2", "distances are multiplied by 1 / s", unit_class=_formats(quant_div="recip_mul")),
+    Variant("D-leankv-2", "distances are divided by s", unit_class=_formats(quant_div="div")),
     *choices("D-leankv-3", "quantize_with", "unrounded", "stored"),
-    Alternative("D-leankv-5", "codes half-way go up", variant=HalfUp),
-    Alternative("D-leankv-5", "codes half-way go down", variant=HalfDown),
-    Alternative("D-leankv-5", "codes are cut off", variant=Floored),
-    Alternative("D-leankv-5", "codes beyond the ends wrap", variant=Wrapped),
-    Alternative("D-leankv-6", "a group of equal features has step 1", variant=StepOne),
-    Alternative("D-leankv-6", "0 / 0 has the largest code", variant=NanLargest),
-    Alternative("D-leankv-7", "a step beyond fp16 is 65504", variant=Saturated),
-    Alternative("D-leankv-7", "a step is never stored as 0", variant=NeverZero),
-    Alternative("D-leankv-8", "of equal features the first stays", variant=FirstOfEqual),
-    Alternative("D-leankv-8", "-0 is below +0", variant=MinusBelowPlus),
-    Alternative("D-leankv-8", "a minimum of -0 stays -0", variant=SignedZeros),
-    Alternative("D-leankv-8", "the sign of the minimum is inverted, that of +0 too", variant=SignFlipped),
-    Alternative("D-leankv-11", "feature 0 is in the highest bits", variant=FirstHighest),
-    Alternative("D-leankv-11", "words are big-endian", variant=BytesSwapped),
-    Alternative("D-arith-2", "the stored step is cut off", variant=Truncated),
-    Alternative("D-arith-2", "the stored step rounds half away from 0", variant=HalfAway),
-    Alternative("D-arith-2", "a subnormal step is stored as 0", variant=Flushed),
-    Alternative("D-arith-2", "the step in float32 is cut off", variant=StepTruncated),
+    Variant("D-leankv-5", "codes half-way go up", unit_class=HalfUp),
+    Variant("D-leankv-5", "codes half-way go down", unit_class=HalfDown),
+    Variant("D-leankv-5", "codes are cut off", unit_class=Floored),
+    Variant("D-leankv-5", "codes beyond the ends wrap", unit_class=Wrapped),
+    Variant("D-leankv-6", "a group of equal features has step 1", unit_class=StepOne),
+    Variant("D-leankv-6", "0 / 0 has the largest code", unit_class=NanLargest),
+    Variant("D-leankv-7", "a step beyond fp16 is 65504", unit_class=Saturated),
+    Variant("D-leankv-7", "a step is never stored as 0", unit_class=NeverZero),
+    Variant("D-leankv-8", "of equal features the first stays", unit_class=FirstOfEqual),
+    Variant("D-leankv-8", "-0 is below +0", unit_class=MinusBelowPlus),
+    Variant("D-leankv-8", "a minimum of -0 stays -0", unit_class=SignedZeros),
+    Variant("D-leankv-8", "the sign of the minimum is inverted, that of +0 too", unit_class=SignFlipped),
+    Variant("D-leankv-11", "feature 0 is in the highest bits", unit_class=FirstHighest),
+    Variant("D-leankv-11", "words are big-endian", unit_class=BytesSwapped),
+    Variant("D-arith-2", "the stored step is cut off", unit_class=Truncated),
+    Variant("D-arith-2", "the stored step rounds half away from 0", unit_class=HalfAway),
+    Variant("D-arith-2", "a subnormal step is stored as 0", unit_class=Flushed),
+    Variant("D-arith-2", "the step in float32 is cut off", unit_class=StepTruncated),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "NaN and infinity are refused at the port, so no row of a set holds them",

@@ -14,10 +14,10 @@ import numpy as np
 
 from refemu.arith import fp16, integers, threads
 from refemu.arith.checks import refuse_as
-from refemu.arith.fp16_jit import plain, ready, to_f32
+from refemu.arith.fp16_compiled import plain, ready, to_f32
 from refemu.formats import UnifiedPage
-from refemu.formats.leankv.twins import kv_page as kv_page_jit
-from refemu.units.derived import Arrays, twin
+from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.generation_compressor import compiled as generation_compressor
 from refemu.units.leankv.kernels.steps import TOTALS, all_events, call, misplaced
@@ -27,6 +27,7 @@ from refemu.units.leankv.layer_step.registers import DECIDED, MANAGED, OUTPUTS, 
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import Pages
 from refemu.units.leankv.paged_attention import compiled as paged_attention
+from refemu.units.leankv.paged_attention.compiled.page_reads import sections_of
 from refemu.units.leankv.paged_attention.compiled.paged_attention import (
     GRAIN,
     attend_unchecked,
@@ -34,7 +35,6 @@ from refemu.units.leankv.paged_attention.compiled.paged_attention import (
     numbers_of,
     settings_of,
 )
-from refemu.units.leankv.paged_attention.compiled.stored import sections_of
 from refemu.units.leankv.prefix_sum.compiled import network
 
 ALGORITHM1 = "algorithm1"
@@ -265,7 +265,7 @@ class Devices:
         """Tokens at the ports into their pages, and their records out."""
         key, value = (fp16.values(inputs[name][row, head]) for name in ("key", "value"))
         kv_compressor.write(page, self.pages.preset, self.images, *places, key, value, score, position)
-        out[row, head, : page.record_words] = kv_page_jit.read(page, self.images, *places)
+        out[row, head, : page.record_words] = kv_page_compiled.read(page, self.images, *places)
         self.counts["tokens_written"] += len(row)
         self.counts["record_words"] += len(row) * page.record_words
 
@@ -284,7 +284,7 @@ class Devices:
             target = self._places(rows[row[moves]], head[moves], LOW, low_slot[moves])
             pairs = np.stack([place[moves] for place in places], axis=1), np.stack(target, axis=1)
             kv_compressor.requantize(self.high, self.low, self.pages.preset, self.images, *pairs)
-            out["moved"][rows[row[moves]], head[moves]] = kv_page_jit.read(self.low, self.images, *target)
+            out["moved"][rows[row[moves]], head[moves]] = kv_page_compiled.read(self.low, self.images, *target)
             self.counts["requantized"] += moves.size
             self.counts["move_words"] += moves.size * self.high.record_words
             self.counts["record_words"] += moves.size * self.low.record_words
@@ -361,7 +361,7 @@ def _parameters(device: LayerStep) -> dict[str, Any]:
     return {name: getattr(device, name) for name in inspect.signature(type(device)).parameters}
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all devices."""
     devices, ports = Devices(device, len(inputs[0])), len(device.ports.outputs)

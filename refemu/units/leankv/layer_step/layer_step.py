@@ -17,7 +17,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.kv_quantizer import Preset
@@ -38,7 +38,7 @@ from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Lanes, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 REQUEST = 0  #: name of the one sequence

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import constant
+from refemu.units.declaration import constant
 from refemu.units.leankv.generation_compressor import A2, A3
 from refemu.units.leankv.layer_step import STEP, LayerStep
 from refemu.units.leankv.page_manager.variants import Descending
+from refemu.units.variant import Variant, choices
 
 
 class ScoresStay(LayerStep):
@@ -96,19 +96,19 @@ class LastHeadFirst(LayerStep):
         return Descending(**asdict(self.shape))
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-leankv-19", "the first query head alone is scored", variant=FirstHeadScores),
-    Alternative("D-leankv-25", "new tokens are coded at the low precision", variant=CodedLow),
-    Alternative("D-leankv-28", "the newest high token makes room", variant=NewestVictim),
-    Alternative("D-leankv-62", "scores of a step are not added", variant=ScoresStay),
-    Alternative("D-leankv-62", "scores are added behind the next decision", variant=ScoresLate),
-    Alternative("D-leankv-62", "the oldest token moves before anything is decided", variant=OldestMoves),
-    Alternative("D-leankv-63", "a prompt fills its slots from the last to the first", variant=LoadedBackwards),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-leankv-19", "the first query head alone is scored", unit_class=FirstHeadScores),
+    Variant("D-leankv-25", "new tokens are coded at the low precision", unit_class=CodedLow),
+    Variant("D-leankv-28", "the newest high token makes room", unit_class=NewestVictim),
+    Variant("D-leankv-62", "scores of a step are not added", unit_class=ScoresStay),
+    Variant("D-leankv-62", "scores are added behind the next decision", unit_class=ScoresLate),
+    Variant("D-leankv-62", "the oldest token moves before anything is decided", unit_class=OldestMoves),
+    Variant("D-leankv-63", "a prompt fills its slots from the last to the first", unit_class=LoadedBackwards),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-26", "policy", "algorithm1", "diffkv"),
     *choices("D-leankv-34", "lazy_pages", True, False),
-    Alternative("D-leankv-38", "the last head's pages come first", variant=LastHeadFirst),
+    Variant("D-leankv-38", "the last head's pages come first", unit_class=LastHeadFirst),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",

@@ -183,7 +183,7 @@ class Books:
 
     def prompt(self, names: list[int], lengths: list[int]) -> Call | None:
         """Those that are new, while slots and pages last."""
-        admitted, tokens = list[int](), list[int]()
+        validated, tokens = list[int](), list[int]()
         for name, length in zip(names, lengths, strict=False):
             n = length % self.shape.max_len + 1
             each = _up(n, self.shape.high_tokens) + self.shape.reserve
@@ -191,8 +191,8 @@ class Books:
             if name not in self.live and len(self.live) < self.shape.slots and fits:
                 self.free -= each * self.heads
                 self.live[name] = [Head(each, n) for _ in range(self.heads)]
-                admitted, tokens = [*admitted, name], [*tokens, n]
-        return (PROMPT, admitted, tokens, [], []) if admitted else None
+                validated, tokens = [*validated, name], [*tokens, n]
+        return (PROMPT, validated, tokens, [], []) if validated else None
 
     def release(self, members: int, high: list[int], low: list[int]) -> Call | None:
         """The first prompts that wait; without low tokens where pages would not do."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import DeclaredState, decides
+from refemu.units.declaration import DeclaredState, decides
 from refemu.units.leankv.free_page_list import OutOfPages
 from refemu.units.leankv.page_manager import cases
 from refemu.units.leankv.page_manager.pool import total
@@ -19,7 +19,7 @@ from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, requ
 from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declared import DeclaredState, InPlace, constant
+from refemu.units.declaration import DeclaredState, InPlace, constant
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager.registers import COUNTERS, REGISTERS, ports_of
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Requests, Shape, memory

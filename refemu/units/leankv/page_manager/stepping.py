@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.leankv.page_manager.pool import Pool
 from refemu.units.leankv.page_manager.requests import Moved
 from refemu.units.leankv.prefix_sum import PrefixSum

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.page_manager import Moved, PageManager
 from refemu.units.unit import Config
+from refemu.units.variant import Variant, choices
 
 
 class Descending(PageManager):
@@ -46,12 +46,12 @@ def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) ->
     return {"prefix": result.prefix - result.counts}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-34", "lazy_pages", True, False),
     *choices("D-leankv-35", "reserve_low", 0, 1),
-    Alternative("D-leankv-37", "list_end is the place behind the last free page", answer=_open_end),
-    Alternative("D-leankv-38", "the last head first, low before high", variant=Descending),
-    Alternative("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
+    Variant("D-leankv-37", "list_end is the place behind the last free page", answer=_open_end),
+    Variant("D-leankv-38", "the last head first, low before high", unit_class=Descending),
+    Variant("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-36": "page ids do not depend on the length of an entry: another length changes only which calls "

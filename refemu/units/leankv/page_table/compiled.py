@@ -10,11 +10,11 @@ import numpy as np
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.page_table import UNIT, PageTable
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(table: PageTable, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all tables; `ids` and `cells` keep an axis of lanes where there is one cell."""
     page, ids, count, high_pages, low_pages, used, tokens, cells = outputs

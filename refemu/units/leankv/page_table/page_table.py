@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int, require_integers
-from refemu.units.declared import DeclaredState, InPlace, constant
+from refemu.units.declaration import DeclaredState, InPlace, constant
 from refemu.units.leankv.page_table import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [

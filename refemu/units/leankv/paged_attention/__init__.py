@@ -2,6 +2,7 @@
 
 from refemu.units.leankv.paged_attention.arithmetic import SoftmaxDiv, SumOrder
 from refemu.units.leankv.paged_attention.loads import SECTOR, Load, Traffic, WarpLoad, head_loads, page_loads, traffic
+from refemu.units.leankv.paged_attention.page_reads import get_scores, set_scores
 from refemu.units.leankv.paged_attention.paged_attention import (
     CONSTANTS,
     DIFFKV,
@@ -17,7 +18,6 @@ from refemu.units.leankv.paged_attention.paged_attention import (
     step,
 )
 from refemu.units.leankv.paged_attention.ports import COUNTERS
-from refemu.units.leankv.paged_attention.stored import get_scores, set_scores
 
 __all__ = [
     "CONSTANTS",

@@ -16,7 +16,7 @@ from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import cases, phases
 from refemu.units.leankv.paged_attention.arithmetic import (
@@ -41,7 +41,7 @@ from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, RunFunction, Unit
 
 __all__ = [

@@ -17,7 +17,7 @@ from refemu.arith.operands import Accumulator
 from refemu.arith.orders import Halves
 from refemu.arith.sums import reduce, total32
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.declared import decides
+from refemu.units.declaration import decides
 from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages, threads
 from refemu.units.leankv.significance import update
 

@@ -7,11 +7,11 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.fp32 import exp32, fma32
 from refemu.arith.orders import Lanes, Order, Sequential, Tree
-from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.paged_attention import PagedAttention, Pages
 from refemu.units.leankv.paged_attention.arithmetic import EPSILON, Arithmetic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.variants import rounding
+from refemu.units.variant import Variant, choices
 
 KERNEL = "kernel"  #: value of the parameter `order`
 
@@ -134,11 +134,11 @@ class Flushed(PagedAttention):
         return np.where(np.abs(words) < fp16.MIN_NORMAL, np.copysign(np.float16(0), words), words)
 
 
-def _order(says: str, layout: type[Pages]) -> Alternative:
-    return Alternative("D-leankv-41", says, variant=_laid(layout))
+def _order(says: str, layout: type[Pages]) -> Variant:
+    return Variant("D-leankv-41", says, unit_class=_laid(layout))
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-1", "preset", "paper", "diffkv"),
     *choices("D-leankv-12", "k_vec", 1, 2),
     *choices("D-leankv-12", "v_vec", 1, 4),
@@ -148,13 +148,13 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     _order("exponentials are summed token by token", InTurn),
     _order("threads take the features of a key in turn", Interleaved),
     _order("a warp takes two neighbouring pages", PagesInBlocks),
-    Alternative("D-leankv-41", "neighbouring accumulators are added first", variant=AccumulatorsPaired),
-    Alternative("D-leankv-41", "features are added from the last to the first", variant=FeaturesDescending),
-    Alternative("D-leankv-41", "slots of a page are added from the last to the first", variant=SlotsDescending),
+    Variant("D-leankv-41", "neighbouring accumulators are added first", unit_class=AccumulatorsPaired),
+    Variant("D-leankv-41", "features are added from the last to the first", unit_class=FeaturesDescending),
+    Variant("D-leankv-41", "slots of a page are added from the last to the first", unit_class=SlotsDescending),
     *choices("D-leankv-42", "fma", True, False),
     *choices("D-leankv-43", "lane_max", True),
-    Alternative("D-leankv-44", "2**(x * log2(e)), the exponent rounded to float32", variant=ByPowersOfTwo),
-    Alternative("D-leankv-44", "subnormal exponentials are 0", variant=ExpFlushed),
+    Variant("D-leankv-44", "2**(x * log2(e)), the exponent rounded to float32", unit_class=ByPowersOfTwo),
+    Variant("D-leankv-44", "subnormal exponentials are 0", unit_class=ExpFlushed),
     *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),
     *choices("D-leankv-45", "softmax_eps", 0.0, EPSILON),
     *choices("D-leankv-46", "partition_tokens", 0, 1),
@@ -165,10 +165,10 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     *choices("D-leankv-56", "value_rows", 1, 2, 8),
     *choices("D-leankv-56", "value_slots", 1, 4),
     *choices("D-leankv-56", "join", "tree", "sequential"),
-    Alternative("D-arith-2", "outputs are cut off", variant=Truncated),
-    Alternative("D-arith-2", "outputs round half away from 0", variant=HalfAway),
-    Alternative("D-arith-2", "outputs beyond fp16 are 65504", variant=Saturated),
-    Alternative("D-arith-2", "subnormal outputs are 0", variant=Flushed),
+    Variant("D-arith-2", "outputs are cut off", unit_class=Truncated),
+    Variant("D-arith-2", "outputs round half away from 0", unit_class=HalfAway),
+    Variant("D-arith-2", "outputs beyond fp16 are 65504", unit_class=Saturated),
+    Variant("D-arith-2", "subnormal outputs are 0", unit_class=Flushed),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-57": "the operands of an event are the same however many bits a thread loads at once: only counters of "

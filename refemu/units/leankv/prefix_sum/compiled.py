@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.prefix_sum import UNIT, PrefixSum, depth
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: PrefixSum, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """One cumulative sum over the rows of counts."""
     counts, base = inputs

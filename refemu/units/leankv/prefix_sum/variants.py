@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.alternative import Alternative
 from refemu.units.leankv.prefix_sum import BITS
 from refemu.units.unit import Config
+from refemu.units.variant import Variant
 
 
 def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
@@ -31,8 +31,8 @@ def _relative(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> 
     return {"inclusive": (relative % (1 << BITS)).astype(result.inclusive.dtype)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
-    Alternative("D-leankv-39", "adders saturate at 32 bits", answer=_saturated),
-    Alternative("D-leankv-39", "the base is not added: places relative to it", answer=_relative),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
+    Variant("D-leankv-39", "adders saturate at 32 bits", answer=_saturated),
+    Variant("D-leankv-39", "the base is not added: places relative to it", answer=_relative),
 )

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith import integers
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.prompt_compressor import HIGH, LOW, PRUNED, UNIT, WINDOW, PromptCompressor
 from refemu.units.leankv.prompt_compressor.prompt_compressor import LARGEST
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All prompts side by side. Classes go by (share, position), whatever order the network leaves."""
     tokens, window = device.tokens, inputs[1].astype(np.int64)

@@ -7,10 +7,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import f32
-from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.prompt_compressor import HIGH, RULES, WINDOW, PromptCompressor
 from refemu.units.leankv.variants import rounding
 from refemu.units.unit import Config
+from refemu.units.variant import Variant, choices
 
 
 def _only(parameter: str, value: str) -> Callable[[Config], Config]:
@@ -113,28 +113,28 @@ def _window_first(config: Config, inputs: Mapping[str, np.ndarray], result: Any)
     return {"order": np.take_along_axis(result.order, taken, axis=-1)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-20", "rule", *RULES[:2]),
     *choices("D-leankv-21", "low_cumsum", "restart"),
-    Alternative("D-leankv-22", "what meets a threshold is below it", variant=Inclusive),
+    Variant("D-leankv-22", "what meets a threshold is below it", unit_class=Inclusive),
     *choices("D-leankv-23", "order", "stable", "bitonic"),
-    Alternative(
-        "D-leankv-23", "the network exchanges equal shares", apply=_only("order", "bitonic"), variant=ExchangesEqual
+    Variant(
+        "D-leankv-23", "the network exchanges equal shares", apply=_only("order", "bitonic"), unit_class=ExchangesEqual
     ),
-    Alternative("D-leankv-24", "a prompt within the window has no window", variant=ShortIsSorted),
-    Alternative("D-leankv-24", "a prompt of W tokens has one token before its window", variant=OneStays),
-    Alternative("D-leankv-25", "tokens of the window are high ones", answer=_window_is_high),
-    Alternative("D-leankv-25", "the window stands before the other high tokens", answer=_window_first),
-    Alternative("D-leankv-54", "the percentage is rounded up", apply=_only("rule", "static"), variant=BudgetUp),
-    Alternative(
+    Variant("D-leankv-24", "a prompt within the window has no window", unit_class=ShortIsSorted),
+    Variant("D-leankv-24", "a prompt of W tokens has one token before its window", unit_class=OneStays),
+    Variant("D-leankv-25", "tokens of the window are high ones", answer=_window_is_high),
+    Variant("D-leankv-25", "the window stands before the other high tokens", answer=_window_first),
+    Variant("D-leankv-54", "the percentage is rounded up", apply=_only("rule", "static"), unit_class=BudgetUp),
+    Variant(
         "D-leankv-54",
         "the percentage is of the tokens before the window",
         apply=_only("rule", "static"),
-        variant=BudgetBesideWindow,
+        unit_class=BudgetBesideWindow,
     ),
-    Alternative("D-leankv-54", "of equal shares the earlier stay", apply=_only("rule", "static"), variant=EarlierStay),
-    Alternative("D-arith-2", "running sums are cut off", apply=_only("rule", "cumulative"), variant=Truncated),
-    Alternative("D-arith-2", "running sums are not rounded", apply=_only("rule", "cumulative"), variant=Unrounded),
+    Variant("D-leankv-54", "of equal shares the earlier stay", apply=_only("rule", "static"), unit_class=EarlierStay),
+    Variant("D-arith-2", "running sums are cut off", apply=_only("rule", "cumulative"), unit_class=Truncated),
+    Variant("D-arith-2", "running sums are not rounded", apply=_only("rule", "cumulative"), unit_class=Unrounded),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-51": "thresholds are inputs of every row: which values a scheme sets them to is on no output",

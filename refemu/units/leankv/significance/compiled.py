@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import float_jit, integers, threads
+from refemu.arith import integers, kernels, threads
 from refemu.arith.attention.scores import PLAIN
-from refemu.arith.fp16_jit import plain, ready
-from refemu.units.derived import Arrays, twin
+from refemu.arith.fp16_compiled import plain, ready
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.significance import UNIT, Gqa, GqaOrder, Significance, counts, join_heads
 from refemu.units.leankv.significance.significance import require_prompt
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: Significance, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All prompts side by side, as `of_prompts` has them."""
     p = inputs[0].reshape(-1, device.tokens, device.heads, device.tokens).view(np.float32)
@@ -86,7 +86,7 @@ def attended(
 
     def run(first: int, last: int) -> None:
         with np.errstate(all="ignore"):
-            float_jit.attention_heads(query, key, value, scale, 0, out, sums, counting[first], *fields, first, last)
+            kernels.attention_heads(query, key, value, scale, 0, out, sums, counting[first], *fields, first, last)
 
     threads.share_out(run, heads)
     return None if counting[:, 2].any() or np.isnan(out).any() else (out, sums)

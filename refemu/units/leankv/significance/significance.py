@@ -14,10 +14,10 @@ from refemu.arith.checks import Refused, RefusedType, first_index, require_int
 from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.significance import cases
 from refemu.units.ports import Port, Ports, collect, put
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [

@@ -1,8 +1,8 @@
 """Other answers to the decisions of significance."""
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.leankv.significance import Significance
 from refemu.units.leankv.variants import rounding
+from refemu.units.variant import Variant, choices
 
 
 class Truncated(Significance):
@@ -32,13 +32,13 @@ class Reciprocal(Significance):
         return rounding.times_reciprocal(a, b)
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-16", "score_queries", None, 4),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-18", "normalize", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-19", "gqa_order", "queries"),
-    Alternative("D-arith-2", "sums and quotients are cut off", variant=Truncated),
-    Alternative("D-arith-2", "subnormal sums and quotients are 0", variant=Flushed),
-    Alternative("D-arith-2", "quotients are products with a rounded reciprocal", variant=Reciprocal),
+    Variant("D-arith-2", "sums and quotients are cut off", unit_class=Truncated),
+    Variant("D-arith-2", "subnormal sums and quotients are 0", unit_class=Flushed),
+    Variant("D-arith-2", "quotients are products with a rounded reciprocal", unit_class=Reciprocal),
 )

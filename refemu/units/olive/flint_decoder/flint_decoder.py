@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import AnyUnit, Cases, Config, Kind, RunFunction, Unit
 

@@ -35,7 +35,7 @@ def table(kind: Operand) -> np.ndarray:
 
 def _decoded(kind: Operand, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     normal, outlier = OPERANDS[kind]
-    decoded = ovp_decoder.UNIT.run_jit(words, bias, normal=normal, outlier=outlier)
+    decoded = ovp_decoder.UNIT.run_compiled(words, bias, normal=normal, outlier=outlier)
     return decoded.base_int.astype(np.int64) << decoded.exponent.astype(np.int64), decoded.illegal.astype(np.int64)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.pairs import decode, dot, fits, reduce, table
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, UNIT, MmaOvp
@@ -19,7 +19,7 @@ from refemu.units.olive.olive_edp import OPERANDS
 MASK = 0xFFFFFFFF
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(core: MmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Decode, multiply and add, tile by tile."""
     *pairs, bias_a, bias_b, c = inputs
@@ -33,7 +33,9 @@ def run(core: MmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         overflows = _multiply_by_tables(*words, *biases, *tables, c, saturate, d, overflow, bad)
     else:
         decoded = [
-            ovp_decoder.UNIT.run_jit(array, bias[:, None, None], normal=OPERANDS[kind][0], outlier=OPERANDS[kind][1])
+            ovp_decoder.UNIT.run_compiled(
+                array, bias[:, None, None], normal=OPERANDS[kind][0], outlier=OPERANDS[kind][1]
+            )
             for array, bias, kind in zip(words, biases, kinds, strict=True)
         ]
         elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.mmaovp import cases
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
 from refemu.units.ports import Port, Ports, put
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = [
@@ -237,7 +237,7 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
     operands = [port for port in MmaOvp(kind, kind).ports.inputs if port.lanes]
     arrays = []
     for port, values in zip(operands, (a_pairs, b_pairs, c), strict=True):
-        arrays.append(port.admit(values, "mmaovp.fragments"))
+        arrays.append(port.validate(values, "mmaovp.fragments"))
         if port.bits == 16 and np.asarray(values).dtype.itemsize == 1:
             raise RefusedType(f"mmaovp.fragments.{port.name}: 64 lanes are words of 16 bits, got bytes")
     left, right, tile = arrays

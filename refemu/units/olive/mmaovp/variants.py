@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import DeclaredState, constant
+from refemu.units.declaration import DeclaredState, constant
 from refemu.units.olive.mmaovp import TYPES, MmaOvp
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp import variants as olive_edp
 from refemu.units.olive.variants.pairs import OTHER_OUTLIERS
+from refemu.units.variant import Variant, choices
 
 
 class SwappedBiases(MmaOvp):
@@ -27,13 +27,13 @@ def _with(kind: type[DotProductUnit]) -> type[MmaOvp]:
     return Exchanged
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     OTHER_OUTLIERS,
-    Alternative("D-olive-21", "the first bias is that of B", variant=SwappedBiases),
+    Variant("D-olive-21", "the first bias is that of B", unit_class=SwappedBiases),
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     *(
-        Alternative(part.decision, part.says, variant=_with(part.variant))
-        for part in olive_edp.ALTERNATIVES
-        if part.variant is not None and issubclass(part.variant, DotProductUnit)
+        Variant(part.decision, part.says, unit_class=_with(part.unit_class))
+        for part in olive_edp.VARIANTS
+        if part.unit_class is not None and issubclass(part.unit_class, DotProductUnit)
     ),
 )

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units.derived import Arrays, twin
-from refemu.units.kernels import clocked as clocked_kernels
+from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.kernels import cycle_accurate as clocked_kernels
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, OPERATIONS, ROWS, TYPES
 from refemu.units.olive.mmaovp_clocked import UNIT, ClockedMmaOvp
-from refemu.units.olive.olive_edp import compiled as olive_edp_jit
+from refemu.units.olive.olive_edp import compiled as olive_edp_compiled
 
 TILE = ROWS * COLUMNS
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: ClockedMmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every tile is computed chunk by chunk; a row shows the elements that its events so far have reached."""
     start, *operands = inputs
@@ -48,7 +48,7 @@ def _chunks(
     config = {"a": TYPES[device.a_type], "b": TYPES[device.b_type], "overflow": device.overflow}
     d, chunks = c.reshape(-1, ROWS, COLUMNS), []
     for chunk in range(CHUNKS):
-        chunks.append(olive_edp_jit.run(left[..., chunk, :], right[..., chunk, :], *biases, d, **config))
+        chunks.append(olive_edp_compiled.run(left[..., chunk, :], right[..., chunk, :], *biases, d, **config))
         d = chunks[-1].d
     columns = ([getattr(each, name).reshape(-1, TILE) for each in chunks] for name in ("d", "overflow", "illegal"))
     first, second, third = (np.array(column) for column in columns)

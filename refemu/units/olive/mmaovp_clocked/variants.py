@@ -1,11 +1,11 @@
 """Other answers to the decisions of mmaovp_clocked, and of the tensor core inside it."""
 
-from refemu.units.alternative import Alternative
 from refemu.units.olive.mmaovp import variants as mmaovp
 from refemu.units.olive.mmaovp_clocked import UNIT
-from refemu.units.variants.clocked import alternatives, inner
+from refemu.units.variant import Variant
+from refemu.units.variants.cycle_accurate import inner, variants
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    *alternatives(UNIT),
-    *inner(UNIT, mmaovp.ALTERNATIVES),
+VARIANTS: tuple[Variant, ...] = (
+    *variants(UNIT),
+    *inner(UNIT, mmaovp.VARIANTS),
 )

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_edp import OPERANDS, UNIT, DotProductUnit, Operand
 
 MASK = 0xFFFFFFFF
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: DotProductUnit, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Decode all operands, then multiply and add, operation by operation."""
     *operands, c = inputs
@@ -35,7 +35,7 @@ def _decoded(
 ) -> np.ndarray:
     """Fill the elements of one operand, from pairs (rows, pairs); returns which rows hold an illegal pair."""
     normal, outlier = OPERANDS[kind]
-    decoded = ovp_decoder.UNIT.run_jit(pairs, bias[:, None], normal=normal, outlier=outlier)
+    decoded = ovp_decoder.UNIT.run_compiled(pairs, bias[:, None], normal=normal, outlier=outlier)
     exponent[:], integer[:] = (array.reshape(exponent.shape) for array in (decoded.exponent, decoded.base_int))
     return np.asarray(np.any(decoded.illegal, axis=-1))
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes, constant
+from refemu.units.declaration import Changes, constant
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import split, terms
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.olive.variants.pairs import DECODERS, OTHER_OUTLIERS, exchanged
+from refemu.units.variant import Variant, choices
 
 
 class Chain(DotProductUnit):
@@ -58,12 +58,12 @@ def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
     return Exchanged
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     OTHER_OUTLIERS,
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
-    Alternative("D-olive-34", "every addition of the tree is reduced to 32 bits", variant=Chain),
-    Alternative("D-olive-34", "the products are added one by one to c, in 32 bits", variant=ChainFromC),
-    Alternative("D-olive-34", "the products are reduced to 32 bits before c is added", variant=ApartFromC),
-    Alternative("D-olive-35", "one shifter behind the adder tree, by the largest exponent", variant=OneShifter),
-    *(Alternative(decision, says, variant=_with(kind)) for decision, says, kind in DECODERS),
+    Variant("D-olive-34", "every addition of the tree is reduced to 32 bits", unit_class=Chain),
+    Variant("D-olive-34", "the products are added one by one to c, in 32 bits", unit_class=ChainFromC),
+    Variant("D-olive-34", "the products are reduced to 32 bits before c is added", unit_class=ApartFromC),
+    Variant("D-olive-35", "one shifter behind the adder tree, by the largest exponent", unit_class=OneShifter),
+    *(Variant(decision, says, unit_class=_with(kind)) for decision, says, kind in DECODERS),
 )

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units.derived import Arrays, twin
-from refemu.units.kernels import clocked as clocked_kernels
+from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.kernels import cycle_accurate as clocked_kernels
 from refemu.units.olive.olive_edp import EVENTS
-from refemu.units.olive.olive_edp import compiled as olive_edp_jit
+from refemu.units.olive.olive_edp import compiled as olive_edp_compiled
 from refemu.units.olive.olive_edp_clocked import UNIT, ClockedDotProductUnit
 
 DECODE, MULTIPLY, SHIFT, REDUCE = range(len(EVENTS))
@@ -15,13 +15,13 @@ DECODE, MULTIPLY, SHIFT, REDUCE = range(len(EVENTS))
 WRITTEN = {"shifts": MULTIPLY, "products": MULTIPLY, "shifted": SHIFT, "above": SHIFT, "d": REDUCE, "overflow": REDUCE}
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: ClockedDotProductUnit, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every operation is computed once; a row shows of it what its events so far have written."""
     start, *operands = inputs
     plan = clocked_kernels.plan(start, len(EVENTS))
     taken = [plan.taken(operand) for operand in operands]
-    whole = olive_edp_jit.run(*taken, a=device.a, b=device.b, overflow=device.overflow)
+    whole = olive_edp_compiled.run(*taken, a=device.a, b=device.b, overflow=device.overflow)
     rows = {"busy": plan.busy, "valid": plan.valid, "phase": plan.phase, "c_held": plan.shown(taken[-1], DECODE)}
     for port, out in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         name = port.name

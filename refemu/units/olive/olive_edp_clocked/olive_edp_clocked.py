@@ -5,13 +5,13 @@ Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which gives no stages. Composed of 
 
 from functools import partial
 
-from refemu.units import clocked
-from refemu.units.clocked import CycleAccurate
-from refemu.units.declared import DeclaredState
+from refemu.units import cycle_accurate
+from refemu.units.cycle_accurate import CycleAccurate
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive import olive_edp
 from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
 from refemu.units.olive.olive_edp_clocked import cases
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "ClockedDotProductUnit", "State", "run"]
@@ -34,7 +34,7 @@ UNIT: AnyUnit = Unit(
         "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
     },
     cases=cases.cases,
-    mark=partial(clocked.marks, olive_edp.UNIT),
+    mark=partial(cycle_accurate.marks, olive_edp.UNIT),
     flags=olive_edp.UNIT.flags,
 )
 State: type[DeclaredState] = ClockedDotProductUnit.State

@@ -1,11 +1,11 @@
 """Other answers to the decisions of olive_edp_clocked, and of the dot product unit inside it."""
 
-from refemu.units.alternative import Alternative
 from refemu.units.olive.olive_edp import variants as olive_edp
 from refemu.units.olive.olive_edp_clocked import UNIT
-from refemu.units.variants.clocked import alternatives, inner
+from refemu.units.variant import Variant
+from refemu.units.variants.cycle_accurate import inner, variants
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    *alternatives(UNIT),
-    *inner(UNIT, olive_edp.ALTERNATIVES),
+VARIANTS: tuple[Variant, ...] = (
+    *variants(UNIT),
+    *inner(UNIT, olive_edp.VARIANTS),
 )

@@ -1,5 +1,5 @@
 """Other answers to the decisions of olive_mac."""
 
-from refemu.units.alternative import Alternative, choices
+from refemu.units.variant import Variant, choices
 
-ALTERNATIVES: tuple[Alternative, ...] = choices("D-olive-33", "overflow", "wrap", "saturate")
+VARIANTS: tuple[Variant, ...] = choices("D-olive-33", "overflow", "wrap", "saturate")

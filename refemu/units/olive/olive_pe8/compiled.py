@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive.olive_pe8 import PES, UNIT, OlivePe8
 
 HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(pe: OlivePe8, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Load or multiply and add, event by event; devices side by side."""
     choices = int(pe.split == "sign_magnitude"), int(pe.overflow == "saturate")

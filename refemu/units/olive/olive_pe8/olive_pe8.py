@@ -5,11 +5,11 @@ Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [oli
 
 from typing import ClassVar, Literal
 
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.olive.olive_pe8 import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]

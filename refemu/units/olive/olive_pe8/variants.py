@@ -1,9 +1,9 @@
 """Other answers to the decisions of olive_pe8."""
 
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_pe8 import OlivePe8
+from refemu.units.variant import Variant, choices
 
 
 class Chain(OlivePe8):
@@ -27,9 +27,9 @@ class LowFirst(OlivePe8):
         return {**changes, "partial": changes["partial"][::-1], "shift": changes["shift"][::-1]}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     *choices("D-olive-36", "split", "twos_complement", "sign_magnitude"),
-    Alternative("D-olive-37", "each element reduces its sum to 32 bits", variant=Chain),
-    Alternative("D-olive-37", "the elements are in the order low x low to high x high", variant=LowFirst),
+    Variant("D-olive-37", "each element reduces its sum to 32 bits", unit_class=Chain),
+    Variant("D-olive-37", "the elements are in the order low x low to high x high", unit_class=LowFirst),
 )

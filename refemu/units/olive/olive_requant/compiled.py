@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.float_jit.scalars import narrow, widen
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.arith.kernels.scalars import narrow, widen
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive.olive_requant import UNIT, OliveRequant
 from refemu.units.olive.ovp_encoder import UNIT as ENCODER
 from refemu.units.olive.ovp_encoder import OvpEncoder
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(stage: OliveRequant, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Rescale and divide every output, encode every pair."""
     acc, scale_a, scale_w, bias, scale_next = inputs
@@ -21,7 +21,7 @@ def run(stage: OliveRequant, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     reals = [array.view(np.float32) for array in (acc_f32, rescale, scaled, biased, grid)]
     counts = np.zeros(3, np.int64)
     _requant(acc, scales[0], scales[1], bias, scales[2], y, overflow, *reals, counts)
-    pairs = ENCODER.run_jit(grid, fmt=stage.fmt)
+    pairs = ENCODER.run_compiled(grid, fmt=stage.fmt)
     for port, array in zip(stage.encoder.ports.outputs, encoded, strict=True):
         array[:] = getattr(pairs, port.name)
     return [*counts.tolist(), *(getattr(pairs, name) for name in OvpEncoder.counters)]

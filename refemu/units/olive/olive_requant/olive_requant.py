@@ -11,13 +11,13 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats import Ovp
-from refemu.formats.ready import OvpName
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.formats.presets import OvpName
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.olive_mac import ACC_BITS
 from refemu.units.olive.olive_requant import cases
 from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["NO_BIAS", "UNIT", "OliveRequant", "State", "run"]

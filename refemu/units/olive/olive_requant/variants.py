@@ -7,11 +7,11 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
 from refemu.arith.scalar32 import div32, f32, pattern16, value16
-from refemu.units.alternative import Alternative
-from refemu.units.declared import constant
+from refemu.units.declaration import constant
 from refemu.units.olive.olive_requant import OliveRequant
 from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.olive.ovp_encoder import variants as ovp_encoder
+from refemu.units.variant import Variant
 
 FRACTION = 24  #: bits of a float32 with its hidden one
 
@@ -126,27 +126,27 @@ def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
     return Exchanged
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-olive-42", "a sum that float32 does not hold is cut off", variant=SumTruncated),
-    Alternative("D-olive-42", "the sum is not rounded to float32", variant=WholeSum),
-    Alternative("D-olive-42", "the sum times one scale, then times the other", variant=ScaleByScale),
-    Alternative("D-olive-42", "one rounding to fp16, from the exact product and the bias", variant=Direct),
-    Alternative("D-olive-52", "an output beyond fp16 is 65504", variant=_rounds(Fp16Mode(overflow="saturate"))),
-    Alternative("D-olive-52", "an infinite output is encoded as 65504", variant=FinitePair),
-    Alternative("D-olive-53", "a quotient beyond float32 is 0", variant=QuotientZero),
-    Alternative("D-olive-54", "the pair is made of the float32 output", variant=FromFloat32),
-    Alternative("D-olive-55", "the bias is added in a fused multiply-add", variant=Fused),
-    Alternative("D-olive-55", "the bias is added to the fp16 word", variant=BiasBehind),
-    Alternative("D-olive-55", "no bias is +0", variant=BiasSwallowsSign),
-    Alternative("D-olive-25", "outputs are multiplied by the reciprocal of the scale", variant=TimesReciprocal),
-    Alternative("D-arith-2", "outputs are cut off to fp16", variant=_rounds(Fp16Mode(rounding="truncate"))),
-    Alternative("D-arith-2", "outputs round half away from 0", variant=HalfAway),
-    Alternative("D-arith-2", "subnormal outputs become 0", variant=_rounds(Fp16Mode(subnormals="flush"))),
-    *(each for each in ovp_encoder.ALTERNATIVES if each.variant is None),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-olive-42", "a sum that float32 does not hold is cut off", unit_class=SumTruncated),
+    Variant("D-olive-42", "the sum is not rounded to float32", unit_class=WholeSum),
+    Variant("D-olive-42", "the sum times one scale, then times the other", unit_class=ScaleByScale),
+    Variant("D-olive-42", "one rounding to fp16, from the exact product and the bias", unit_class=Direct),
+    Variant("D-olive-52", "an output beyond fp16 is 65504", unit_class=_rounds(Fp16Mode(overflow="saturate"))),
+    Variant("D-olive-52", "an infinite output is encoded as 65504", unit_class=FinitePair),
+    Variant("D-olive-53", "a quotient beyond float32 is 0", unit_class=QuotientZero),
+    Variant("D-olive-54", "the pair is made of the float32 output", unit_class=FromFloat32),
+    Variant("D-olive-55", "the bias is added in a fused multiply-add", unit_class=Fused),
+    Variant("D-olive-55", "the bias is added to the fp16 word", unit_class=BiasBehind),
+    Variant("D-olive-55", "no bias is +0", unit_class=BiasSwallowsSign),
+    Variant("D-olive-25", "outputs are multiplied by the reciprocal of the scale", unit_class=TimesReciprocal),
+    Variant("D-arith-2", "outputs are cut off to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
+    Variant("D-arith-2", "outputs round half away from 0", unit_class=HalfAway),
+    Variant("D-arith-2", "subnormal outputs become 0", unit_class=_rounds(Fp16Mode(subnormals="flush"))),
+    *(each for each in ovp_encoder.VARIANTS if each.unit_class is None),
     *(
-        Alternative(each.decision, each.says, variant=_with(each.variant))
-        for each in ovp_encoder.ALTERNATIVES
-        if each.variant is not None and issubclass(each.variant, OvpEncoder)
+        Variant(each.decision, each.says, unit_class=_with(each.unit_class))
+        for each in ovp_encoder.VARIANTS
+        if each.unit_class is not None and issubclass(each.unit_class, OvpEncoder)
     ),
 )
 UNOBSERVABLE = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_systolic import UNIT, OliveSystolic
@@ -17,7 +17,7 @@ HIGH = (1 << 31) - 1
 LOW = -(1 << 31)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(array: OliveSystolic, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Decode both matrices and multiply them, operation by operation."""
     left, right, bias_a, bias_b = inputs
@@ -28,7 +28,7 @@ def run(array: OliveSystolic, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     for pairs, bias, kind, lines in ((left, bias_a, array.a, m), (right, bias_b, array.b, n)):
         words = pairs.reshape(count, lines, k // 2)
         normal, outlier = OPERANDS[kind]
-        decoded = ovp_decoder.UNIT.run_jit(words, bias[:, None, None], normal=normal, outlier=outlier)
+        decoded = ovp_decoder.UNIT.run_compiled(words, bias[:, None, None], normal=normal, outlier=outlier)
         elements += [field.reshape(count, lines, k) for field in (decoded.exponent, decoded.base_int)]
         illegal |= np.any(decoded.illegal, axis=(1, 2))
     saturate = int(array.overflow == "saturate")

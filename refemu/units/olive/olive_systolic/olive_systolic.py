@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_types
@@ -18,7 +18,7 @@ from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require
 from refemu.units.olive.olive_systolic import cases
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]

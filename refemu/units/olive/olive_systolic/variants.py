@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from refemu.units.alternative import Alternative, choices
 from refemu.units.olive.olive_systolic import OliveSystolic
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.olive.variants.pairs import DECODERS, OTHER_OUTLIERS, exchanged
+from refemu.units.variant import Variant, choices
 
 
 def _with(kind: type[OvpDecoder]) -> type[OliveSystolic]:
@@ -17,10 +17,10 @@ def _with(kind: type[OvpDecoder]) -> type[OliveSystolic]:
     return Exchanged
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     OTHER_OUTLIERS,
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
-    *(Alternative(decision, says, variant=_with(kind)) for decision, says, kind in DECODERS),
+    *(Variant(decision, says, unit_class=_with(kind)) for decision, says, kind in DECODERS),
 )
 UNOBSERVABLE = {
     "D-olive-38": "The ports show the product of an operation as a whole; the cycle in which a decoder works is in the "

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import helper, kernel
-from refemu.units.derived import Arrays, twin
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.systolic import compute, drain, halves
 from refemu.units.olive.olive_edp import OPERANDS, Operand
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import UNIT, Narrow, OliveSystolicClocked, Wide
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every edge of every device."""
     wide, drains, west, west_valid, north, north_valid, bias_a, bias_b = inputs
@@ -43,7 +43,7 @@ def _decoded(narrow: Narrow, eight: Wide, words: np.ndarray, bias: np.ndarray) -
     for kind, mask in kinds:
         normal, outlier = OPERANDS[kind]
         pairs = (words & mask).astype(np.uint8 if mask == 0xFF else np.uint16)
-        done = ovp_decoder.UNIT.run_jit(pairs, bias[..., None], normal=normal, outlier=outlier)
+        done = ovp_decoder.UNIT.run_compiled(pairs, bias[..., None], normal=normal, outlier=outlier)
         fields = [done.exponent[..., 0], done.base_int[..., 0], done.exponent[..., 1], done.base_int[..., 1]]
         parts.append(np.stack([*fields, done.illegal], axis=-1).astype(np.int64))
     return np.stack(parts, axis=-2)

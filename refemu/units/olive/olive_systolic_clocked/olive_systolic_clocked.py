@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units.declared import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, require_overflow
 from refemu.units.olive.olive_pe8 import PES, OlivePe8, Split
@@ -18,7 +18,7 @@ from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
 from refemu.units.olive.olive_systolic_clocked import cases
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 MOST = 64  #: rows or columns of 4-bit elements [olive §4.3]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units import stepped
+from refemu.units import stepping
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Narrow, OliveSystolicClocked, Wide
@@ -18,7 +18,7 @@ from refemu.units.ports import Port
 
 
 @dataclass(frozen=True, eq=False)
-class Product(stepped.Result):
+class Product(stepping.Result):
     """D = A x B, and what the array did for it."""
 
     d: np.ndarray  #: int32 (m, n)
@@ -87,9 +87,9 @@ def multiply(
     """
     array = OliveSystolicClocked(rows, cols, a, b, eight, overflow)
     bits, bias = Port("pairs", 16 if wide else 8), Port("bias", 4)
-    left, right = (bits.admit(np.asarray(pairs), array.name).astype(np.int64) for pairs in (a_pairs, b_pairs))
+    left, right = (bits.validate(np.asarray(pairs), array.name).astype(np.int64) for pairs in (a_pairs, b_pairs))
     for value in biases:
-        bias.admit_one(value, array.name)
+        bias.validate_one(value, array.name)
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1] or not min(*left.shape, *right.shape):
         raise Refused(f"{array.name}: A is (m, K / 2) and B (n, K / 2) pairs, got {left.shape} and {right.shape}")
     mode = int(wide)
@@ -125,7 +125,7 @@ def _compiled(
     fields, illegal = [], False
     for narrow, pairs, bias in ((array.a, left, biases[0]), (array.b, right, biases[1])):
         normal, outlier = OPERANDS[array.eight if mode else narrow]
-        done = ovp_decoder.UNIT.run_jit(
+        done = ovp_decoder.UNIT.run_compiled(
             pairs.astype(np.uint16 if mode else np.uint8), bias, normal=normal, outlier=outlier
         )
         fields += [values.reshape(len(pairs), -1).astype(np.int64) for values in (done.exponent, done.base_int)]

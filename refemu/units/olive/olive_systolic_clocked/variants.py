@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from refemu.units.alternative import Alternative, choices
-from refemu.units.declared import Changes, DeclaredState
+from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
@@ -12,6 +11,7 @@ from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Lin
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.olive.ovp_decoder import variants as ovp_decoder
 from refemu.units.olive.variants.pairs import DECODERS
+from refemu.units.variant import Variant, choices
 
 
 class RightFirst(OliveSystolicClocked):
@@ -75,17 +75,17 @@ def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:
     return Exchanged
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-14", "eight", "int8_repo"),
     *choices("D-olive-33", "overflow", "saturate"),
-    Alternative("D-olive-38", "the right element of a pair enters first", variant=RightFirst),
-    Alternative("D-olive-39", "decoders have a register: elements enter an edge later", variant=RegisteredDecoder),
-    Alternative("D-olive-48", "a pair that comes while its line holds an element takes its place", variant=Overrun),
-    Alternative("D-olive-49", "a change of width leaves the accumulators as they are", variant=KeepsAccumulators),
-    Alternative("D-olive-50", "a drain leaves operands where they are", variant=KeepsOperands),
-    Alternative("D-olive-51", "the south border always shows the bottom row", variant=ShowsBottom),
+    Variant("D-olive-38", "the right element of a pair enters first", unit_class=RightFirst),
+    Variant("D-olive-39", "decoders have a register: elements enter an edge later", unit_class=RegisteredDecoder),
+    Variant("D-olive-48", "a pair that comes while its line holds an element takes its place", unit_class=Overrun),
+    Variant("D-olive-49", "a change of width leaves the accumulators as they are", unit_class=KeepsAccumulators),
+    Variant("D-olive-50", "a drain leaves operands where they are", unit_class=KeepsOperands),
+    Variant("D-olive-51", "the south border always shows the bottom row", unit_class=ShowsBottom),
     *(
-        Alternative(decision, says, variant=_with(kind))
+        Variant(decision, says, unit_class=_with(kind))
         for decision, says, kind in DECODERS
         if kind is not ovp_decoder.LeftHigh  # RightFirst, in other words
     ),

@@ -1,10 +1,10 @@
 """Other answers to the decisions of outlier_decoder."""
 
 from refemu.arith.checks import Refused
-from refemu.units.alternative import Alternative
 from refemu.units.config import Config
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
+from refemu.units.variant import Variant
 
 _OTHER = {(4, 3): (2, 5), (2, 5): (4, 3)}
 
@@ -34,8 +34,8 @@ class Saturating(OutlierDecoder):
         return {**super().decode(code, bias), "exponent": min(exact, (1 << self.shift_bits) - 1)}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
-    Alternative("D-olive-19", "the reserved code has exponent 0", variant=ZeroOfReserved),
-    Alternative("D-olive-20", "an exponent beyond the port saturates", variant=Saturating),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
+    Variant("D-olive-19", "the reserved code has exponent 0", unit_class=ZeroOfReserved),
+    Variant("D-olive-20", "an exponent beyond the port saturates", unit_class=Saturating),
 )

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.olive.outlier_decoder import outlier_decoder
 from refemu.units.olive.ovp_decoder import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "State", "run"]
@@ -108,13 +108,13 @@ class OvpDecoder(Combinational):
         """1 if one code is the identifier and the other has magnitude 0, which no encoder writes."""
         return int(self.identifier in (left, right) and (left | right) & (self.identifier - 1) == 0)
 
-    def admitted(self, pair: ArrayLike, bias: ArrayLike) -> list[np.ndarray]:
+    def validated(self, pair: ArrayLike, bias: ArrayLike) -> list[np.ndarray]:
         """Pairs and biases as arrays of one shape; rejects bytes where a pair is a word of 16 bits."""
         if self.width == 8 and getattr(pair, "dtype", None) == np.uint8:
             raise RefusedType(
                 f"{self.name}.pair: 16-bit words are needed for {self.normal}, got dtype uint8; view bytes as '<u2'"
             )
-        return super().admitted(pair, bias)
+        return super().validated(pair, bias)
 
 
 UNIT: AnyUnit = Unit(

@@ -3,10 +3,10 @@
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.units.alternative import Alternative
 from refemu.units.config import Config
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.olive.ovp_decoder import OUTLIERS, OvpDecoder
+from refemu.units.variant import Variant
 
 
 def _other_format(config: Config) -> Config:
@@ -81,14 +81,14 @@ def _narrow(config: Config, inputs: Any, result: Any) -> Any:
     return {"exponent": result.exponent & 15}
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
-    Alternative("D-olive-1", "the left element is in the high half", variant=LeftHigh),
-    Alternative("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
-    Alternative("D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", variant=OtherFlint),
-    Alternative("D-olive-18", "an illegal pair is not flagged", variant=NeverIllegal),
-    Alternative("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", variant=TwoIdentifiers),
-    Alternative("D-olive-19", "the reserved code has exponent 0", variant=ZeroIsNormal),
-    Alternative("D-olive-19", "a victim has the bias as its exponent", variant=VictimBias),
-    Alternative("D-olive-20", "an exponent beyond the port saturates", variant=Saturating),
-    Alternative("D-olive-20", "exponents of 8-bit pairs have 4 bits", answer=_narrow),
+VARIANTS: tuple[Variant, ...] = (
+    Variant("D-olive-1", "the left element is in the high half", unit_class=LeftHigh),
+    Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
+    Variant("D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", unit_class=OtherFlint),
+    Variant("D-olive-18", "an illegal pair is not flagged", unit_class=NeverIllegal),
+    Variant("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", unit_class=TwoIdentifiers),
+    Variant("D-olive-19", "the reserved code has exponent 0", unit_class=ZeroIsNormal),
+    Variant("D-olive-19", "a victim has the bias as its exponent", unit_class=VictimBias),
+    Variant("D-olive-20", "an exponent beyond the port saturates", unit_class=Saturating),
+    Variant("D-olive-20", "exponents of 8-bit pairs have 4 bits", answer=_narrow),
 )

@@ -13,11 +13,11 @@ from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.scalar32 import value32
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
-from refemu.formats.ready import OvpName
-from refemu.units.declared import Changes, Combinational, DeclaredState, constant, decides
+from refemu.formats.presets import OvpName
+from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.olive.ovp_encoder import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepped import Result
+from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from refemu.formats import IntFormat
 from refemu.formats.nearest import TIES
-from refemu.units.alternative import Alternative
 from refemu.units.olive.ovp_encoder import LEFT, RIGHT, OvpEncoder, pair_format
 from refemu.units.olive.ovp_encoder.ovp_encoder import rounded
 from refemu.units.unit import Config
+from refemu.units.variant import Variant
 
 
 def _other(field: str, choose: Callable[[Any], Any], config: Config) -> Config:
@@ -26,9 +26,9 @@ def _always(value: Any, fmt: Any) -> Any:
     return value
 
 
-def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) -> Alternative:
+def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) -> Variant:
     """A device whose pair format differs in one field."""
-    return Alternative(decision, says, partial(_other, field, choose))
+    return Variant(decision, says, partial(_other, field, choose))
 
 
 class SignedThreshold(OvpEncoder):
@@ -135,7 +135,7 @@ class SignOfZero(OvpEncoder):
         return code if code or v >= 0 else self.format.normal.identifier
 
 
-ALTERNATIVES: tuple[Alternative, ...] = (
+VARIANTS: tuple[Variant, ...] = (
     _format("D-olive-1", "the left element is in the high half", "left", lambda fmt: "high"),
     _format("D-olive-3", "the threshold is the largest normal value", "threshold", lambda fmt: fmt.normal.largest),
     _format("D-olive-4", "a value at the threshold is the other kind", "closed", lambda fmt: not fmt.closed),
@@ -151,15 +151,15 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     ),
     _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
     _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
-    Alternative("D-olive-2", "a negative value is never an outlier", variant=SignedThreshold),
-    Alternative("D-olive-5", "of two outliers of one magnitude the left one stays", variant=LeftOnTie),
-    Alternative("D-olive-6", "two outliers are compared after rounding", variant=RoundedFirst),
-    Alternative("D-olive-7", "ties of normal values round away from 0", variant=NormalTies),
-    Alternative("D-olive-8", "ties of outliers round away from 0", variant=OutlierTies),
-    Alternative("D-olive-9", "a normal value beyond the largest keeps its low bits", variant=NotClamped),
-    Alternative("D-olive-10", "an outlier below the smallest gets the reserved code", variant=ReservedCode),
-    Alternative("D-olive-11", "the exponent of an outlier beyond the largest wraps", variant=WrappedOutlier),
-    Alternative("D-olive-15", "a mantissa that rounds up does not carry", variant=NoCarry),
-    Alternative("D-olive-17", "a negative value that rounds to 0 keeps its sign", variant=SignOfZero),
+    Variant("D-olive-2", "a negative value is never an outlier", unit_class=SignedThreshold),
+    Variant("D-olive-5", "of two outliers of one magnitude the left one stays", unit_class=LeftOnTie),
+    Variant("D-olive-6", "two outliers are compared after rounding", unit_class=RoundedFirst),
+    Variant("D-olive-7", "ties of normal values round away from 0", unit_class=NormalTies),
+    Variant("D-olive-8", "ties of outliers round away from 0", unit_class=OutlierTies),
+    Variant("D-olive-9", "a normal value beyond the largest keeps its low bits", unit_class=NotClamped),
+    Variant("D-olive-10", "an outlier below the smallest gets the reserved code", unit_class=ReservedCode),
+    Variant("D-olive-11", "the exponent of an outlier beyond the largest wraps", unit_class=WrappedOutlier),
+    Variant("D-olive-15", "a mantissa that rounds up does not carry", unit_class=NoCarry),
+    Variant("D-olive-17", "a negative value that rounds to 0 keeps its sign", unit_class=SignOfZero),
 )
 UNOBSERVABLE = {"D-olive-47": "NaN and infinity are refused at the port, so no row of a stimulus carries them."}

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from refemu.units.alternative import Alternative
 from refemu.units.config import Config
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.olive.ovp_decoder import variants as ovp_decoder
+from refemu.units.variant import Variant
 
 #: decision, what the device does, class of its decoders
 DECODERS: tuple[tuple[str, str, type[OvpDecoder]], ...] = (
@@ -29,7 +29,7 @@ def _other(value: Any) -> Any:
 
 
 #: of every unit whose decoders are of the operands' types
-OTHER_OUTLIERS = Alternative("D-olive-14", "8-bit outliers have the other format, E2M5 for E4M3", other_outliers)
+OTHER_OUTLIERS = Variant("D-olive-14", "8-bit outliers have the other format, E2M5 for E4M3", other_outliers)
 
 
 def exchanged(decoders: Any, kind: type[OvpDecoder]) -> list[OvpDecoder]:

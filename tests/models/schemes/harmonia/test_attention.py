@@ -14,9 +14,9 @@ from refemu.arith.checks import Refused
 from refemu.models import backend
 from refemu.models.schemes.harmonia import attention
 from refemu.models.schemes.harmonia.cache import HarmoniaCache
+from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
 from refemu.models.schemes.harmonia.config import KV4, HarmoniaConfig
 from refemu.models.schemes.harmonia.steps import Scoring, Units
-from refemu.models.schemes.harmonia.twins import attention as harmonia_attention_jit
 from tests.arith.strategies import codes, numbers, repeating
 
 OFF = dataclasses.replace(KV4, offline=False)
@@ -89,7 +89,7 @@ def test_the_kernel_equals_the_steps(change: dict[str, Any], qkv: Operands) -> N
     units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     held = filled(units, k, v).held()
     for some, start in ((q, 0), (q[-1:], len(q) - 1)):
-        found = harmonia_attention_jit.attend(units, some, held, start, scoring(some))
+        found = harmonia_attention_compiled.attend(units, some, held, start, scoring(some))
         try:
             wanted = attention.by_heads(units, some, held, start, scoring(some))
         except Refused:
@@ -126,7 +126,7 @@ def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], qkv:
     units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     q = np.tile(q, (1, 5, 1))[:, :heads]
     falling = filled(units, k, v).falling()
-    found = harmonia_attention_jit.attend(units, q, falling.high, 0, scoring(q), falling)
+    found = harmonia_attention_compiled.attend(units, q, falling.high, 0, scoring(q), falling)
     try:
         wanted = [
             attention.by_heads(units, q[t : t + 1], held, t, scoring(q)) for t, held in enumerate(falling.by_query())
@@ -194,7 +194,7 @@ def test_other_options_take_the_readable_form(change: dict[str, Any]) -> None:
     units, q, k, v = problem(dataclasses.replace(OFF, **change), 40, 2)
     held = filled(units, k, v).held()
 
-    assert harmonia_attention_jit.attend(units, q, held, 0, scoring(q)) is None
+    assert harmonia_attention_compiled.attend(units, q, held, 0, scoring(q)) is None
     assert np.isfinite(attention.attend(units, q, held, 0, scoring(q))).all()
 
 
@@ -234,8 +234,8 @@ def test_window_cap_and_slopes_act_on_scaled_logits(rule: dict[str, Any]) -> Non
         wanted[:, head] = units.half(units.dot(shares, values))
 
     assert found.tobytes() == wanted.tobytes()
-    assert harmonia_attention_jit.attend(units, q, held, 0, given) is None
+    assert harmonia_attention_compiled.attend(units, q, held, 0, given) is None
     assert not np.array_equal(found, plain)
     wide = scoring(q, window=45)
     assert attention.attend(units, q, held, 0, wide).tobytes() == plain.tobytes()
-    assert harmonia_attention_jit.attend(units, q, held, 0, wide) is not None
+    assert harmonia_attention_compiled.attend(units, q, held, 0, wide) is not None

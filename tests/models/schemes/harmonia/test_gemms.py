@@ -174,7 +174,7 @@ def block(model: Any, scheme: str, run: Any, prompt: int = PROMPT, steps: int = 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_product_of_tiny(scheme: str) -> None:
     """D-harmonia-25, D-harmonia-26: interleaved pairs, heads of 16 channels, offsets frozen for what is decoded."""
-    found = block(models.load("tiny"), scheme, harmonia_core.UNIT.run_jit)
+    found = block(models.load("tiny"), scheme, harmonia_core.UNIT.run_compiled)
 
     assert [product for product, equal in found.items() if not equal] == []
 
@@ -190,7 +190,7 @@ def test_every_product_of_tiny_by_the_readable_core() -> None:
 @pytest.mark.long
 def test_a_prompt_shorter_than_the_window_freezes_its_offsets() -> None:
     """D-harmonia-26: five tokens, then tokens at positions inside the window, which are not tracked."""
-    found = block(models.load("tiny"), "harmonia-kv4", harmonia_core.UNIT.run_jit, 5, 3)
+    found = block(models.load("tiny"), "harmonia-kv4", harmonia_core.UNIT.run_compiled, 5, 3)
 
     assert [product for product, equal in found.items() if not equal] == []
 
@@ -200,6 +200,6 @@ def test_a_prompt_shorter_than_the_window_freezes_its_offsets() -> None:
 @pytest.mark.parametrize("scheme", [pytest.param(SCHEMES[0], marks=pytest.mark.slow), *SCHEMES[1:]])
 def test_every_product_of_smollm2(smollm2: Any, scheme: str) -> None:
     """D-harmonia-25, D-harmonia-26: nine heads of 64 channels on three of keys, reductions of 576 and 1536."""
-    found = block(smollm2, scheme, harmonia_core.UNIT.run_jit)
+    found = block(smollm2, scheme, harmonia_core.UNIT.run_compiled)
 
     assert [product for product, equal in found.items() if not equal] == []

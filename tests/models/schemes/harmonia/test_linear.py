@@ -9,10 +9,10 @@ import pytest
 from refemu.arith import fp16
 from refemu.formats.harmonia.bfp import Bfp
 from refemu.models import backend
+from refemu.models.schemes.harmonia.compiled import linear as harmonia_linear_compiled
 from refemu.models.schemes.harmonia.config import KV8
 from refemu.models.schemes.harmonia.linear import Linear
 from refemu.models.schemes.harmonia.steps import Units
-from refemu.models.schemes.harmonia.twins import linear as harmonia_linear_jit
 from tests.models.schemes.harmonia.arrays import arrays_of, bytes_of
 from tests.oracles.harmonia import bfp
 from tests.oracles.harmonia import units as harmonia_units
@@ -129,7 +129,7 @@ EXTREMES = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 1023 * 2.0**-24, 2.0**-14
 def test_values_to_integers_as_codes_have_them(group: int, width: int) -> None:
     """Subnormal numbers, zeros of both signs, short groups: signed mantissas and their worth, +0 for every zero."""
     x = np.concatenate([X, RANDOM.choice(EXTREMES, (6, 200)), RANDOM.choice(EXTREMES[:5], (3, 200))])
-    integers, powers = harmonia_linear_jit.operand(x, group, width) or (x, x)
+    integers, powers = harmonia_linear_compiled.operand(x, group, width) or (x, x)
     codes = Bfp(width, group).encode(x.astype(np.float16))
 
     assert np.array_equal(integers[:, :200].view(np.uint32), codes.signed().astype(np.float32).view(np.uint32))

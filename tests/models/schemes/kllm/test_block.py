@@ -21,7 +21,7 @@ from refemu.models.model import Model
 from refemu.models.schemes.kllm.block import Blocks
 from refemu.models.taps import Watch
 from refemu.units.unit import Cases
-from tests.arith.interpreted import needs_jit
+from tests.arith.interpreted import needs_compiled
 from tests.models.schemes.kllm import plain
 
 CALIBRATION = [5, 3, 0, 12, 7, 7, 1, 9, 2, 11, 4, 8]
@@ -56,7 +56,7 @@ def by_steps(parts: Any, ids: list[int]) -> Any:
 
 
 @pytest.mark.long
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_step_gives_the_bits_of_the_units(change: str) -> None:
     parts = prepared(change)
@@ -69,7 +69,7 @@ def test_a_step_gives_the_bits_of_the_units(change: str) -> None:
     assert logits.tobytes() == models.session(parts).append(IDS).tobytes()
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("make", [plain.layered, lambda: plain.layered("relu")])
 def test_a_step_gives_the_bits_of_other_decoders(make: Any) -> None:
     """The norms are left to the units, the layers without one, with biases, are not."""
@@ -79,7 +79,7 @@ def test_a_step_gives_the_bits_of_other_decoders(make: Any) -> None:
     assert {names for _, names in parts._token_blocks.groups} == {("o",), ("down",)}
 
 
-@needs_jit
+@needs_compiled
 def test_the_layout_grows_and_is_made_anew_after_a_rewind() -> None:
     """Behind 64 tokens the buffers double; other tokens take the places of those that were forgotten."""
 
@@ -98,7 +98,7 @@ def test_the_layout_grows_and_is_made_anew_after_a_rewind() -> None:
     assert np.concatenate([session.append([token]) for token in ids[50:]]).tobytes() == whole[50:].tobytes()
 
 
-@needs_jit
+@needs_compiled
 def test_what_is_left_to_the_units() -> None:
     """Another arithmetic, other tables and scales; two tokens at once."""
     for change in (":preset=exact", ":function_table=literal", ":score_scale=max,v_scale=static"):
@@ -109,7 +109,7 @@ def test_what_is_left_to_the_units() -> None:
     assert isinstance(parts.blocks(np.zeros((2, 9), np.float32)), Blocks)
 
 
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -136,7 +136,7 @@ def test_refuses_in_the_words_of_the_units(call: Any, message: str) -> None:
         call(prepared(), x)
 
 
-@needs_jit
+@needs_compiled
 def test_products_and_logits_beyond_fp16_are_refused() -> None:
     """Finite gates whose product with up is not; keys and queries whose product is +Inf."""
     parts, x = prepared(), np.full((1, 11), 60000, np.float32)
@@ -151,12 +151,12 @@ def test_products_and_logits_beyond_fp16_are_refused() -> None:
 PARTS = {
     "refemu.models.schemes.kllm.block.Blocks": ("encode", "linear", "attention", "gated"),
     "refemu.models.schemes.kllm.operands.Operands": ("encode",),
-    "refemu.models.schemes.kllm.twins.block.TokenBlocks": ("encode", "linear", "attention", "gated"),
-    "refemu.models.schemes.kllm.twins.block": ("kmeans_root", "kmeans_function", "kmeans_gated", "multiply"),
-    "refemu.models.schemes.kllm.twins.attention": ("kmeans_scores", "multiply"),
-    "refemu.models.schemes.kllm.twins.cache": ("kmeans_lay_out",),
-    "refemu.models.schemes.kllm.twins.product": ("kmeans_dense", "kmeans_sparse", "kmeans_merge"),
-    "refemu.formats.kllm.twins.kmeans_row": ("_encode",),
+    "refemu.models.schemes.kllm.compiled.block.TokenBlocks": ("encode", "linear", "attention", "gated"),
+    "refemu.models.schemes.kllm.compiled.block": ("kmeans_root", "kmeans_function", "kmeans_gated", "multiply"),
+    "refemu.models.schemes.kllm.compiled.attention": ("kmeans_scores", "multiply"),
+    "refemu.models.schemes.kllm.compiled.cache": ("kmeans_lay_out",),
+    "refemu.models.schemes.kllm.compiled.product": ("kmeans_dense", "kmeans_sparse", "kmeans_merge"),
+    "refemu.formats.kllm.compiled.kmeans_row": ("_encode",),
 }  #: functions and methods that compute a decoder's blocks, by module or class
 TEXT = list(b"It is a truth universally")
 
@@ -211,7 +211,7 @@ def decoded(parts: Any, tap: Any = None) -> tuple[bytes, dict[str, int], list[by
     return np.concatenate(rows).tobytes(), session.counters, held
 
 
-@needs_jit
+@needs_compiled
 def test_taps_change_no_path() -> None:
     """Every function is called as often with taps as without, and single tokens go to no unit."""
     with counted() as unseen:
@@ -224,10 +224,10 @@ def test_taps_change_no_path() -> None:
     assert unseen == seen
     assert set(seen) == {f"{place}.{name}" for place, names in PARTS.items() for name in names}
     assert seen["refemu.models.schemes.kllm.block.Blocks.linear"] == 4 * blocks  # of the prompt
-    assert seen["refemu.models.schemes.kllm.twins.block.TokenBlocks.linear"] == 4 * blocks * steps
+    assert seen["refemu.models.schemes.kllm.compiled.block.TokenBlocks.linear"] == 4 * blocks * steps
 
 
-@needs_jit
+@needs_compiled
 def test_taps_show_what_the_units_would() -> None:
     """Every case of a decode step, in order and in every bit; sixteen and twenty keys are reached by single tokens."""
     steps, units = Recorder(), Recorder()
@@ -250,7 +250,7 @@ PLANTED = {
 
 
 @pytest.mark.long
-@needs_jit
+@needs_compiled
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_wrong_value_in_a_step_is_shown(fault: str) -> None:
     """By the tap of that very value: no case before it differs."""

@@ -7,13 +7,13 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.compiled.kmeans_row import Encoder
 from refemu.formats.kllm.kmeans import KMeans
 from refemu.formats.kllm.kmeans_outliers import TopK
-from refemu.formats.kllm.twins.kmeans_row import Encoder
 from refemu.models.schemes.kllm.cache import IndexCache, cut
-from refemu.models.schemes.kllm.twins import cache as cache_jit
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
-from tests.arith.interpreted import needs_jit
+from refemu.models.schemes.kllm.compiled import cache as cache_compiled
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
+from tests.arith.interpreted import needs_compiled
 
 BOOK = Codebook(3, np.linspace(-1, 1, 8).astype(np.float16))
 FORMAT = KMeans(BOOK, TopK(k=1))
@@ -86,7 +86,7 @@ def row(x: np.ndarray) -> Any:
     return Encoder(FORMAT, x.size).encode(np.ascontiguousarray(x.reshape(1, -1)))
 
 
-@needs_jit
+@needs_compiled
 def test_a_row_is_written_as_its_tensor() -> None:
     k, v = tokens(3, 1), tokens(3, 2)
     rows, tensors = IndexCache(8, 200, (BOOK, row), (BOOK, row)), cache()
@@ -100,12 +100,12 @@ def test_a_row_is_written_as_its_tensor() -> None:
 
 def laid_out(held: IndexCache) -> None:
     """Every head of the layout is the operand that `index_matmul_jit.prepare` makes of the cached tokens."""
-    layout, length = cache_jit.layout_of(held, 2), len(held)
+    layout, length = cache_compiled.layout_of(held, 2), len(held)
     for head in range(2):
         part = slice(4 * head, 4 * head + 4)
         for side, tokens_, integer in ((layout.keys, held.k, False), (layout.values, held.v, True)):
             columns, tensor = side.columns(head), tokens_.tensor(length, part)
-            wanted = index_matmul_jit.prepare(tensor, integer=integer)
+            wanted = index_matmul_compiled.prepare(tensor, integer=integer)
             k, n = wanted.index.shape[0] - 1, wanted.index.shape[1]
             assert np.array_equal(columns.codes[:k, :n], wanted.index[:k])
             assert np.array_equal(columns.starts[: k + 1], wanted.starts)
@@ -117,7 +117,7 @@ def laid_out(held: IndexCache) -> None:
             assert np.array_equal(columns.scale[:n], scale) and np.array_equal(columns.scale32[:n], scale)
 
 
-@needs_jit
+@needs_compiled
 def test_the_layout_follows_the_cache() -> None:
     """Token by token, over the first doubling of the buffers and of the room for outliers, and after a truncation."""
     held, k, v = cache(), tokens(80, 3), tokens(80, 4)

@@ -35,13 +35,13 @@ def operands(tokens: int = TOKENS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("text", VARIANTS)
 def test_backends_agree_about_a_prompt(text: str) -> None:
     q, k, v = operands()
-    (readable, of_units), (compiled, of_twins) = (
+    (readable, of_units), (compiled, of_compiled) = (
         units(text, backend).prompt(q, k, v, SCALE) for backend in ("numpy", "jit")
     )
 
     assert readable.tobytes() == compiled.tobytes()
     for name in ("sum", "mean", "share"):
-        assert np.asarray(getattr(of_units, name)).tobytes() == np.asarray(getattr(of_twins, name)).tobytes()
+        assert np.asarray(getattr(of_units, name)).tobytes() == np.asarray(getattr(of_compiled, name)).tobytes()
 
 
 def test_significance_in_parts_is_that_of_the_whole() -> None:

@@ -62,7 +62,7 @@ def test_a_mode_for_each_group(activity: Any) -> None:
 def test_a_tile_is_the_whole_operation() -> None:
     """The counters of a tile are those of bfp_pe_array, with the edge in which the last column is read."""
     a, b, _ = tensors("bfp8", 5, 11, 96)
-    whole = bfp_pe_array.UNIT.run_jit(**bfp_pe_array.tile(a, b), groups=3)
+    whole = bfp_pe_array.UNIT.run_compiled(**bfp_pe_array.tile(a, b), groups=3)
     clocked = multiply(operands(a, b))
 
     assert clocked.acc.tolist() == whole.acc.reshape(8, 16)[:5, :11].tolist()

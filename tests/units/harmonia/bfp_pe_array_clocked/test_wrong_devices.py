@@ -6,11 +6,11 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.units.declared import Changes, constant
+from refemu.units.declaration import Changes, constant
 from refemu.units.harmonia.bfp_pe import M8M8, NIBBLES, BfpPe
 from refemu.units.harmonia.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
-from tests.golden import convicting
+from tests.golden import detecting
 
 pytestmark = pytest.mark.committed
 
@@ -164,31 +164,31 @@ WRONG = [
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_right_array_passes(name: str) -> None:
-    assert convicting.right(convicting.drawn(name))
+    assert detecting.right(detecting.drawn(name))
 
 
 @pytest.mark.parametrize(("wrong", "name"), WRONG)
 def test_a_wrong_array_is_convicted(wrong: type[BfpPeArrayClocked], name: str) -> None:
-    assert convicting.by(convicting.drawn(name), wrong)
+    assert detecting.by(detecting.drawn(name), wrong)
 
 
 def test_a_file_that_is_not_swapped_shows_where_both_are_in_use() -> None:
     """D-harmonia-41: elsewhere the file that is filled still holds the group at its second slot."""
-    convicted = convicting.by(convicting.drawn("bfp_pe_array_clocked-overlap"), SingleBuffered)
+    detected = detecting.by(detecting.drawn("bfp_pe_array_clocked-overlap"), SingleBuffered)
 
-    assert "edge/operands-of-m8m8-that-come-while" in convicted
+    assert "edge/operands-of-m8m8-that-come-while" in detected
 
 
 def test_decisions_have_a_row_that_parts_them() -> None:
     """Every alternative of the unit, in some set."""
     unit = units.find("bfp_pe_array_clocked")
     silent = []
-    for other in unit.alternatives:
+    for other in unit.variants:
         seen = False
         for name in SETS:
-            rows = convicting.drawn(name)
+            rows = detecting.drawn(name)
             try:
-                seen = seen or bool(convicting.by(rows, other))
+                seen = seen or bool(detecting.by(rows, other))
             except (AssertionError, Refused):  # the set's own answer
                 continue
         silent += [] if seen else [other.says]

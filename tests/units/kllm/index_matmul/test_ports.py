@@ -11,11 +11,11 @@ from refemu.formats.kllm.kmeans_norm import row_sums
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.units.kllm import index_matmul, index_norm
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Norm
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 from refemu.units.kllm.index_matmul.cases import drawn
-from refemu.units.kllm.index_norm import compiled as index_norm_jit
+from refemu.units.kllm.index_norm import compiled as index_norm_compiled
 from refemu.units.unit import Config
-from tests.golden import convicting
+from tests.golden import detecting
 from tests.oracles import fp16
 from tests.oracles.kllm import formats, units
 from tests.units.kllm.kmeans_operands import ARITHS, tensor
@@ -50,9 +50,9 @@ def test_divided_operands_at_ports_equal_the_oracle(name: str, norm: Any, biased
     blocks = [block.inputs for block in UNIT.cases(config, "edge", 0)]
     blocks += drawn("index_matmul", config, UNIT.ports(config).inputs, 12, 12, 3)
     for inputs in blocks:
-        unit, twin = (run(**inputs, **config) for run in (index_matmul.run, index_matmul_jit.run))
+        unit, compiled_run = (run(**inputs, **config) for run in (index_matmul.run, index_matmul_compiled.run))
         assert unit.y.tolist() == [oracle(row, acc) for row in rows_of(dict(inputs))]
-        assert unit.equals(twin)
+        assert unit.equals(compiled_run)
 
 
 @pytest.mark.parametrize("name", ["paper", "fma", "fp32", "exact"])
@@ -62,11 +62,11 @@ def test_a_bias_at_the_ports_is_added_last(name: str, integer: bool) -> None:
     arith = ARITHS[name][0]
     plain, config = (Config(**{**SIZES, "integer": integer}, preset=arith, biased=biased) for biased in (False, True))
     for inputs in drawn("index_matmul", config, UNIT.ports(config).inputs, 12, 12, 3):
-        unit, twin = (run(**inputs, **config) for run in (index_matmul.run, index_matmul_jit.run))
+        unit, compiled_run = (run(**inputs, **config) for run in (index_matmul.run, index_matmul_compiled.run))
         without = {name: array for name, array in inputs.items() if name != "bias"}
         y = index_matmul.run(**without, **plain).y
 
-        assert unit.equals(twin) and unit.y.tolist() != y.tolist()
+        assert unit.equals(compiled_run) and unit.y.tolist() != y.tolist()
         if name in ("paper", "fma"):
             pairs = zip(y.tolist(), inputs["bias"].tolist(), strict=True)
             assert unit.y.tolist() == [fp16.add(word, bias) for word, bias in pairs]
@@ -95,7 +95,7 @@ def test_wires_of_index_norm_give_the_bits_of_whole_tensors(norm: Any) -> None:
     if layer:
         inputs["row_sum"] = sums.view(np.uint16)
 
-    for run in (index_matmul.run, index_matmul_jit.run):
+    for run in (index_matmul.run, index_matmul_compiled.run):
         assert run(**inputs, **config).y.tolist() == y.view(np.uint16).tolist()
 
 
@@ -106,11 +106,11 @@ def test_a_matmul_reads_what_the_norm_divided(name: str, norm: Any) -> None:
     arith = ARITHS[name][0]
     a, b = tensor((3, 40), 4, 5, 3), tensor((40, 5), 4, 6, axis=0)
     sums = row_sums(b, arith) if norm == "layer" else None
-    divisors = index_norm_jit.divisors(a, norm=norm, eps=1e-5, preset=arith).of(b.codebook)
+    divisors = index_norm_compiled.divisors(a, norm=norm, eps=1e-5, preset=arith).of(b.codebook)
     wired, alone = Norm.of(divisors, sums), Norm(divisors.divisor, divisors.mean, sums)
 
     assert divisors.equals(divisors.of(b.codebook)) and (divisors.folded is None) == (name == "exact")
-    for run in (index_matmul.matmul, index_matmul_jit.matmul):
+    for run in (index_matmul.matmul, index_matmul_compiled.matmul):
         assert run(a, b, preset=arith, norm=wired).equals(run(a, b, preset=arith, norm=alone))
         for wire in ("folded", "divided", "shift"):
             words = getattr(wired, wire)
@@ -135,7 +135,7 @@ def test_a_bias_far_above_the_sum_is_decided_exactly() -> None:
         "products": [[[0, 0, 0, word]] for word in (0x0001, 0x8001)],
         "bias": 0x3C00,
     }
-    for run in (index_matmul.run, index_matmul_jit.run):
+    for run in (index_matmul.run, index_matmul_compiled.run):
         assert run(**inputs, **EXACT).y.tolist() == [[0x3C01, 0x3C01], [0x3C00, 0x3C00]]
 
 
@@ -172,7 +172,7 @@ def test_exact_sums_refuse_infinity_where_it_is_read(words: dict[str, Any], mess
     with pytest.raises(Refused, match=f"index_matmul: the exact accumulator needs finite operands; {message}"):
         device.step(**FINITE | words)
     assert device.state is before
-    for run in (index_matmul.run, index_matmul_jit.run):
+    for run in (index_matmul.run, index_matmul_compiled.run):
         assert np.isfinite(run(**FINITE, **EXACT).y.view(np.float16))
         with pytest.raises(Refused, match="the exact accumulator needs finite operands"):
             run(**FINITE | words, **EXACT)
@@ -205,15 +205,15 @@ def test_ports_of_the_options() -> None:
 )
 def test_the_order_of_the_merge_is_convicted(says: str) -> None:
     """D-kllm-40: a bias or a shift that is added elsewhere; D-kllm-3: the MACs of the merge round twice."""
-    (other,) = (each for each in UNIT.alternatives if each.says == says)
-    found = convicting.by(convicting.drawn("index_matmul-layer"), other)
+    (other,) = (each for each in UNIT.variants if each.says == says)
+    found = detecting.by(detecting.drawn("index_matmul-layer"), other)
 
     assert any(each.startswith("edge/") for each in found)
 
 
 @pytest.mark.parametrize("port", ["bias", "shift", "row_sum", "a_scale", "b_codebook"])
 def test_an_input_that_is_dropped_is_convicted(port: str) -> None:
-    answers = convicting.drawn("index_matmul-layer")
-    found = convicting.misread(answers, lambda inputs: {**inputs, port: np.zeros_like(inputs[port])})
+    answers = detecting.drawn("index_matmul-layer")
+    found = detecting.misread(answers, lambda inputs: {**inputs, port: np.zeros_like(inputs[port])})
 
     assert any(each.startswith("edge/") for each in found)

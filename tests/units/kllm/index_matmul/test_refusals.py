@@ -9,10 +9,13 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.codebook import Codebook
 from refemu.units.kllm import index_matmul
 from refemu.units.kllm.index_matmul import IndexMatmul, Norm, Scores
-from refemu.units.kllm.index_matmul import compiled as index_matmul_jit
+from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 from tests.units.kllm.kmeans_operands import tensor
 
-IMPLEMENTATIONS = [pytest.param(index_matmul.matmul, id="unit"), pytest.param(index_matmul_jit.matmul, id="twin")]
+IMPLEMENTATIONS = [
+    pytest.param(index_matmul.matmul, id="unit"),
+    pytest.param(index_matmul_compiled.matmul, id="compiled"),
+]
 
 
 def good() -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units.declared import DeclaredState
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm import kllm_chip
 from refemu.units.kllm.index_matmul import require_problem
 from refemu.units.kllm.kllm_chip import ChipSizes, Operands, Pass, Product, operands, passes, product

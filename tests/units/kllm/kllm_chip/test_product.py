@@ -12,13 +12,13 @@ from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.kllm import index_matmul, kllm_chip
 from refemu.units.kllm.index_matmul.compiled import prepare
 from refemu.units.kllm.kllm_chip import Product, on_lanes, operands
-from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from refemu.units.kllm.pe_lane import UNIT as LANE
 from tests.oracles.kllm import chip as oracle
 from tests.units.kllm.chip_operands import PAIR, scores, sizes
 from tests.units.kllm.kmeans_operands import tensor
 
-RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_jit.matmul, id="twin")]
+RUNS = [pytest.param(kllm_chip.matmul, id="unit"), pytest.param(kllm_chip_compiled.matmul, id="compiled")]
 
 
 def test_a_product_has_the_counters_of_a_lane() -> None:
@@ -32,14 +32,16 @@ def test_words_and_tensors_are_one_product() -> None:
     result = kllm_chip.matmul(*PAIR, chip=sizes())
 
     assert on_lanes(operands(task), task.shape, sizes()).equals(result)
-    assert kllm_chip_jit.on_lanes(operands(task), task.shape, sizes()).equals(result)
+    assert kllm_chip_compiled.on_lanes(operands(task), task.shape, sizes()).equals(result)
 
 
 def test_a_prepared_operand_is_the_operand() -> None:
     v = tensor((40, 8), 2, 3, 1)
     for left, right in (PAIR, (scores(2, 40, 5), v)):
         ready = prepare(right, integer=right is v)
-        assert kllm_chip_jit.matmul(left, ready, chip=sizes()).equals(kllm_chip_jit.matmul(left, right, chip=sizes()))
+        assert kllm_chip_compiled.matmul(left, ready, chip=sizes()).equals(
+            kllm_chip_compiled.matmul(left, right, chip=sizes())
+        )
 
 
 def test_rows_follow_each_other() -> None:
@@ -52,7 +54,7 @@ def test_rows_follow_each_other() -> None:
     assert both.cycles < rows[0].cycles + rows[1].cycles and both.tiles == rows[0].tiles + rows[1].tiles
     none = kllm_chip.matmul(a, b, chip=sizes(), seen=(0, 0))
     assert (none.cycles, none.tiles, none.y.any()) == (0, 0, np.False_)
-    assert kllm_chip_jit.matmul(a, b, chip=sizes(), seen=(0, 0)).equals(none)
+    assert kllm_chip_compiled.matmul(a, b, chip=sizes(), seen=(0, 0)).equals(none)
 
 
 @pytest.mark.parametrize("run", RUNS)

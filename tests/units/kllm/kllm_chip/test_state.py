@@ -11,11 +11,11 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.golden.grade import answers
 from refemu.golden.grade.answers import Answers
-from refemu.units.declared import Changes, DeclaredState
+from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.kllm.functional import Functional, Op
 from refemu.units.kllm.kllm_chip import UNIT, KllmChip, cases
 from refemu.units.unit import Config, Kind
-from tests.golden import convicting
+from tests.golden import detecting
 from tests.oracles.kllm import chip as oracle
 
 SOFTMAX = UNIT.configs["softmax"]
@@ -97,7 +97,7 @@ def test_a_token_goes_on_in_the_middle_of_its_function(function: Op) -> None:
     ("function", "softmax"),
     [("exp", "fp16"), ("sqrt", "fp16"), ("recip", "fp16"), ("softmax", "fp16"), ("softmax", "softmax32")],
 )
-@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "compiled"])
 def test_every_function_is_the_oracles(function: str, softmax: str, jit: bool) -> None:
     config = Config(**{**SOFTMAX, "function": function, "softmax": softmax})
     rows = [logits(0x3C00, 0x3800, 0x4100, 0x0001), logits(0x4200, 0x3555, 0x2E66)]
@@ -116,7 +116,7 @@ def test_every_function_is_the_oracles(function: str, softmax: str, jit: bool) -
 
 
 @pytest.mark.parametrize("function", ["exp", "softmax"])
-@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "compiled"])
 def test_one_column_is_a_row_of_one(function: str, jit: bool) -> None:
     config = Config(**{**SOFTMAX, "n": 1, "function": function})
     inputs = cases._outputs(config, np.array([[0x4200], [0xFBFF]]))
@@ -126,7 +126,7 @@ def test_one_column_is_a_row_of_one(function: str, jit: bool) -> None:
     assert result.function_cycles == (6 if function == "softmax" else 2)
 
 
-@pytest.mark.parametrize("jit", [False, True], ids=["unit", "twin"])
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "compiled"])
 def test_outputs_that_the_functional_unit_does_not_take(jit: bool) -> None:
     """D-kllm-63: -Inf is a masked logit; +Inf, NaN and a row of -Inf are refused with their place."""
     for word, shown, place in ((0x7BFF, "inf", 3), (0x7E00, "nan", 0)):
@@ -251,17 +251,17 @@ def rows() -> Answers:
 
 
 def test_the_right_functional_unit_passes() -> None:
-    assert convicting.right(rows()) and convicting.right(convicting.drawn("kllm_chip-softmax"))
+    assert detecting.right(rows()) and detecting.right(detecting.drawn("kllm_chip-softmax"))
 
 
 @pytest.mark.parametrize(
     "wrong", [Unapplied, Unpaid, Early, *map(with_functional, (Undistant, Uncleared, UnclearedTop, SevenOfEight))]
 )
 def test_a_wrong_function_is_convicted(wrong: type[KllmChip]) -> None:
-    assert convicting.by(rows(), wrong)
+    assert detecting.by(rows(), wrong)
 
 
 @pytest.mark.parametrize("decision", ["D-kllm-20", "D-kllm-62"])
 def test_rows_tell_every_other_answer(decision: str) -> None:
-    others = [each for each in UNIT.alternatives if each.decision == decision]
-    assert others and all(convicting.by(rows(), each) for each in others)
+    others = [each for each in UNIT.variants if each.decision == decision]
+    assert others and all(detecting.by(rows(), each) for each in others)

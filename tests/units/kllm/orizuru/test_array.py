@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.kllm.orizuru import Orizuru, OrizuruArray
 from refemu.units.kllm.orizuru.trees import MAX, Place, node_of_unit
 from refemu.units.kllm.orizuru.unit16 import Value

@@ -13,13 +13,13 @@ from refemu.arith.checks import Refused
 from refemu.golden.files.fields import decode
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
-from refemu.units.declared import Changes
+from refemu.units.declaration import Changes
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.layer_step import heads
 from refemu.units.leankv.layer_step import layer_step as unit
 from refemu.units.leankv.page_manager import Moved, PageManager
 from refemu.units.leankv.paged_attention import PagedAttention
-from tests.golden import convicting
+from tests.golden import detecting
 
 pytestmark = pytest.mark.committed
 
@@ -129,10 +129,10 @@ def test_each_set_detects_the_fault(
     monkeypatch: pytest.MonkeyPatch, name: str, module: Any, part: str, faulty: Any
 ) -> None:
     """D-leankv-27, D-leankv-38, D-leankv-56."""
-    rows = convicting.drawn(name)  # before the unit is faulty
+    rows = detecting.drawn(name)  # before the unit is faulty
     monkeypatch.setattr(module, part, faulty)
     assert is_detected(rows)
 
 
 def test_the_unit_itself_is_not_detected() -> None:
-    assert not is_detected(convicting.drawn("layer_step-head_one_precision"))
+    assert not is_detected(detecting.drawn("layer_step-head_one_precision"))

@@ -12,7 +12,7 @@ from refemu.testing.machines import PageManagerMachine
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager import Shape
-from refemu.units.leankv.page_manager import compiled as page_manager_jit
+from refemu.units.leankv.page_manager import compiled as page_manager_compiled
 from tests.oracles.leankv import memory
 
 
@@ -61,7 +61,7 @@ def history(manager: page_manager.PageManager, operations: int, seed: int, watch
     done = 0
     for count, word in enumerate(prng.words(seed, 0, operations).tolist()):
         done += one_call(manager, word, watch)
-        owned = int(manager._used.sum()) if isinstance(manager, page_manager_jit.PageManager) else manager.held
+        owned = int(manager._used.sum()) if isinstance(manager, page_manager_compiled.PageManager) else manager.held
         assert owned + manager.free == manager.shape.pages
         if count % 500 == 0 or watch:
             everything(manager, watch)
@@ -111,7 +111,9 @@ def everything(manager: page_manager.PageManager, watch: Oracle | None) -> None:
         assert manager.free_ids() == list(watch.manager.list.free)
 
 
-@pytest.mark.parametrize("make", [page_manager.PageManager, page_manager_jit.PageManager], ids=["unit", "twin"])
+@pytest.mark.parametrize(
+    "make", [page_manager.PageManager, page_manager_compiled.PageManager], ids=["unit", "compiled"]
+)
 def test_histories_are_those_of_the_oracle(make: type[page_manager.PageManager]) -> None:
     """D-leankv-38: page by page, in one order of sequences, layers, heads, sections."""
     manager = make(**SIZES)
@@ -122,7 +124,7 @@ def test_histories_are_those_of_the_oracle(make: type[page_manager.PageManager])
 
 def churn(operations: int) -> None:
     """That many calls of the manager; then all finish, and the list is whole."""
-    manager = page_manager_jit.PageManager(**{**SIZES, "slots": 4, "pages": 48})
+    manager = page_manager_compiled.PageManager(**{**SIZES, "slots": 4, "pages": 48})
     done = history(manager, operations, 7)
     manager.finish(list(manager.requests.table))
 

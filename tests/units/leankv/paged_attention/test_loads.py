@@ -11,7 +11,7 @@ from refemu.formats.leankv.kv_layout import SEGMENTS
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.paged_attention import Arithmetic
 from refemu.units.leankv.paged_attention import run as readable
-from refemu.units.leankv.paged_attention.compiled import run as twin
+from refemu.units.leankv.paged_attention.compiled import run as compiled_run
 from refemu.units.leankv.paged_attention.loads import Load, head_loads, page_loads, traffic
 from refemu.units.leankv.paged_attention.ports import SECTORS
 from tests.oracles.leankv import sectors as oracle
@@ -167,7 +167,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize("run", [readable, twin], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [readable, compiled_run], ids=["unit", "compiled"])
 @pytest.mark.parametrize(("pages", "counts"), HEADS)
 @pytest.mark.parametrize("include_self", [False, True])
 def test_counters_are_the_oracles(run: Any, pages: Any, counts: tuple[int, int], include_self: bool) -> None:

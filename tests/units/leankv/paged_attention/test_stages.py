@@ -8,7 +8,7 @@ import pytest
 from refemu.units.leankv.paged_attention import PAPER, Arithmetic, PagedAttention, Pages
 from refemu.units.leankv.paged_attention import run as readable
 from refemu.units.leankv.paged_attention.arithmetic import EPSILON
-from refemu.units.leankv.paged_attention.compiled import run as twin
+from refemu.units.leankv.paged_attention.compiled import run as compiled_run
 from refemu.units.leankv.paged_attention.configurations import NARROW
 from refemu.units.leankv.paged_attention.ports import values
 from tests.oracles.leankv.attention import Softmax
@@ -53,7 +53,7 @@ def expected(chunks: list[list[Softmax]], tokens: int) -> dict[str, list[float]]
     }
 
 
-@pytest.mark.parametrize("run", [readable, twin], ids=["unit", "twin"])
+@pytest.mark.parametrize("run", [readable, compiled_run], ids=["unit", "compiled"])
 @pytest.mark.parametrize("arithmetic", ARITHMETIC)
 @pytest.mark.parametrize("counts", [(1, 0), (5, 9), (3, 14)])
 def test_registers_are_the_oracles(run: Any, arithmetic: Arithmetic, counts: tuple[int, int]) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units import twin
+from refemu.units import compiled_run
 from refemu_mx.elements import Element
 from refemu_mx.mx_converter import UNIT, MxConverter
 from refemu_mx.mx_encoder.compiled import encoded
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(converter: MxConverter, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Sequence[int]:
     """Convert every block."""
     source, target = converter.formats

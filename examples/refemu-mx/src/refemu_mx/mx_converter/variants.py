@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from refemu.arith import Refused
-from refemu.units import Alternative, choices
+from refemu.units import Variant, choices
 from refemu_mx.mx_converter import MxConverter, magnitude
 
 
@@ -38,9 +38,9 @@ class OverFloat32(MxConverter):
         return super().block(255 if overflows else scale_in, codes_in)
 
 
-ALTERNATIVES = (
+VARIANTS = (
     *choices("D-mx-1", "rule", "floor", "ceil", "even", "nvidia"),
-    Alternative("D-mx-2", "a block of zeros has the scale 1", variant=OneScale),
-    Alternative("D-mx-7", "NaN and infinity are taken as zeros", variant=Dropping),
+    Variant("D-mx-2", "a block of zeros has the scale 1", unit_class=OneScale),
+    Variant("D-mx-7", "NaN and infinity are taken as zeros", unit_class=Dropping),
 )
-FAULTS = (Alternative("F-mx-12", "values pass through float32", variant=OverFloat32),)
+FAULTS = (Variant("F-mx-12", "values pass through float32", unit_class=OverFloat32),)

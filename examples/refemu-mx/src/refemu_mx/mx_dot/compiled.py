@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units import twin
+from refemu.units import compiled_run
 from refemu_mx.mx_converter.compiled import tables
 from refemu_mx.mx_dot import UNIT, MxDot
 from refemu_mx.rounding import code_of
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(unit: MxDot, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Sequence[int]:
     """Multiply every pair of blocks."""
     a_scale, a, b_scale, b = (each.astype(np.int64) for each in inputs)

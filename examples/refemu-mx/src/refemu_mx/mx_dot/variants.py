@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import Alternative, Config, choices
+from refemu.units import Config, Variant, choices
 from refemu_mx.mx_dot import MxDot
 from refemu_mx.mx_encoder import NAN
 
@@ -41,12 +41,12 @@ def _flushed(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> d
     return {"sum": np.where(subnormal, result.sum & np.uint32(0x80000000), result.sum)}
 
 
-ALTERNATIVES = (
+VARIANTS = (
     *choices("D-mx-8", "accumulate", "exact", "fp32"),
-    Alternative("D-mx-9", "NaN has a sign", answer=_infinity),
+    Variant("D-mx-9", "NaN has a sign", answer=_infinity),
 )
 FAULTS = (
-    Alternative("F-mx-9", "the sum of the scales saturates at eight bits", variant=NarrowExponent),
-    Alternative("F-mx-10", "the sign of the second operand is lost", variant=Unsigned),
-    Alternative("F-mx-11", "subnormal sums are flushed to zero", answer=_flushed),
+    Variant("F-mx-9", "the sum of the scales saturates at eight bits", unit_class=NarrowExponent),
+    Variant("F-mx-10", "the sign of the second operand is lost", unit_class=Unsigned),
+    Variant("F-mx-11", "subnormal sums are flushed to zero", answer=_flushed),
 )

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units import twin
+from refemu.units import compiled_run
 from refemu_mx.elements import Element
 from refemu_mx.mx_encoder import RULES, UNIT, MxEncoder, Rule
 from refemu_mx.rounding import code_of, length
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(encoder: MxEncoder, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Sequence[int]:
     """Encode every block."""
     words = inputs[0].astype(np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import Refused
-from refemu.units import Alternative, Config, choices
+from refemu.units import Config, Variant, choices
 from refemu_mx.mx_encoder import MxEncoder
 
 
@@ -107,21 +107,21 @@ class NoSubnormals(MxEncoder):
         return (code if code - sign >> self.format.man_bits else sign), clipped
 
 
-ALTERNATIVES = (
+VARIANTS = (
     *choices("D-mx-1", "rule", "floor", "ceil", "even", "nvidia"),
-    Alternative("D-mx-2", "a block of zeros has the scale 1", variant=OneScale),
-    Alternative("D-mx-3", "elements of a block that is not finite are all ones", answer=_infinite),
-    Alternative("D-mx-4", "beyond the largest stands infinity or NaN", variant=Overflowing),
-    Alternative("D-mx-5", "-128 is used where -127 saturates", answer=_lowest),
-    Alternative("D-mx-6", "a negative value that rounds to zero is plus zero", answer=_plus_zero),
+    Variant("D-mx-2", "a block of zeros has the scale 1", unit_class=OneScale),
+    Variant("D-mx-3", "elements of a block that is not finite are all ones", answer=_infinite),
+    Variant("D-mx-4", "beyond the largest stands infinity or NaN", unit_class=Overflowing),
+    Variant("D-mx-5", "-128 is used where -127 saturates", answer=_lowest),
+    Variant("D-mx-6", "a negative value that rounds to zero is plus zero", answer=_plus_zero),
 )
 FAULTS = (
-    Alternative(
-        "F-mx-1", "the exponent is a float32 logarithm, rounded up below a power of two", variant=FloatLogarithm
+    Variant(
+        "F-mx-1", "the exponent is a float32 logarithm, rounded up below a power of two", unit_class=FloatLogarithm
     ),
-    Alternative("F-mx-2", "the largest value is compared with its sign", variant=Signed),
-    Alternative("F-mx-3", "the last lane is left out of the largest", variant=OneShort),
-    Alternative("F-mx-4", "subnormal values are taken as zeros", variant=Flushing),
-    Alternative("F-mx-5", "ties go away from zero", variant=HalfAway),
-    Alternative("F-mx-6", "subnormal elements are flushed to zero", variant=NoSubnormals),
+    Variant("F-mx-2", "the largest value is compared with its sign", unit_class=Signed),
+    Variant("F-mx-3", "the last lane is left out of the largest", unit_class=OneShort),
+    Variant("F-mx-4", "subnormal values are taken as zeros", unit_class=Flushing),
+    Variant("F-mx-5", "ties go away from zero", unit_class=HalfAway),
+    Variant("F-mx-6", "subnormal elements are flushed to zero", unit_class=NoSubnormals),
 )

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.jit import kernel
-from refemu.units import twin
+from refemu.units import compiled_run
 from refemu_mx.elements import E2M1, E4M3, Element
 from refemu_mx.nvfp4_encoder import UNIT, Nvfp4Encoder
 from refemu_mx.rounding import code_of
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(encoder: Nvfp4Encoder, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Sequence[int]:
     """Encode every block."""
     words = np.concatenate([inputs[0][:, None], inputs[1]], axis=1)

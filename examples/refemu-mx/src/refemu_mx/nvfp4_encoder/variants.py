@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import Alternative, Config, choices
+from refemu.units import Config, Variant, choices
 from refemu_mx.elements import E4M3, Element
 from refemu_mx.nvfp4_encoder import Nvfp4Encoder
 
@@ -51,15 +51,15 @@ class OneShort(Nvfp4Encoder):
         return super().largest(x[:-1])
 
 
-ALTERNATIVES = (
+VARIANTS = (
     *choices("D-mx-10", "order", "reciprocal", "division"),
-    Alternative("D-mx-11", "the smallest scale stands for zero", answer=_smallest),
-    Alternative("D-mx-6", "a negative value that rounds to zero is plus zero", answer=_plus_zero),
-    Alternative("D-mx-3", "a block that is not finite has the scale zero", answer=_zero),
+    Variant("D-mx-11", "the smallest scale stands for zero", answer=_smallest),
+    Variant("D-mx-6", "a negative value that rounds to zero is plus zero", answer=_plus_zero),
+    Variant("D-mx-3", "a block that is not finite has the scale zero", answer=_zero),
 )
 UNOBSERVABLE = {"D-mx-4": "E2M1 has no code beyond the largest"}
 FAULTS = (
-    Alternative("F-mx-3", "the last lane is left out of the largest", variant=OneShort),
-    Alternative("F-mx-7", "scales are rounded up", variant=ScaleUp),
-    Alternative("F-mx-8", "the factor is left out of the elements", variant=FixedFactor),
+    Variant("F-mx-3", "the last lane is left out of the largest", unit_class=OneShort),
+    Variant("F-mx-7", "scales are rounded up", unit_class=ScaleUp),
+    Variant("F-mx-8", "the factor is left out of the elements", unit_class=FixedFactor),
 )

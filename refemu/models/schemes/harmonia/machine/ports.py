@@ -116,9 +116,9 @@ class Ports:
 
     def converted(self, name: str, words: np.ndarray, codes: BfpTensor) -> Operation:
         """A matrix of words through the converter, beside the scheme's codes."""
-        from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
+        from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 
-        done = bfp_converter_jit.convert(words.view(np.float16), kind="token", m=codes.format.mantissa_bits)
+        done = bfp_converter_compiled.convert(words.view(np.float16), kind="token", m=codes.format.mantissa_bits)
         wrong = 0
         for port in ("sign", "mantissa", "exponent"):
             answered = getattr(done.tensor, port)

@@ -62,9 +62,9 @@ def use(counters: Mapping[str, int], line: Timeline) -> dict[str, float]:
 
 def timeline(core: HarmoniaCore, wide: np.ndarray, products: int) -> Timeline:
     """Some products of one size, one after the other (D-harmonia-49). wide: the port of each, (rows, units)."""
-    from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_jit
+    from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 
-    line, events = Timeline(), list(harmonia_core_jit.events(core, wide))
+    line, events = Timeline(), list(harmonia_core_compiled.events(core, wide))
     for _ in range(products):
         line.product(core, events)
     return line

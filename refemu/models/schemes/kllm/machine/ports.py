@@ -42,9 +42,9 @@ class Ports:
 
     def multiply(self, a: KMeansTensor | Scores, b: KMeansTensor, **options: Any) -> Product:
         """A product on the lanes of the chip, edge by edge. options: as of `kllm_chip.matmul`."""
-        from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
+        from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 
-        return kllm_chip_jit.matmul(a, b, preset=self.operands.config.preset, **options)
+        return kllm_chip_compiled.matmul(a, b, preset=self.operands.config.preset, **options)
 
     def lane(self, a_bits: int, b_bits: int, integer: bool = False) -> dict[str, Any]:
         """Parameters of a lane, and the number of lanes."""

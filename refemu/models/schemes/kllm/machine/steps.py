@@ -13,7 +13,7 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.schemes.kllm import pieces
+from refemu.models.schemes.kllm import vectors
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.operands import Group, Weight
 from refemu.units.kllm.index_matmul import Norm
@@ -63,7 +63,7 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
     config = {"bits": a.bits, "preset": ports.operands.config.preset}
     differing = cycles = 0
     for token, inliers in enumerate(~a.mask):
-        answer = ports.evaluate("clustering", config, pieces.inliers(words[token], a, token))
+        answer = ports.evaluate("clustering", config, vectors.inliers(words[token], a, token))
         differing += differences(answer.index.astype(a.index.dtype), a.index[token, inliers])
         cycles += answer.cycles
     size = a.mask.size - a.outlier.size
@@ -97,7 +97,7 @@ def normed(ports: Ports, group: Group, weight: Weight, a: KMeansTensor, due: Nor
         "eps": float(sizes.rms_eps),
         "preset": ports.operands.config.preset,
     }
-    inputs = pieces.normed(a, weight.tensor)
+    inputs = vectors.normed(a, weight.tensor)
     if not layer:
         del inputs["centroids"]
     answer = ports.evaluate("index_norm", config, inputs)
@@ -183,7 +183,7 @@ def _function(ports: Ports, g: KMeansTensor) -> tuple[Operation, KMeansTensor]:
 def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.ndarray) -> Operation:
     """The product of indices; its values are those of the joint codebook times up's scale, rounded once."""
     config = {"a_bits": function.bits, "b_bits": u.bits}
-    inputs = pieces.factor("a", function, slice(None)) | pieces.factor("b", u, slice(None))
+    inputs = vectors.factor("a", function, slice(None)) | vectors.factor("b", u, slice(None))
     answer = ports.evaluate("index_product", config, {name: array.reshape(-1) for name, array in inputs.items()})
     q, mask, apart = (getattr(answer, name).reshape(u.shape) for name in ("q", "mask", "outlier"))
     table = cartesian(function.codebook, u.codebook).centroids.astype(np.float64)

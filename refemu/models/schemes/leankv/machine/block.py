@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from refemu.models.machine.report import Absent, Call, Operation
-from refemu.models.schemes.leankv.machine.kept import of_prompt
 from refemu.models.schemes.leankv.machine.prompt import prompt
+from refemu.models.schemes.leankv.machine.prompt_tokens import of_prompt
 from refemu.models.schemes.leankv.machine.step import step
 
 OUTSIDE = {

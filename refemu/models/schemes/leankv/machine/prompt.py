@@ -9,8 +9,8 @@ import numpy as np
 from refemu import units
 from refemu.arith import fp16, integers
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
-from refemu.models.schemes.leankv.machine.kept import Kept
 from refemu.models.schemes.leankv.machine.pages import filled, paging, run_of, stored
+from refemu.models.schemes.leankv.machine.prompt_tokens import PromptTokens
 from refemu.models.schemes.leankv.pool import Pool
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW
 from refemu.units.leankv.kv_quantizer import BITS
@@ -20,7 +20,7 @@ NAMES = {HIGH: "high", LOW: "low"}
 EVENTS = ("written", "moved", "n_high", "n_low")  #: outputs of kv_compressor
 
 
-def prompt(prepared: Any, layer: int, pool: Pool, kept: Kept, held: Any) -> Iterator[Operation]:
+def prompt(prepared: Any, layer: int, pool: Pool, kept: PromptTokens, held: Any) -> Iterator[Operation]:
     """What a prompt leaves, against the scheme's sums, shares and pages."""
     name = held.names[0]
     cells, lengths = (array[0, layer] for array in (pool.manager.cells([name]), pool.manager.lengths([name])))
@@ -34,7 +34,7 @@ def prompt(prepared: Any, layer: int, pool: Pool, kept: Kept, held: Any) -> Iter
     yield _allocation(layer, pool, held, cells)
 
 
-def _significance(prepared: Any, layer: int, kept: Kept) -> Operation:
+def _significance(prepared: Any, layer: int, kept: PromptTokens) -> Operation:
     """Sums and shares of all tokens, head by head."""
     unit, heads, tokens = units.find("significance"), *kept.sums.shape
     config = {"tokens": tokens, "heads": kept.q.shape[2], **prepared.units.scoring()}
@@ -56,7 +56,9 @@ def _significance(prepared: Any, layer: int, kept: Kept) -> Operation:
     return Operation(f"blk.{layer}.significance", unit.name, config, *sizes, **more)
 
 
-def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarray, lengths: np.ndarray) -> Operation:
+def _classes(
+    prepared: Any, layer: int, pool: Pool, kept: PromptTokens, cells: np.ndarray, lengths: np.ndarray
+) -> Operation:
     """Which tokens are kept where: positions in the pages, slot by slot, and how many are pruned."""
     unit, (heads, tokens) = units.find("prompt_compressor"), kept.shares.shape
     config = {"tokens": tokens, **prepared.units.classifying()}
@@ -87,7 +89,9 @@ def _classes(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarra
     return Operation(f"blk.{layer}.classes", unit.name, config, *sizes, kind="compress", **more)
 
 
-def _codes(prepared: Any, layer: int, pool: Pool, kept: Kept, section: int, part: str, cells: np.ndarray) -> Operation:
+def _codes(
+    prepared: Any, layer: int, pool: Pool, kept: PromptTokens, section: int, part: str, cells: np.ndarray
+) -> Operation:
     """Keys or values of all kept tokens of a section through the quantizer, group by group."""
     unit, page = units.find("kv_quantizer"), pool.layouts.sections[section]
     fmt = (page.config.key if part == "key" else page.config.value)(pool.layouts.preset)
@@ -112,7 +116,9 @@ def _codes(prepared: Any, layer: int, pool: Pool, kept: Kept, section: int, part
     return Operation(name, unit.name, {**config, "bits": fmt.bits}, *sizes, kind="quantize", **more)
 
 
-def _pages(prepared: Any, layer: int, pool: Pool, kept: Kept, cells: np.ndarray, lengths: np.ndarray) -> Operation:
+def _pages(
+    prepared: Any, layer: int, pool: Pool, kept: PromptTokens, cells: np.ndarray, lengths: np.ndarray
+) -> Operation:
     """All kept tokens written, high ones first: every word of the pages of every head."""
     unit, elements, wrong, written = units.find("kv_compressor"), 0, 0, 0
     records = 0

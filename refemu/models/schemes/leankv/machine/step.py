@@ -13,8 +13,8 @@ from refemu import units
 from refemu.arith import fp16, integers
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.models.machine.report import Call, Cost, Operation, differences, unchecked
-from refemu.models.schemes.leankv.machine.kept import Kept
 from refemu.models.schemes.leankv.machine.pages import filled, paging
+from refemu.models.schemes.leankv.machine.prompt_tokens import PromptTokens
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
 from refemu.models.schemes.leankv.taps import CHOICES
@@ -46,7 +46,7 @@ def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
     }
 
 
-def step(prepared: Any, layer: int, pool: Pool, kept: Kept, heads: slice, call: Call) -> Iterator[Operation]:
+def step(prepared: Any, layer: int, pool: Pool, kept: PromptTokens, heads: slice, call: Call) -> Iterator[Operation]:
     """The token after the prompt, compared with the scheme's pages, decisions and outputs in every lane."""
     q, cache = call.inputs
     held, unit = cache.held, units.find("layer_step")

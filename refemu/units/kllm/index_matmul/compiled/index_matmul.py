@@ -11,23 +11,23 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import float_jit, fp16, fp16_jit, integers
+from refemu.arith import fp16, fp16_compiled, integers, kernels
 from refemu.arith.checks import RefusedType
-from refemu.arith.fp16_jit import plain, ready
+from refemu.arith.fp16_compiled import plain, ready
 from refemu.arith.orders import Sequential
 from refemu.arith.panels import peak
 from refemu.arith.scalar32 import value32
 from refemu.arith.threads import share_out
 from refemu.formats.kllm.codebook import Codebook
+from refemu.formats.kllm.compiled.kmeans import dequantized as dequantized_fast
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.formats.kllm.twins.kmeans import dequantized as dequantized_fast
 from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, mean_term, zero_terms
 from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
 from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
-from refemu.units.kllm.weighted_sum import compiled as weighted_sum_jit
+from refemu.units.kllm.weighted_sum import compiled as weighted_sum_compiled
 from refemu.units.kllm.weighted_sum.weighted_sum import units_of
 
 BATCH = 4096  #: columns of rows whose counts are kept at once
@@ -105,7 +105,7 @@ def outputs(
 ) -> np.ndarray:
     """The field y of what `matmul` returns, alone: nothing is counted."""
     task, right = _problem(a, b, preset, None, bias, norm, seen)
-    return fp16_jit.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
+    return fp16_compiled.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
 
 
 def _problem(
@@ -139,7 +139,7 @@ def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
 def multiply(task: Problem, b: Prepared) -> Result:
     """The Result of a checked MatMul."""
     limits = _limits(task)
-    words = fp16.bits(fp16_jit.to_f16(_values(task, b, limits))).reshape(task.shape)
+    words = fp16.bits(fp16_compiled.to_f16(_values(task, b, limits))).reshape(task.shape)
     overflow = words & 0x7C00 == 0x7C00
     counters = _counters(task, b, limits, int(np.count_nonzero(overflow)))
     return Result(y=words.view(np.float16), overflow=overflow, **counters)
@@ -216,7 +216,7 @@ def _is_plain(task: Problem) -> bool:
     return (
         isinstance(task.arith.order, Sequential)
         and not task.zeros
-        and (task.arith.acc == "fp32" or fp16_jit.holds_fp16(task.table))
+        and (task.arith.acc == "fp32" or fp16_compiled.holds_fp16(task.table))
     )
 
 
@@ -252,7 +252,7 @@ def _dense(
     )
     with np.errstate(all="ignore"):
         left, right = (index, mask.view(np.uint8), int(task.integer)), (b.index, b.starts, b.places)
-        table, steps = (plain(task.table), 1 << task.b_bits), (float_jit.ACCUMULATORS.get(acc, 0), bounded)
+        table, steps = (plain(task.table), 1 << task.b_bits), (kernels.ACCUMULATORS.get(acc, 0), bounded)
         kmeans_dense(*left, *right, plain(limits), *table, *steps, most <= 2048, skip, *wanted)
 
 
@@ -288,7 +288,7 @@ def _weighted(counts: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.nda
     """Weighted sums, float64 (rows, columns), of counts (rows, columns, entries)."""
     flat = counts.reshape(-1, table.size)
     return (
-        weighted_sum_jit.sums(flat, np.broadcast_to(table, flat.shape), arith)
+        weighted_sum_compiled.sums(flat, np.broadcast_to(table, flat.shape), arith)
         .reshape(counts.shape[:-1])
         .astype(np.float64)
     )
@@ -329,7 +329,7 @@ def _sparse(
         return out  # nor is a kernel compiled
     table = centroids[rows] if centroids.shape[0] > 1 else centroids
     kmeans_sparse(
-        mask[rows], value[rows], index, scale, table, *outliers, limits, float_jit.ACCUMULATORS[task.arith.acc], out
+        mask[rows], value[rows], index, scale, table, *outliers, limits, kernels.ACCUMULATORS[task.arith.acc], out
     )
     return out
 
@@ -367,7 +367,7 @@ def between(
     rounding; never falls as the sum rises.
     """
     value, error = dense + sparse, (np.abs(dense) + size) * SLACK
-    low, high = (fp16_jit.round16_of_f64(finished(end)) for end in (value - error, value + error))
+    low, high = (fp16_compiled.round16_of_f64(finished(end)) for end in (value - error, value + error))
     return low, low.view(np.uint32) != high.view(np.uint32)
 
 

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from refemu.arith.checks import refuse_as
-from refemu.units.declared import DeclaredState
-from refemu.units.derived import Arrays, twin
+from refemu.units.declaration import DeclaredState
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
 from refemu.units.leankv.page_manager.compiled import events
@@ -176,7 +176,7 @@ def _sizes(shape: Shape) -> np.ndarray:
     return np.array([shape.high_tokens, shape.low_tokens or 0, shape.reserve, shape.lazy_pages, shape.scrub], np.int64)
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all managers in one kernel, which refuses without saying why: the readable manager does."""
     shape, (devices, times) = device.shape, inputs[0].shape

@@ -1,6 +1,6 @@
 """Compiled twins of paged_attention [leankv §5.2]: `run` on ports, `attend` over all heads of a layer."""
 
+from refemu.units.leankv.paged_attention.compiled.page_reads import get_scores, set_scores
 from refemu.units.leankv.paged_attention.compiled.paged_attention import GRAIN, add_scores, attend, counters, run, step
-from refemu.units.leankv.paged_attention.compiled.stored import get_scores, set_scores
 
 __all__ = ["GRAIN", "add_scores", "attend", "counters", "get_scores", "run", "set_scores", "step"]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import float_jit, fp16, integers, threads
-from refemu.arith.fp16_jit import plain, ready, round16, to_f32
-from refemu.units.derived import Arrays, twin
+from refemu.arith import fp16, integers, kernels, threads
+from refemu.arith.fp16_compiled import plain, ready, round16, to_f32
+from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.scores import paged_scores
 from refemu.units.leankv.kernels.sectors import page_sectors
@@ -55,7 +55,7 @@ def settings_of(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
     kernel = arithmetic.order == "kernel"
     return np.array(
         [
-            float_jit.FP32_FMA if arithmetic.fma else float_jit.FP32,
+            kernels.FP32_FMA if arithmetic.fma else kernels.FP32,
             arithmetic.softmax_div == "recip_mul",
             arithmetic.lane_max,
             pages.key_order(arithmetic).count if kernel else 1,
@@ -267,7 +267,7 @@ def add_scores(
         threads.share_out(run, len(rows), least=1 + 8 * GRAIN // max(1, p.shape[-1] * p.shape[-2]))
 
 
-@twin(UNIT)
+@compiled_run(UNIT)
 def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All heads together, each with pages of its own."""
     pages, arithmetic = device.layouts, device.arithmetic

@@ -84,9 +84,9 @@ def test_biases_and_functions_without_a_gate_are_equal(model: str, scheme: str) 
 )
 def test_a_wrong_lane_is_noticed(unit: str, port: str, phase: Phase, monkeypatch: pytest.MonkeyPatch) -> None:
     if unit == "bfp_converter":
-        from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_jit
+        from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 
-        right = bfp_converter_jit.convert
+        right = bfp_converter_compiled.convert
 
         def convert(x: np.ndarray, **options: Any) -> Any:
             done = right(x, **options)
@@ -94,7 +94,7 @@ def test_a_wrong_lane_is_noticed(unit: str, port: str, phase: Phase, monkeypatch
             mantissa[-1, -1] ^= 1
             return replace(done, tensor=replace(done.tensor, mantissa=mantissa))
 
-        monkeypatch.setattr(bfp_converter_jit, "convert", convert)
+        monkeypatch.setattr(bfp_converter_compiled, "convert", convert)
     else:
         wrong.answers(monkeypatch, unit, port)
 

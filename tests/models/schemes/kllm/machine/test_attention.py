@@ -7,7 +7,7 @@ import pytest
 
 from refemu.models.machine import Phase
 from refemu.units.kllm.kllm_chip import Product, product
-from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from tests.models.machine import wrong
 from tests.models.schemes.kllm.machine.operations import operations
 
@@ -47,7 +47,7 @@ def test_a_wrong_functional_unit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
             answer.z.view(np.uint16)[-1, -1] ^= 1
         return answer
 
-    monkeypatch.setattr(kllm_chip_jit, "applied", wrong_function)
+    monkeypatch.setattr(kllm_chip_compiled, "applied", wrong_function)
 
     done = operations("kllm-a4", 1, 5)
 

@@ -10,7 +10,7 @@ from refemu import models
 from refemu.models import machine
 from refemu.models.machine import Phase
 from refemu.models.schemes.kllm.machine import block
-from refemu.units.kllm.kllm_chip import compiled as kllm_chip_jit
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from tests.models.machine import wrong
 
 UNITS = {
@@ -82,7 +82,7 @@ def test_layer_norms_and_biases_are_equal(model: str, layer: int) -> None:
 @pytest.mark.parametrize("word", ["bias", "row_sum", "shift", "b_scale", "entry"])
 def test_a_wrong_operand_of_the_lanes_is_noticed(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane that is fed another word in one place."""
-    right = kllm_chip_jit.operands
+    right = kllm_chip_compiled.operands
 
     def wrong_operands(task: Any) -> Any:
         words = right(task)
@@ -91,7 +91,7 @@ def test_a_wrong_operand_of_the_lanes_is_noticed(word: str, monkeypatch: pytest.
         places[word][:] ^= 0x0101  # a place that the last tile reads, whatever its size
         return replace(words, table=table, rows=rows, columns=columns)
 
-    monkeypatch.setattr(kllm_chip_jit, "operands", wrong_operands)
+    monkeypatch.setattr(kllm_chip_compiled, "operands", wrong_operands)
 
     report = machine.run("tiny-gpt2", "kllm-a4", 0, 4)
 

@@ -1,0 +1,365 @@
+"""Compiled twins of `dot`: same names, same arguments, same bits. Kernels: `float_jit`.
+
+A sequential matmul runs in tiles over prepared panels; every other order is lowered to a program of additions that one
+kernel runs for all outputs. `threads` (module `threads`; None: the process's number) share out independent outputs, so
+no bit depends on their number.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import dot as readable
+from refemu.arith import exact, fp16, integers, kernels
+from refemu.arith.attention.scores import PLAIN, ScoreRule
+from refemu.arith.checks import Refused, RefusedType, require_integers
+from refemu.arith.fp16_compiled import holds_fp16, plain, ready, require_fp16
+from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
+from refemu.arith.integers import Overflow
+from refemu.arith.jit import FUSES
+from refemu.arith.operands import Accumulator, Precision, Request, require_attention, require_grouped, require_roundings
+from refemu.arith.orders import Order, Sequential, lower, require_order
+from refemu.arith.panels import Panels, panels, peak
+from refemu.arith.sums_compiled import rows, total32, total64
+from refemu.arith.threads import share_out, workers
+
+__all__ = [
+    "GroupPanels",
+    "Panels",
+    "attention",
+    "dot",
+    "group_panels",
+    "group_sums",
+    "grouped_matmul",
+    "matmul",
+    "panels",
+    "total32",
+    "total64",
+]
+
+GRAIN = 64  #: columns of a vector's unit of work
+LEAST = 1 << 19  #: products that are worth another thread
+EVEN = 4  #: tiles of a thread, so that all end at about the same time
+
+
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    order: Order,
+    acc: Accumulator,
+    start: Any = 0.0,
+    out: Precision | None = None,
+    bits: int | None = None,
+    overflow: Overflow | None = None,
+) -> np.ndarray:
+    """`dot.dot`; integers take the readable form."""
+    request = Request("dot", order, acc, start, out, bits, overflow, require_fp16)
+    if request.is_int:
+        return readable.dot(a, b, order=order, acc=acc, start=start, out=out, bits=bits, overflow=overflow)
+    x, y = np.broadcast_arrays(*readable.dot_operands(a, b, request))
+    return _in_order(rows(x).T[None], rows(y).T, request).reshape(x.shape[:-1])
+
+
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike | Panels,
+    *,
+    order: Order,
+    acc: Accumulator,
+    out: Precision | None = None,
+    bits: int | None = None,
+    overflow: Overflow | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """`dot.matmul`; `b` may be `panels(w)`, for the right factor w.T. threads: of `threads`, share out the outputs."""
+    request = Request("matmul", order, acc, 0.0, out, bits, overflow, require_fp16)
+    if request.is_int:
+        return _integer_matmul(a, b, request)
+    x, right = _factors(a, b, request)
+    if not isinstance(order, Sequential):
+        return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request, threads)
+    return _sequential(plain(x), right if isinstance(right, Panels) else panels(right.T), acc, threads)
+
+
+def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.ndarray, np.ndarray | Panels]:
+    """The operands, checked as `dot.matmul_operands` does."""
+    if not isinstance(b, Panels):
+        return readable.matmul_operands(a, b, request)
+    if np.ndim(a) != 2 or np.shape(a)[1] != b.shape[1]:
+        raise RefusedType(f"matmul: (M, K) and (K, N) are needed, got {np.shape(a)} and {b.shape[::-1]}")
+    request.require(b.shape[1])
+    if request.needs_fp16 and not b.holds_fp16:
+        fp16.require_fp16(b.matrix(), "matmul", "b")
+    return request.operand(a, "a"), b
+
+
+def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None) -> np.ndarray:
+    """Tiles, or for one row in fp32 the panels from end to end."""
+    ready()
+    out = np.empty((x.shape[0], b.shape[0]), np.float32)
+    wide = np.empty((0, 0, 0), np.float32) if b.half else b.values
+    half = b.values if b.half else np.empty((0, 0, 0), np.uint16)
+    for empty in (wide, half):
+        empty.flags.writeable = False  # as panels are: a kernel sees one array type
+    count, _, span = b.values.shape
+    acc = _equal(acc, x, b)
+    if x.shape[0] == 1 and acc != "fp16_fma":
+        share_out(
+            functools.partial(_vector, acc, x, b, wide, half, out[0]),
+            -(-count * span // GRAIN),
+            threads,
+            _least(x.shape[1] * GRAIN),
+        )
+        return out
+    across = -(-span // kernels.TILE)
+    tile = -(-span // (across * kernels.PAD)) * kernels.PAD
+    rows = _rows_of_tiles(x.shape[0], count * across, workers(threads))
+    run = functools.partial(_tiles, acc, x, b, wide, half, rows, tile, out)
+    share_out(run, count * across * -(-x.shape[0] // rows), threads, _least(x.shape[1] * tile * min(x.shape[0], rows)))
+    return out
+
+
+def _rows_of_tiles(rows: int, across: int, parts: int) -> int:
+    """The most rows of a tile with which there are EVEN tiles for each of `parts` threads, or as few as it may have."""
+    size = kernels.ROWS
+    while parts > 1 and size > kernels.FEW and across * -(-rows // size) < EVEN * parts:
+        size //= 2
+    return size
+
+
+def _least(products: int) -> int:
+    """Units of so many products that are worth another thread."""
+    return -(-LEAST // max(products, 1))
+
+
+def _equal(acc: Accumulator, x: np.ndarray, b: Panels) -> Accumulator:
+    """The faster accumulator with the same bits: a product of two fp16 values is exact, fused or not."""
+    either = acc == "fp32_fma" or (acc == "fp32" and FUSES and x.shape[0] > 1)
+    return ("fp32_fma" if FUSES else "fp32") if either and b.holds_fp16 and holds_fp16(x) else acc
+
+
+def _vector(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
+    *operands, first, last = arguments
+    columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
+    kernel = {"fp32": kernels.vector_fp32, "fp32_fma": kernels.vector_fma32, "fp16": kernels.vector_fp16}[acc]
+    with np.errstate(all="ignore"):
+        kernel(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
+
+
+def _tiles(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
+    kernel = {
+        "fp32": kernels.matmul_fp32,
+        "fp32_fma": kernels.matmul_fma32,
+        "fp16": kernels.matmul_fp16,
+        "fp16_fma": kernels.matmul_fma16,
+    }[acc]
+    with np.errstate(all="ignore"):
+        kernel(x, *_options(acc, x, b), *arguments)
+
+
+def _options(acc: Accumulator, x: np.ndarray, b: Panels) -> list[bool]:
+    """Whether products stay below the overflow of fp16; a sum that starts at +0 does not see the sign of a zero."""
+    return [peak(x) * b.peak < fp16.OVERFLOW] if acc == "fp16" else []
+
+
+def _integer_matmul(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> np.ndarray:
+    """Exact at once where no step can leave the register, or wrapping makes a ring of it; else stepped."""
+    if isinstance(b, Panels):
+        raise RefusedType('matmul: panels hold floats, which acc="int" does not take')
+    x, y = readable.matmul_operands(a, b, request)
+    top = None if request.bits is None else 1 << (request.bits - 1)
+    safe = top is None or integers.peak(x) * integers.peak(y) * max(x.shape[1], 1) < top
+    if not safe and request.overflow != "wrap":
+        return readable.matmul(x, y, order=request.order, acc="int", bits=request.bits, overflow=request.overflow)
+    return request.limit(integers.matmul(x, y))
+
+
+def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | None = None) -> np.ndarray:
+    """(M, N) by a program of additions; a (M, K, N or 1), b (K, N). `threads` share out the rows."""
+    ready()
+    start = request.first()
+    if request.acc == "exact":
+        return _exact(a, b, start, request.rounded_to, threads)
+    program, slots = lower(request.order, b.shape[0], bool(start == 0))
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    left, right, acc = plain(a), plain(b), kernels.ACCUMULATORS[request.acc]
+
+    def run(first: int, last: int) -> None:
+        work = np.empty((slots, kernels.STRIP), np.float32)
+        with np.errstate(all="ignore"):
+            kernels.run_program(program, left[first:last], right, out[first:last], work, acc, start)
+
+    share_out(run, a.shape[0], threads, _least(b.size))
+    return out
+
+
+def _exact(a: np.ndarray, b: np.ndarray, start: np.float32, out: Precision, threads: int | None) -> np.ndarray:
+    """Three limbs an output; where something is not finite, the limbs are those of the finite terms."""
+    if not b.shape[0]:
+        return np.full((a.shape[0], b.shape[1]), start)
+    limbs, strange = _limbs(a, b, start, threads)
+    extremes = np.zeros(limbs.shape[1:], np.float32)
+    if strange:
+        left, right, first = (np.where(np.isfinite(x), x, np.float32(0)) for x in (a, b, start))
+        limbs, _ = _limbs(left, right, np.float32(first), threads)
+        extremes = exact.special([a[:, k] for k in range(a.shape[1])], list(b), start)
+    return exact.finish(limbs, extremes, out, exact.round_limbs)
+
+
+def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32, threads: int | None) -> tuple[np.ndarray, bool]:
+    """int64 (3, M, N) as `exact.round_limbs` takes them, and whether a sum was not finite."""
+    limbs, left, right = np.zeros((3, a.shape[0], b.shape[1]), np.int64), plain(a), plain(b)
+    strange: list[bool] = []
+
+    def run(first: int, last: int) -> None:
+        low, middle, high = limbs[:, first:last]
+        with np.errstate(all="ignore"):
+            strange.append(kernels.exact_limbs(left[first:last], right, np.float32(start), low, middle, high))
+
+    share_out(run, a.shape[0], threads, _least(b.size))
+    return limbs, any(strange)
+
+
+def grouped_matmul(
+    a: ArrayLike,
+    b: ArrayLike | GroupPanels,
+    *,
+    group: int,
+    a_exp: ArrayLike,
+    b_exp: ArrayLike | None = None,
+    b_scale: ArrayLike | None = None,
+    partial: Precision,
+    product: Precision | None = None,
+    order: Order,
+    acc: Precision,
+    threads: int | None = None,
+) -> np.ndarray:
+    """`dot.grouped_matmul`; compiled where no sum inside a group can reach 2**24.
+
+    b may be `group_panels(...)`, which has its exponents and scales. threads: of `threads`, share out the outputs.
+    """
+    rounding: Any = {"partial": partial, "product": product, "order": order, "acc": acc}
+    if isinstance(b, GroupPanels):
+        if b_exp is not None or b_scale is not None or group != b.group:
+            raise Refused(
+                f"grouped_matmul: panels have their own exponents, scales and groups of {b.group}, got group={group}"
+            )
+        left = _left_of(a, a_exp, b)
+        if _is_plain(partial, product, order, acc) and left is not None:
+            require_roundings(partial, product, acc, b.scaled)
+            return _grouped(*left, b, partial, product, threads)
+        return grouped_matmul(a, group=group, a_exp=a_exp, threads=threads, **rounding, **b.arrays())
+    operands = require_grouped(a, b, group, a_exp, b_exp, b_scale)
+    require_roundings(partial, product, acc, operands.scale is not None)
+    require_order(order, acc, operands.groups, "grouped_matmul")
+    if operands.bound >= 1 << 24 or not operands.groups:  # beyond what float32 holds exactly
+        return readable.grouped_matmul(a, b, group=group, a_exp=a_exp, b_exp=b_exp, b_scale=b_scale, **rounding)
+    if _is_plain(partial, product, order, acc) and fits(operands):
+        largest = integers.peak(operands.a)
+        return _grouped(operands.a, operands.exponents[0], largest, pack(operands), partial, product, threads)
+    powers = [np.ascontiguousarray(np.ldexp(1.0, exponent.astype(np.int32))) for exponent in operands.exponents]
+    scale = np.empty((0, 0), np.float32) if operands.scale is None else plain(operands.scale)
+    wide, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
+    terms = np.empty((operands.groups, wide.shape[0], right.shape[1]), np.float32)
+    ready()
+    with np.errstate(all="ignore"):
+        kernels.group_terms(wide, right, *powers, scale, partial == "fp16", product == "fp16", terms)
+    ones = np.ones((1, operands.groups, 1), np.float32)
+    flat = terms.reshape(operands.groups, -1)
+    return _in_order(ones, flat, Request("grouped_matmul", order, acc)).reshape(terms.shape[1:])
+
+
+def _is_plain(partial: Precision, product: Precision | None, order: Order, acc: Precision) -> bool:
+    """Whether tiles do it: groups in sequence into float32, and no rounding after one that is not exact."""
+    return isinstance(order, Sequential) and acc == "fp32" and (partial, product) != ("fp32", "fp16")
+
+
+def _left_of(a: ArrayLike, a_exp: ArrayLike, b: GroupPanels) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """The left operand, its exponents, checked, and its peak; None where sums, scaled or not, may not fit float32."""
+    left, exponents = (require_integers(x, "grouped_matmul") for x in (a, a_exp))
+    groups = b.shape[0] // b.group
+    if left.ndim != 2 or left.shape[1] != b.shape[0] or exponents.shape != (left.shape[0], groups):
+        raise RefusedType(
+            f"grouped_matmul: (M, {b.shape[0]}) and a_exp (M, {groups}) are needed, "
+            f"got {left.shape} and {exponents.shape}"
+        )
+    largest = integers.peak(left)
+    exact = largest * b.peak * b.group < 1 << 24 and integers.peak(exponents) <= EXPONENT
+    return (left, exponents, largest) if exact and groups else None
+
+
+def _grouped(
+    a: np.ndarray,
+    a_exp: np.ndarray,
+    largest: int,
+    b: GroupPanels,
+    partial: Precision,
+    product: Precision | None,
+    threads: int | None,
+) -> np.ndarray:
+    left, powers = plain(a.astype(np.float32)), plain(np.ldexp(np.float32(1), a_exp.astype(np.int32)))
+    return group_sums(left, powers, largest, b, partial, product, threads)
+
+
+def group_sums(
+    left: np.ndarray,
+    powers: np.ndarray,
+    largest: int,
+    b: GroupPanels,
+    partial: Precision,
+    product: Precision | None = None,
+    threads: int | None = None,
+) -> np.ndarray:
+    """`grouped_matmul` in sequence into float32, of operands that are as the kernel reads them and are not checked.
+
+    left: float32 integers (M, K), contiguous, of magnitudes up to `largest`, whose product with b.peak times the group
+    is below 2**24. powers: float32 powers of two (M, G). By tiles: 64 rows by a panel, in 16-bit integers for as many
+    terms as surely fit.
+    """
+    ready()
+    out = np.empty((left.shape[0], b.shape[1]), np.float32)
+    terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.narrow.size else 0
+    depth = next((n for n in (16, 8) if n <= terms and b.group % n == 0), 0)
+
+    right = b.narrow, b.wide, b.powers, b.scales
+    roundings = partial == "fp16", b.scaled and product == "fp16"
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            kernels.grouped_tiles(left, powers, *right, *roundings, depth, out, first, last)
+
+    rows_of_unit = min(left.shape[0], kernels.GROUP_ROWS)
+    pieces = b.scales.shape[0] * -(-left.shape[0] // kernels.GROUP_ROWS)
+    share_out(run, pieces, threads, _least(rows_of_unit * left.shape[1] * b.scales.shape[2]))
+    return out
+
+
+def attention(
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    scale: np.float32,
+    start: int,
+    rule: ScoreRule = PLAIN,
+    threads: int | None = None,
+) -> np.ndarray:
+    """`dot.attention`, fused; threads share out the key heads."""
+    query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
+    ready()
+    out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)
+    fields = rule.fields(query.shape[1])
+
+    def run(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            kernels.attention_heads(
+                query, key, value, np.float32(scale), start, out, paid, counting, *fields, first, last
+            )
+
+    share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
+    if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
+        return readable.attention(query, key, value, scale=scale, start=start, rule=rule)
+    return out

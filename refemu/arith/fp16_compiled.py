@@ -1,0 +1,104 @@
+"""Compiled twins of `fp16`: same names, same arguments, same bits; NaN canonical. Kernels: `float_jit`."""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from refemu.arith import fp16, kernels, selftest
+from refemu.arith.checks import RefusedType
+from refemu.arith.jit import ROUND16
+
+
+@functools.cache
+def ready() -> None:
+    """Once a process: the environment rounds to nearest, and compiled code rounds 64 hard cases right."""
+    selftest.require_round_to_nearest()
+    selftest.check_kernel(_round16_unchecked, f"round16 ({ROUND16})")
+
+
+def _round16_unchecked(x: np.ndarray) -> np.ndarray:
+    out = np.empty_like(x)
+    with np.errstate(all="ignore"):
+        kernels.round16_all(x, out)
+    return out
+
+
+def plain(x: np.ndarray) -> np.ndarray:
+    """`x` contiguous and writable, so that a kernel sees one array type."""
+    array = np.ascontiguousarray(x)
+    return array if array.flags.writeable else array.copy()
+
+
+def elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
+    """Kernel `run` over `arrays`, which broadcast, into a new float32 array."""
+    ready()
+    whole = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
+    out = np.empty(whole[0].shape, np.float32)
+    with np.errstate(all="ignore"):
+        run(*(plain(array).reshape(-1) for array in whole), out.reshape(-1))
+    return out
+
+
+def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
+    """`fp16.require_fp16`: a KV cache passes here at every decode step, so the values are looked at in a kernel."""
+    array = np.asarray(x)
+    if array.dtype == np.float16:
+        return to_f32(array)
+    if array.dtype == np.float32 and holds_fp16(array):
+        return array
+    return fp16.require_fp16(array, thing, name)
+
+
+def holds_fp16(x: np.ndarray) -> bool:
+    """Whether every value of float32 `x` is an fp16 value."""
+    with np.errstate(all="ignore"):
+        return bool(kernels.all_fp16(plain(x).reshape(-1)))
+
+
+def round16(x: ArrayLike) -> np.ndarray:
+    """`fp16.round16` of mode IEEE."""
+    array = np.asarray(x)
+    if array.dtype != np.float32:
+        return fp16.canonical(fp16.round16(array))  # float16, or a refusal
+    return elementwise(kernels.round16_all, array)
+
+
+def round16_of_f64(x: ArrayLike) -> np.ndarray:
+    """`fp16.round16_of_f64` of mode IEEE."""
+    array = np.asarray(x)
+    if array.dtype != np.float64:
+        raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
+    return elementwise(kernels.round16_of_f64_all, array)
+
+
+def to_f16(x: ArrayLike) -> np.ndarray:
+    """`fp16.to_f16` of mode IEEE; compiled for float32."""
+    array = np.asarray(x)
+    if array.dtype != np.float32:
+        return fp16.to_f16(array)
+    ready()
+    out = np.empty(array.shape, np.uint16)
+    with np.errstate(all="ignore"):
+        kernels.narrow_all(plain(array).reshape(-1), out.reshape(-1))
+    return out.view(np.float16)
+
+
+def to_f32(x: ArrayLike) -> np.ndarray:
+    """`fp16.to_f32`: float16 as fp16-valued float32."""
+    return elementwise(kernels.widen_all, fp16.bits(x))
+
+
+def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
+    """`fp16.fma16` of mode IEEE; the values are looked at while they are multiplied."""
+    operands = [np.asarray(x) for x in (a, b, c)]
+    dtypes = {x.dtype for x in operands}
+    if dtypes == {np.dtype(np.float16)}:
+        return elementwise(kernels.fma16_of_words, *map(fp16.bits, operands))
+    if dtypes == {np.dtype(np.float32)}:
+        strange = []
+        out = elementwise(lambda *arrays: strange.append(kernels.fma16_all(*arrays)), *operands)
+        if not strange[0]:
+            return out
+    return fma16(*(require_fp16(x, "fma16", name) for x, name in zip(operands, "abc", strict=True)))

@@ -1,0 +1,174 @@
+"""The accumulator of a PE, and sums of groups of block floating point. [harmonia §IV-B]"""
+
+import numpy as np
+
+from refemu.arith.jit import kernel
+from refemu.arith.kernels.matmul import PAD, add_block, add_row, block_fp32, same
+from refemu.arith.kernels.orders import clear_all
+from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
+
+GROUP_ROWS = 64  # rows of a tile of grouped sums
+MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
+INFINITY = np.float32(np.inf)
+
+
+@kernel
+def running_sums(x, clear, out):
+    """out (D, T) <- the accumulator after every term of x (D, T), from +0 at the start and where `clear` is not 0."""
+    for d in range(x.shape[0]):
+        s = np.float32(0)
+        for t in range(x.shape[1]):
+            if clear[d, t]:
+                s = np.float32(0)
+            s = np.float32(s + x[d, t])
+            out[d, t] = canonical(s)
+
+
+@kernel
+def accumulate_groups(p, power, factor, scaled, clear, partial16, product16, value, acc, flags):
+    """The accumulator of a PE after every group of every device, all (devices, groups).
+
+    p: exact sums, int32; power: float64 powers of two; factor: float32, used where `scaled`. value, acc <- float32;
+    flags <- 1 for a partial sum beyond fp16, 2 for one that lost bits to a subnormal, 4 for NaN in the accumulator.
+    """
+    for d in range(p.shape[0]):
+        s, sticky = np.float32(0), np.int64(0)
+        for t in range(p.shape[1]):
+            exact = np.float64(p[d, t]) * power[d, t]
+            term, now = group_term(exact, factor[d, t], scaled[d, t], partial16, product16)
+            if clear[d, t]:
+                s, sticky = np.float32(0), np.int64(0)
+            s = np.float32(s + term)
+            sticky |= now | (np.int64(s != s) << 2)
+            value[d, t], acc[d, t], flags[d, t] = term, canonical(s), sticky
+
+
+@kernel
+def group_term(exact, factor, scaled, partial16, product16):
+    """What the accumulator of a PE adds for one group, and its flags: 1 beyond fp16, 2 bits lost to a subnormal."""
+    half, now = np.float32(exact), np.int64(0)
+    if partial16:
+        half = round16_of_f64(exact)
+        lost = np.int64(abs(half) < MIN_NORMAL) & np.int64(np.float64(half) != exact)
+        now = np.int64(abs(half) == INFINITY) | (lost << 1)
+    term = half
+    if scaled:
+        product = np.float64(half) * np.float64(factor)
+        term = np.float32(product)
+        if product16:
+            term = round16_of_f64(product)
+    return canonical(term), now
+
+
+@kernel
+def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product16, depth, out, first, last):
+    """Units `first` to `last` of out (M, N) <- `dot.grouped_matmul` in sequence: sums of groups stay below 2**24.
+
+    a (M, K) float32 integers; narrow or wide: the values (P, K, W) of a `GroupPanels`, int8 or float32, the other one
+    empty; depth: terms at a time whose sum fits 16 bits, or 0.
+    """
+    size, width, blocks = a.shape[1] // scales.shape[1], scales.shape[2], -(-out.shape[0] // GROUP_ROWS)
+    strip, small = np.empty((size, width + PAD), np.float32), np.empty((16, width + 2 * PAD), np.int16)
+    sums = np.zeros((GROUP_ROWS, width + PAD), np.float32)
+    parts = np.zeros((GROUP_ROWS, width + 2 * PAD), np.int16)
+    acc = np.empty((GROUP_ROWS, width + PAD), np.float32)
+    short = np.empty((GROUP_ROWS, size), np.int16)
+    for unit in range(first, last):
+        panel, m0 = unit // blocks, unit % blocks * GROUP_ROWS
+        rows = min(GROUP_ROWS, out.shape[0] - m0)
+        fours = rows - rows % 4
+        for m in range(rows):
+            clear_all(acc[m])
+        for g in range(scales.shape[1]):
+            k0 = g * size
+            if depth == 0:
+                if wide.size > 0:
+                    _copy_rows(wide[panel, k0 : k0 + size], strip, width)
+                else:
+                    _copy_rows(narrow[panel, k0 : k0 + size], strip, width)
+                block_fp32(a[m0 : m0 + rows], k0, strip, sums[:rows], width)
+            else:
+                for m in range(rows):
+                    for k in range(size):
+                        short[m, k] = np.int16(a[m0 + m, k0 + k])
+                for k in range(0, size, depth):
+                    terms = narrow[panel, k0 + k : k0 + k + depth]
+                    if fours > 0:
+                        _copy_rows(terms, small, width)
+                        _block_int16(short, k, small[:depth], parts[:fours], width)
+                    for m in range(fours, rows):
+                        _row_int16(short[m, k:], terms, 0, parts[m], width)
+                    for m in range(rows):
+                        _take(parts[m], sums[m], width)
+            for m in range(rows):
+                power = powers[m0 + m, g]
+                _finish_group(sums[m], power, b_powers[panel, g], scales[panel, g], partial16, product16, acc[m], width)
+        for m in range(rows):
+            _store_row(acc[m], out[m0 + m], panel * width, width)
+
+
+@kernel
+def _copy_rows(values, strip, width):
+    """strip[:, :width] <- values, in the strip's type."""
+    for k in range(values.shape[0]):
+        v, s = values[k], strip[k]
+        for n in range(width):
+            s[n] = v[n]
+
+
+@kernel
+def _block_int16(a, k0, b, out, width):
+    """Whole fours of rows and terms, whose sums fit 16 bits: an addition is a vector of twice as many lanes."""
+    add_block(_add_int16, a, k0, b, out, width)
+
+
+@kernel
+def _row_int16(a, b, c0, out, width):
+    """One row, b of 8 bits."""
+    add_row(_add_int16, same, a, b, c0, out, width)
+
+
+@kernel
+def _add_int16(p, w, s):
+    return np.int16(s + p * w)
+
+
+@kernel
+def _take(parts, sums, width):
+    """sums += parts, parts <- 0."""
+    for n in range(width):
+        sums[n] = np.float32(sums[n] + np.float32(parts[n]))
+        parts[n] = np.int16(0)
+
+
+@kernel
+def _finish_group(sums, power, b_powers, scale, partial16, product16, acc, width):
+    """acc += the term of one group, sums <- 0; what float32 is multiplied by here, but the scale, is a power of two."""
+    if b_powers.size > 0:
+        for n in range(width):
+            sums[n] = np.float32(sums[n] * np.float32(power * b_powers[n]))
+    else:
+        for n in range(width):
+            sums[n] = np.float32(sums[n] * power)
+    if partial16 and not product16:
+        for n in range(width):
+            acc[n] = np.float32(acc[n] + np.float32(round16(sums[n]) * scale[n]))
+            sums[n] = np.float32(0)
+        return
+    if partial16:
+        for n in range(width):
+            sums[n] = round16(sums[n])
+    for n in range(width):
+        sums[n] = np.float32(sums[n] * scale[n])
+    if product16:
+        for n in range(width):
+            sums[n] = round16(sums[n])
+    for n in range(width):
+        acc[n] = np.float32(acc[n] + sums[n])
+        sums[n] = np.float32(0)
+
+
+@kernel
+def _store_row(acc, out, n0, width):
+    for n in range(min(width, out.shape[0] - n0)):
+        out[n0 + n] = canonical(acc[n])

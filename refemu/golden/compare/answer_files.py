@@ -1,0 +1,153 @@
+"""A device's answer: an .npz with the set's `out.*` names, another set's directory, or text: like `gold.mem`, or one of
+the forms of exchange.py."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refemu.arith.checks import Refused, lookup
+from refemu.arith.reader_errors import reading
+from refemu.golden.files import exchange, fields, hexfile, masks, npz, sets
+from refemu.golden.files.sets import Golden
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Arrays by the set's names, as bit patterns; `unknown` has the bits that a simulator printed as x or z."""
+
+    arrays: Mapping[str, np.ndarray]
+    unknown: Mapping[str, np.ndarray]
+    any_nan: frozenset[str] = frozenset()  #: arrays in which any NaN is as good as another (D-arith-1)
+
+    def differing(
+        self, golden: Golden, name: str, want: np.ndarray | None = None, rows: slice = slice(None)
+    ) -> np.ndarray:
+        """The bits of one array that count and differ from those of the set, or are x; of some rows.
+
+        want: what to hold the answer against instead, of these rows.
+        """
+        mask, unknown = golden.arrays.get(f"{name}.care"), self.unknown.get(name)
+        return masks.differing(
+            golden.arrays[name][rows] if want is None else want,
+            self.arrays[name][rows],
+            sets.port_of(golden.array(name)),
+            None if mask is None else mask[rows],
+            None if unknown is None else unknown[rows],
+            name in self.any_nan,
+        )
+
+
+def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, any_nan: bool = False) -> Answer:
+    """The answer in file or directory `path` to the stimulus of `golden`.
+
+    ports: the outputs that count, by default all; the others may be absent and are dropped. any_nan: whether any NaN
+    is as good as another also where the answer has words; where it has floats it always is. Refused: what is no such
+    file, arrays that `golden` has not, a wrong shape, codes of more bits than the port has, files without some output
+    that counts. Registers (`st.*`) may be left out.
+    """
+    with reading(str(path), "a readable answer"):
+        answers = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
+    kept = {
+        name: array for name, array in answers.arrays.items() if ports is None or name.removeprefix("out.") in ports
+    }
+    floats = {name for name in kept if fields.holds_floats(sets.port_of(golden.array(name)))} if any_nan else set()
+    return Answer(
+        kept,
+        {name: bits for name, bits in answers.unknown.items() if name in kept},
+        answers.any_nan & kept.keys() | floats,
+    )
+
+
+def _known(ports: Sequence[str] | None, golden: Golden) -> Sequence[str]:
+    """`ports`, each of which is an output of the set; None stands for all of them."""
+    outputs = {sets.port_of(entry).name: entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"}
+    for port in ports or ():
+        lookup(f"output of {golden.name}", port, outputs)
+    return list(outputs) if ports is None else ports
+
+
+def _read(place: Path, golden: Golden, needed: Sequence[str]) -> Answer:
+    if place.is_dir():
+        return _other_set(sets.load(place), golden, needed)
+    if not place.is_file():
+        raise Refused(f"{place}: no such file")
+    data = place.read_bytes()
+    if data.startswith(b"PK") or place.suffix == ".npz":
+        return _from_archive(npz.Archive(data, str(place)), golden, needed, str(place))
+    if data.startswith(b"\x93NUMPY"):
+        raise Refused(f"{place}: is one .npy; save the arrays by name with np.savez")
+    form = exchange.recognised(data, place.suffix)
+    if form:
+        return _from_arrays(exchange.read(data, form, golden, str(place)), golden, str(place), needed)
+    layout = hexfile.layout([entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"])
+    return Answer(*hexfile.read(data, layout, golden.rows, str(place)))
+
+
+def _from_archive(archive: npz.Archive, golden: Golden, needed: Sequence[str], thing: str) -> Answer:
+    """Names and shapes first: what the set has not is not inflated."""
+    wanted = _wanted(golden)
+    _require_names(archive.names, golden, thing, needed)
+    for name in archive.names:
+        _require_shape(archive.header(name).shape, wanted[name], f"{thing}: {name}")
+    return _from_arrays({name: archive.array(name) for name in archive.names}, golden, thing, needed)
+
+
+def _wanted(golden: Golden) -> dict[str, Mapping[str, Any]]:
+    return {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
+
+
+def _other_set(other: Golden, golden: Golden, needed: Sequence[str]) -> Answer:
+    for name in golden.arrays:
+        if name.startswith("in.") and not _equal(other.arrays.get(name), golden.arrays[name]):
+            raise Refused(f"{other.name}: its stimulus {name} is not that of {golden.name}: nothing can be compared")
+    answers = {
+        name: array
+        for name, array in other.arrays.items()
+        if name.startswith(("out.", "st.")) and not name.endswith(".care")
+    }
+    return _from_arrays(answers, golden, other.name, needed)
+
+
+def _equal(a: np.ndarray | None, b: np.ndarray) -> bool:
+    return a is not None and a.shape == b.shape and bool((a == b).all())
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str, needed: Sequence[str]) -> Answer:
+    wanted = _wanted(golden)
+    _require_names(arrays, golden, thing, needed)
+    return Answer(
+        {name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()},
+        {},
+        frozenset(name for name, array in arrays.items() if array.dtype.kind == "f"),
+    )
+
+
+def _require_names(arrays: Collection[str], golden: Golden, thing: str, needed: Sequence[str]) -> None:
+    wanted = _wanted(golden)
+    foreign = [name for name in arrays if name not in wanted]
+    if foreign:
+        raise Refused(f"{thing}: array {foreign[0]} is no output of {golden.name}; known: {', '.join(wanted)}")
+    if not any(name.startswith("out.") for name in arrays):
+        raise Refused(f"{thing}: holds no out.* array: nothing was compared")
+    missing = [name for name in needed if name not in arrays]
+    if missing:  # an answer without a port would pass however wrong that port is
+        raise Refused(f"{thing}: lacks {', '.join(missing)}; an answer holds every out.* array of {golden.name}")
+
+
+def _require_shape(shape: Sequence[int], entry: Mapping[str, Any], thing: str) -> None:
+    if list(shape) != entry["shape"]:
+        raise Refused(f"{thing}: shape must be {tuple(entry['shape'])}, got {tuple(shape)}")
+
+
+def _codes(array: np.ndarray, entry: Mapping[str, Any], thing: str) -> np.ndarray:
+    """The port's bit patterns: also signed integers, bools and floats are understood, in any width that holds them."""
+    _require_shape(array.shape, entry, thing)
+    port = sets.port_of(entry)
+    if array.dtype.kind == "u" and port.signed:  # already masked to the port's width, as the set has it
+        if (over := array.astype(np.uint64) > np.uint64(fields.mask_of(port.bits))).any():
+            raise Refused(f"{thing}: row {int(np.argwhere(over)[0][0])} holds more than {port.bits} bits")
+        return array.astype(fields.dtype_of(port.bits))
+    return fields.encode(array, port, thing)

@@ -1,0 +1,42 @@
+"""Compiled twin of `harmonia_linear.Linear.sums` that takes fp16 values: groups without a tensor of codes in between.
+
+Read harmonia_linear.py first. [harmonia §IV-B]. It computes what the paper computes; options that the kernel does not
+have, and what must be refused, take the form with a tensor.
+"""
+
+import numpy as np
+
+from refemu.arith import dot_compiled
+from refemu.arith.fp16_compiled import plain
+from refemu.formats.groups import count
+from refemu.formats.harmonia.compiled.bfp_dot import Prepared
+from refemu.models.schemes.harmonia.config import HarmoniaConfig
+from refemu.units.harmonia.kernels.attention import bfp_operand
+
+
+def sums(config: HarmoniaConfig, x: np.ndarray, weights: Prepared) -> np.ndarray | None:
+    """FP32 sums (tokens, outputs) of fp16 values x (tokens, inputs) in float32, or None where another form must."""
+    panels, most = weights.panels, (1 << config.act_mantissa) - 1
+    if not is_plain(config) or config.scale_per != 32 or most * panels.peak * config.group >= 1 << 24:
+        return None
+    converted = operand(x, config.group, config.act_mantissa)
+    return (
+        None if converted is None else dot_compiled.group_sums(*converted, most, panels, config.partial, config.product)
+    )
+
+
+def is_plain(config: HarmoniaConfig) -> bool:
+    """Whether a conversion is the paper's: bits cut off, infinity and NaN refused, subnormals kept."""
+    return (config.rounding, config.special, config.subnormals) == ("truncate", "error", "keep")
+
+
+def operand(x: np.ndarray, group: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows of fp16 values as float32 integers of `width` bits, filled up to whole groups, and what 1 is worth in each.
+
+    None where a value is not finite.
+    """
+    groups = count(x.shape[1], group)
+    integers, powers = np.zeros((len(x), groups * group), np.float32), np.empty((len(x), groups), np.float32)
+    with np.errstate(all="ignore"):
+        status = bfp_operand(plain(x), group, width, integers, powers)
+    return None if status else (integers, powers)

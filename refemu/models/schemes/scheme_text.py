@@ -1,0 +1,130 @@
+"""Single schemes by name: texts to configurations and back. `registry` adds the mixes of several."""
+
+import dataclasses
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_type_hints
+
+from refemu import plugins
+from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.arith.reader_errors import reading
+from refemu.formats import config_text
+from refemu.models.schemes.kind import SchemeKind
+from refemu.models.schemes.scheme import Scheme
+
+#: The folder of every scheme, in whose `config.READY` it stands.
+PAPERS = {
+    "fp16": "fp16",
+    "olive-4": "olive",
+    "olive-8": "olive",
+    "olive-study": "olive",
+    "kllm-a4": "kllm",
+    "kllm-a4-s": "kllm",
+    "kllm-a3": "kllm",
+    "kllm-a3-s": "kllm",
+    "harmonia-kv8": "harmonia",
+    "harmonia-kv4": "harmonia",
+    "harmonia-kv4-naive": "harmonia",
+    "leankv": "leankv",
+    "leankv-k8v8": "leankv",
+    "leankv-k8v4": "leankv",
+    "leankv-k8v2": "leankv",
+    "leankv-k4v4": "leankv",
+    "leankv-k4v2": "leankv",
+    "leankv-k4v1": "leankv",
+    "leankv-k4v8": "leankv",
+    "leankv-k2v4": "leankv",
+    "leankv-k16v16": "leankv",
+}
+
+
+def required(scheme: object) -> Scheme:
+    """A configuration; refuses anything else."""
+    if isinstance(scheme, Scheme):
+        return scheme
+    got = f"the class {scheme.__name__}" if isinstance(scheme, type) else type(scheme).__name__
+    raise RefusedType(f"scheme: a name or a configuration is needed, got {got}")
+
+
+def _validated(kind: object, known: str, origin: plugins.Origin) -> Scheme:
+    if not isinstance(kind, SchemeKind):
+        how = "name SCHEME = SchemeKind(config=..., prepare=...)"
+        raise RefusedType(f"scheme {known}: a SchemeKind is needed, got {kind!r:.60}; {how}")
+    if known not in kind.ready:
+        there = ", ".join(kind.ready) or "none"
+        raise Refused(f"scheme {known}: ready must hold a configuration of that name, got {there}; add it there")
+    config: Scheme = kind.ready[known]
+    return config
+
+
+PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _validated)  #: schemes of plug-ins, and those registered by call
+
+
+class Ready(Mapping[str, Scheme]):
+    """The registered configurations by name; the module of a paper is imported when one of its schemes is read.
+
+    It finds schemes of plug-ins too, and lists refemu's own.
+    """
+
+    def __getitem__(self, name: str) -> Scheme:
+        if name not in PAPERS:
+            return PLUGGED.find(name)
+        config: Scheme = importlib.import_module(f"refemu.models.schemes.{PAPERS[name]}.config").READY[name]
+        return config
+
+    def __contains__(self, name: object) -> bool:
+        return name in PAPERS or (isinstance(name, str) and PLUGGED.knows(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PAPERS)
+
+    def __len__(self) -> int:
+        return len(PAPERS)
+
+
+SCHEMES = Ready()
+
+
+def parse(spec: str) -> Scheme:
+    """The configuration that `name:field=value,...` stands for.
+
+    refemu.formats.config_text has the grammar of values.
+    Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
+    """
+    name, _, rest = spec.partition(":")
+    base = SCHEMES[name]
+    changes = {}
+    for part in rest.split(","):  # a later value takes the place of an earlier one, so that a text can be extended
+        for key, value in config_text.assignments(part, f"scheme {name}").items():
+            changes[key] = _change(name, base, key, value)
+    with reading(f"scheme {name}", "a configuration"):  # such as an integer beyond every fraction
+        return dataclasses.replace(base, **changes)  # type: ignore[type-var]
+
+
+def name(scheme: Scheme) -> str:
+    """The registered name with the fewest fields to change; the first of equals."""
+    module = type(scheme).__module__
+    there = [known for known, paper in PAPERS.items() if module == f"refemu.models.schemes.{paper}.config"]
+    others: Iterable[str] = () if module.startswith("refemu.") else PLUGGED.working()[0]
+    same = [known for known in (*there, *others) if type(SCHEMES[known]) is type(scheme)]
+    return min(same, key=lambda known: len(differences(known, scheme)))
+
+
+def text(scheme: Scheme) -> str:
+    """The shortest text that `parse` turns into `scheme`."""
+    known = name(scheme)
+    changes = [f"{field}={config_text.write(value)}" for field, value in differences(known, scheme).items()]
+    return ":".join([known, ",".join(changes)] if changes else [known])
+
+
+def differences(known: str, scheme: Scheme) -> dict[str, Any]:
+    """The fields in which a configuration is not the registered one `known`, by name."""
+    base = SCHEMES[known]
+    names = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
+    return {key: getattr(scheme, key) for key in names if getattr(scheme, key) != getattr(base, key)}
+
+
+def _change(scheme: str, base: Scheme, key: str, value: str) -> Any:
+    fields = {field.name: field for field in dataclasses.fields(base)}  # type: ignore[arg-type]
+    lookup(f"parameter of scheme {scheme}", key, fields)
+    return config_text.read(value, get_type_hints(type(base))[key], f"scheme {scheme}: {key}")

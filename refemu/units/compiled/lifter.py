@@ -1,0 +1,775 @@
+"""Turns the methods of a declared unit into functions that numba compiles.
+
+`self.width` becomes an argument, `self.state.acc` a register, a string such as "saturate" a number, and `return {...}`
+a tuple of registers; vectors are written into their arrays. A line with no such form is refused by file and number.
+"""
+
+import ast
+import builtins
+import copy
+import inspect
+import math
+import textwrap
+import typing
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import FunctionType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from refemu.arith.checks import Refused
+from refemu.units.compiled.scalars import NAMES, RETURNED
+from refemu.units.ports import Port
+from refemu.units.stepping import Stepped
+
+BUILTINS = (
+    "abs",
+    "all",
+    "any",
+    "bool",
+    "enumerate",
+    "float",
+    "int",
+    "len",
+    "max",
+    "min",
+    "range",
+    "sum",
+    "tuple",
+    "zip",
+)
+STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.Pass)
+EXPRESSIONS = (
+    *(
+        ast.Attribute,
+        ast.BinOp,
+        ast.BoolOp,
+        ast.Call,
+        ast.Compare,
+        ast.IfExp,
+        ast.List,
+        ast.ListComp,
+        ast.Name,
+    ),
+    *(ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp),
+)
+NUMBERS = (int, bool, float)
+FOLDS = {"sum": "0", "any": "False", "all": "True"}  #: builtins over a generator, and what they begin with
+CONSTANTS, STATE = "_c", "_s"  #: arguments of every method
+PLACE = "_p"  #: argument of every event: arrays of vectors, and the row
+GIVEN_UP = "GivenUp"  #: raised where the text raises
+WRITE, KEEP = "write_", "keep_"  #: begin statements that write a vector into its row, and the row into the register
+
+
+def number(word: str) -> int:
+    """The number that stands for a word in compiled code."""
+    return zlib.crc32(word.encode())
+
+
+def constant(value: Any) -> Any:
+    """A constant as compiled code takes it: a number, a short tuple of integers or an array. None: neither."""
+    value = value.value if isinstance(value, Enum) else value
+    if isinstance(value, str):
+        return number(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, tuple) and value and all(isinstance(each, int) for each in value):
+        return value if len(value) <= 4 else np.array(value, np.int64)
+    if isinstance(value, tuple) and value and all(isinstance(constant(each), tuple) for each in value):
+        return np.array(value, np.int64)
+    return None
+
+
+ABSENT = "is None"  #: last of the path of a constant: whether what the others lead to is None
+
+
+def unique(function: FunctionType, name: str) -> str:
+    """A name in the module of a function, as no other module's."""
+    return f"{function.__module__}.{name}".replace(".", "_")
+
+
+def attribute(device: object, path: Sequence[Any]) -> Any:
+    """What a path of attributes leads to; at its end, whether that is None, or of a type."""
+    for name in path:
+        if name == ABSENT:
+            return device is None
+        if isinstance(name, type):
+            return isinstance(device, name)
+        device = getattr(device, name)
+    return device
+
+
+@dataclass
+class Lifted:
+    """Functions of the events of one class, by the name under which they call each other."""
+
+    device: Any  #: an example: which attributes are constants, methods, sub-units
+    registers: Sequence[Port]  #: outputs and registers
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)  #: that the functions reach in their modules
+    constants: dict[str, tuple[Any, ...]] = field(default_factory=dict)  #: name -> path from the device
+    keys: dict[str, list[str]] = field(default_factory=dict)  #: of the dicts that functions return
+    read: set[str] = field(default_factory=set)  #: registers and latched inputs that events read, or leave as they are
+
+    def method(self, name: str, path: tuple[str, ...] = (), event: str = "") -> str:
+        """Lift a method of the device, or of the sub-unit at a path; its name. event: whose changes it returns."""
+        function = inspect.getattr_static(type(attribute(self.device, path)), name)
+        function = function.fget if isinstance(function, property) else function
+        if not isinstance(function, FunctionType):
+            raise Refused(f"{self.device.name}: {'.'.join([*path, name])} is not a method in Python")
+        return self._lift("_".join([*path, name]), function, path, event)
+
+    def function(self, function: FunctionType) -> str:
+        """Lift a function of a module; its name."""
+        return self._lift(unique(function, function.__name__), function, None, "")
+
+    def changes(self, name: str, function: FunctionType, path: tuple[str, ...] | None) -> list[str]:
+        """Lift a function that returns a dict, so that it returns the values; the keys."""
+        if name not in self.keys:
+            self.keys[name] = []
+            self._lift(name, function, path, "", self.keys[name])
+        return self.keys[name]
+
+    def _lift(
+        self,
+        name: str,
+        function: FunctionType,
+        path: tuple[str, ...] | None,
+        event: str,
+        keys: list[str] | None = None,
+    ) -> str:
+        name = name if keys is not None else f"{event}_{name}" if event else f"of_{name}"
+        if name not in self.functions:
+            lines, first = inspect.getsourcelines(function)
+            (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
+            assert isinstance(tree, ast.FunctionDef)
+            self.functions[name] = tree  # before its text, which may call it
+            place = f"{inspect.getsourcefile(function)}", first - 1
+            text = _Text(self, function, path, tree, place)
+            text.keys = keys
+            text.rewrite(name, event)
+        return name
+
+
+class _Text(ast.NodeTransformer):
+    """One function on its way to compiled code."""
+
+    def __init__(
+        self,
+        lifted: Lifted,
+        function: FunctionType,
+        path: tuple[str, ...] | None,
+        tree: ast.FunctionDef,
+        place: tuple[str, int],
+    ) -> None:
+        self.lifted, self.function, self.path, self.tree, self.place = lifted, function, path, tree, place
+        stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+        self.stored, self.locals = stored, {*stored, *(each.arg for each in arguments)}
+        self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
+        self.kept: set[str] = set()  # texts of values of changes, which are rewritten already
+        self.keys: list[str] | None = None  # of the dict that the function returns, where its values are returned
+        self.states = {"self.state"}  # texts that are the State
+        self.records: dict[str, tuple[Any, list[str]]] = {}  # lists of tuples: their type, and a list for each part
+        self.before: list[ast.stmt] = []  # what a statement needs first
+        self.count = 0
+
+    def refuse(self, node: ast.AST, what: str) -> NoReturn:
+        """Name the line that has no compiled form."""
+        file, first = self.place
+        line = first + getattr(node, "lineno", 1)
+        raise Refused(
+            f"{self.lifted.device.name}: {file}:{line}: {what} has no compiled form: {ast.unparse(node)}; "
+            "write a twin, or state twin='none'"
+        )
+
+    def rewrite(self, name: str, event: str) -> None:
+        """Rewrite the function in place."""
+        tree = self.tree
+        self.event = event
+        tree.name, tree.returns, tree.decorator_list, tree.args.defaults = name, None, [], []
+        for each in [*tree.args.args, *tree.args.kwonlyargs]:
+            each.annotation = None
+        if tree.args.vararg:
+            tree.args.vararg.annotation = None
+        if self.path is not None:
+            tree.args.args[:1] = [ast.arg(CONSTANTS), ast.arg(STATE), *[ast.arg(PLACE)] * bool(event)]
+        if ast.get_docstring(tree) is not None:
+            del tree.body[0]
+        tree.body = self.block(tree.body)
+        ast.fix_missing_locations(tree)
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements of a block, each behind what it needs first."""
+        out: list[ast.stmt] = []
+        for statement in body:
+            new = self.visit(statement)
+            out += [*self.before, *(new if isinstance(new, list) else [new])]
+            self.before = []
+        return out
+
+    def fresh(self, stem: str) -> str:
+        """A name that the text does not have."""
+        self.count += 1
+        return f"_{stem}_{self.count}"
+
+    # statements
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.If | ast.For):
+            if isinstance(node, ast.For) and node.orelse:
+                self.refuse(node, "for and else")
+            head = "test" if isinstance(node, ast.If) else "iter"
+            setattr(node, head, self.visit(getattr(node, head)))
+            needs, self.before = self.before, []
+            node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+            self.before = needs
+            return node
+        if isinstance(node, ast.stmt | ast.expr) and not isinstance(node, STATEMENTS + EXPRESSIONS):
+            self.refuse(node, type(node).__name__)
+        return super().generic_visit(node)
+
+    def visit_For(self, node: ast.For) -> Any:
+        """zip, enumerate and lists of tuples by places, which is faster."""
+        match node.iter, node.target:
+            case ast.Name(id=name), _ if name in self.records:
+                place = self.fresh("place")
+                self.locals.add(place)
+                part = ast.Assign([node.target], ast.parse(f"{name}[{place}]", mode="eval").body)
+                every = ast.parse(f"range(len({name}))", mode="eval").body
+                return self.generic_visit(ast.For(ast.Name(place, ast.Store()), every, [part, *node.body], node.orelse))
+            case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[equal]), ast.Tuple() as target:
+                if ast.unparse(equal) != "strict=True":
+                    self.refuse(node, "a zip of several lengths")
+            case ast.Call(func=ast.Name(id="enumerate" as name), args=[_] as vectors_of), ast.Tuple() as target:
+                pass
+            case _:
+                return self.generic_visit(node)
+        if node.orelse:
+            self.refuse(node, "for and else")
+        place = self.fresh("place") if name == "zip" else ast.unparse(target.elts[0])
+        lists = [each.id if isinstance(each, ast.Name) and each.id in self.records else "" for each in vectors_of]
+        vectors = [name or self.fresh("vector") for name in lists]
+        pairs = zip(vectors, vectors_of, strict=True)
+        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs if vector not in lists]
+        parts = zip(target.elts[name == "enumerate" :], vectors, strict=True)
+        taken = [ast.parse(f"{ast.unparse(part)} = {vector}[{place}]").body[0] for part, vector in parts]
+        self.locals |= {place, *vectors}
+        places = ast.parse(f"range(len({vectors[0]}))", mode="eval").body
+        return self.block([*first, ast.For(ast.Name(place, ast.Store()), places, [*taken, *node.body], [])])
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        """The readable form runs again, for what it says."""
+        return ast.Raise(ast.Name(GIVEN_UP, ast.Load()))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is None:
+            return ast.Pass()
+        return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        target = node.targets[0]
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+            and "self.state" in map(ast.unparse, node.value.elts)
+        ):
+            pairs = zip(target.elts, node.value.elts, strict=True)
+            return self.block([ast.copy_location(ast.Assign([part], value), node) for part, value in pairs])
+        if ast.unparse(node.value) == "self.state" and isinstance(target, ast.Name):
+            if self.stored.count(target.id) > 1:
+                self.refuse(node, "a State that is another later")
+            self.states.add(target.id)
+            return ast.Pass()
+        if self.event and isinstance(node.value, ast.Dict) and isinstance(target, ast.Name):
+            return self._keep(target.id, node.value)
+        once = isinstance(target, ast.Name) and self.stored.count(target.id) == 1
+        if once and isinstance(node.value, ast.ListComp) and (kind := self._tuples(node.value)):
+            return self._listed_tuples(ast.unparse(target), node.value, kind)
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Subscript):
+            return self._unpacked(target, node.value)
+        return self.generic_visit(node)
+
+    def _tuples(self, node: ast.ListComp) -> Any:
+        """The type of the tuples of integers that a list is made of by one call for each; None: another list."""
+        if not isinstance(node.elt, ast.Call):
+            return None
+        kind = _returned(self._function(node.elt))
+        return kind if _parts(kind) and all(each in NUMBERS for each in _parts(kind).values()) else None
+
+    def _listed_tuples(self, name: str, node: ast.ListComp, kind: Any) -> list[ast.stmt]:
+        """A list of tuples as a list for each of their parts."""
+        record = self.fresh("record")
+        self.records[name] = kind, [f"{name}__{part}" for part in _parts(kind)]
+        needs, element = self._inside(node.elt)
+        needs.append(ast.Assign([ast.Name(record, ast.Store())], element))
+        values = [ast.parse(f"{record}[{part}]", mode="eval").body for part in range(len(_parts(kind)))]
+        kinds = list(_parts(kind).values())
+        return self._lists(node, self.records[name][1], needs, values, kinds)
+
+    def _of_tuples(self, name: str, place: ast.expr) -> ast.expr:
+        """One of a list of tuples."""
+        kind, lists = self.records[name]
+        parts: list[ast.expr] = [ast.Subscript(ast.Name(each, ast.Load()), place, ast.Load()) for each in lists]
+        if not hasattr(kind, "_fields"):
+            return ast.Tuple(parts, ast.Load())
+        return ast.Call(ast.Name(self._class(kind), ast.Load()), parts, [])
+
+    def _unpacked(self, target: ast.Tuple, row: ast.Subscript) -> list[ast.stmt]:
+        """Values of a row of a table, which numba does not unpack."""
+        name = self.fresh("row")
+        places = enumerate(target.elts)
+        parts = [ast.parse(f"{ast.unparse(part)} = {name}[{place}]").body[0] for place, part in places]
+        return [ast.Assign([ast.Name(name, ast.Store())], self.visit(row)), *parts]
+
+    def _keep(self, name: str, values: ast.Dict) -> list[ast.stmt]:
+        """A dict of changes that a local name has: a local name for each of them."""
+        out: list[ast.stmt] = []
+        self.changes[name] = {}
+        for key, value in self._pairs(values).items():
+            new = f"{name}__{key}"
+            known = value if ast.unparse(value) in self.kept else self.visit(value)
+            out.append(ast.Assign([ast.Name(new, ast.Store())], known))
+            self.changes[name][key] = ast.Name(new, ast.Load())
+            self.kept.add(new)
+        return out
+
+    def _pairs(self, node: ast.expr) -> dict[str, ast.expr]:
+        """Names and values of a dict of changes."""
+        if isinstance(node, ast.Name) and node.id in self.changes:
+            return dict(self.changes[node.id])
+        if isinstance(node, ast.Call):
+            return self._answer(node)
+        if not isinstance(node, ast.Dict):
+            self.refuse(node, "this way to say what changes")
+        pairs: dict[str, ast.expr] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                pairs |= self._pairs(value)
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                pairs[key.value] = value
+            else:
+                self.refuse(key, "a computed name of a change")
+        return pairs
+
+    def _answer(self, node: ast.Call) -> dict[str, ast.expr]:
+        """Changes that another function returns: it is lifted to return the values of its dict."""
+        root, *names = self._path(node.func)
+        of_self = root == "self" and self.path is not None
+        function: Any = self._function(node)
+        path = (*(self.path or ()), *names[:-1]) if of_self else None
+        if not isinstance(function, FunctionType):
+            self.refuse(node, "this way to say what changes")
+        name = "_".join(["changes", *(path or [unique(function, "")]), function.__name__])
+        keys = self.lifted.changes(name, function, path)
+        if not keys:
+            self.refuse(node, "this way to say what changes")
+        values = self.fresh("changes")
+        called = self._called(name, node if of_self else self._in_order(node, function), method=of_self)
+        self.before.append(ast.Assign([ast.Name(values, ast.Store())], called))
+        self.kept.update(f"{values}[{place}]" for place in range(len(keys)))
+        return {key: ast.parse(f"{values}[{place}]", mode="eval").body for place, key in enumerate(keys)}
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        if self.keys is not None and node.value is not None:
+            pairs = self._pairs(node.value)
+            if self.keys and self.keys != list(pairs):
+                self.refuse(node, "other names of changes than before")
+            self.keys[:] = pairs
+            values = [value if ast.unparse(value) in self.kept else self.visit(value) for value in pairs.values()]
+            return ast.Return(ast.Tuple(values, ast.Load()))
+        if not self.event or node.value is None:
+            return self.generic_visit(node)
+        call = node.value
+        if isinstance(call, ast.Call) and (method := self._own_method(call.func)):
+            name = self.lifted.method(method, self.path or (), self.event)
+            answer = self._called(name, call)
+            answer.args.insert(2, ast.Name(PLACE, ast.Load()))
+            return ast.Return(answer)
+        return self._changed(self._pairs(call))
+
+    def _changed(self, pairs: Mapping[str, ast.expr]) -> list[ast.stmt]:
+        """Write vectors into their registers; return the event, the scalars and the counters."""
+        out: list[ast.stmt] = []
+        for name, value in pairs.items():
+            new = value if ast.unparse(value) in self.kept else self.visit(value)
+            out.append(ast.Assign([ast.Name(f"_new_{name}", ast.Store())], new))
+        out = [*self.before, *out]
+        self.before = []
+        scalars = ["f_shown(_new_event)" if "event" in pairs else str(number(self.event))]
+        for port in self.lifted.registers:
+            if port.lanes is None:
+                scalars.append(f"f_shown(_new_{port.name})" if port.name in pairs else self.register(port.name))
+            else:
+                vector = f"_new_{port.name}" if port.name in pairs else self.register(port.name)
+                out += ast.parse(f"{WRITE}{port.name}({vector})").body
+        # behind all of them: a value may be another register itself
+        out += [each for port in self.lifted.registers if port.lanes for each in ast.parse(f"{KEEP}{port.name}()").body]
+        scalars += [f"f_shown(_new_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
+        return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
+
+    def register(self, name: str) -> str:
+        """Name of a register, or of an input that was latched, in the text."""
+        self.lifted.read.add(name)
+        return f"s_{name}"
+
+    # expressions
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        value = node.value
+        if isinstance(value, str):
+            return ast.copy_location(ast.Constant(number(value)), node)
+        if value is not None and constant(value) is None:
+            self.refuse(node, f"{type(value).__name__}")
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.records:
+            self.refuse(node, "this use of a list of tuples")
+        known = node.id in self.locals or node.id in BUILTINS or node.id in self.lifted.names
+        if known or not isinstance(node.ctx, ast.Load):
+            return node
+        return self._value(node, self._global(node))
+
+    def _global(self, node: ast.Name) -> Any:
+        if node.id not in self.function.__globals__:
+            self.refuse(node, "this name")
+        return self.function.__globals__[node.id]
+
+    def _value(self, node: ast.expr, value: Any) -> ast.expr:
+        """A constant of a module."""
+        known = constant(value)
+        if known is None:
+            self.refuse(node, f"{type(value).__name__}")
+        if isinstance(known, int | float):
+            return ast.copy_location(ast.Constant(known), node)
+        name = f"g_{unique(self.function, ast.unparse(node))}"
+        self.lifted.names[name] = known
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+    def _reached(self, node: ast.AST, owner: object, names: Sequence[str]) -> Any:
+        """What a path of attributes leads to. Refused: nothing."""
+        try:
+            return attribute(owner, names)
+        except AttributeError:
+            self.refuse(node, "this attribute")
+
+    def _path(self, node: ast.expr) -> list[str]:
+        """Names of `a.b.c`."""
+        if isinstance(node, ast.Attribute):
+            return [*self._path(node.value), node.attr]
+        if not isinstance(node, ast.Name):
+            self.refuse(node, "an attribute of a value")
+        return [node.id]
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            self.refuse(node, "an assignment to an attribute")
+        if ast.unparse(node.value) in self.states:
+            if self.path:
+                self.refuse(node, "the State of a sub-unit")
+            return ast.Name(self.register(node.attr), ast.Load())
+        value = node.value
+        while isinstance(value, ast.Attribute):
+            value = value.value
+        if not isinstance(value, ast.Name) or value.id in self.locals - {"self"}:  # of a named tuple
+            node.value = self.visit(node.value)
+            return node
+        root, *names = self._path(node)
+        if root == "self" and self.path is not None:
+            return ast.copy_location(self._of_self(node, names), node)
+        if root not in self.function.__globals__:
+            self.refuse(node, "an attribute of a value")
+        return self._value(node, self._reached(node, self.function.__globals__[root], names))
+
+    def _of_self(self, node: ast.Attribute, names: list[str]) -> ast.expr:
+        if names[0] == "state":
+            self.refuse(node, "the whole State")
+        path = (*(self.path or ()), *names)
+        owner = self._reached(node, self.lifted.device, path[:-1])
+        is_unit = isinstance(owner, Stepped)  # what it has may depend on its State
+        if is_unit and isinstance(inspect.getattr_static(type(owner), path[-1], None), property):
+            method = self.lifted.method(path[-1], path[:-1])
+            return ast.Call(ast.Name(method, ast.Load()), self._context(), [])
+        value = self._reached(node, owner, path[-1:])
+        if value is not None and constant(value) is None:
+            self.refuse(node, type(value).__name__)
+        return self._parameter(path)
+
+    def _parameter(self, path: tuple[Any, ...]) -> ast.expr:
+        """A constant of a device."""
+        name = "c_" + "_".join(getattr(part, "__name__", part).replace(" ", "_") for part in path)
+        self.lifted.constants[name] = path
+        return ast.Name(name, ast.Load())
+
+    def _context(self) -> list[ast.expr]:
+        return [ast.Name(CONSTANTS, ast.Load()), ast.Name(STATE, ast.Load())]
+
+    def _own_method(self, function: ast.expr) -> str:
+        """Name of a method of `self` that is called; else ""."""
+        match function:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.path is not None:
+                return name
+        return ""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            self.refuse(node, "an assignment to an element")
+        if isinstance(node.value, ast.Dict):
+            return self._chosen(node.value, node.slice)
+        if isinstance(node.value, ast.Name) and node.value.id in self.records:
+            return self._of_tuples(node.value.id, self.visit(node.slice))
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+    def _chosen(self, values: ast.Dict, key: ast.expr) -> ast.expr:
+        """A value of a dict of all that a key may be."""
+        *others, (_, last) = zip(values.keys, values.values, strict=True)
+        for known, value in reversed(others):
+            assert known is not None
+            last = ast.IfExp(ast.Compare(copy.deepcopy(key), [ast.Eq()], [known]), value, last)
+        return self.visit(last)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
+            return self._builtin(node, node.func.id)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "bit_length":
+            return _call("f_bit_length", self.visit(node.func.value))
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "count":
+            return _call("f_count", self.visit(node.func.value), self.visit(node.args[0]))
+        if ast.unparse(node.func) == "isinstance":
+            return self._of_type(node)
+        if (known := self._compiled(node.func)) is not None:
+            return _call(NAMES[known], *map(self.visit, node.args))
+        root, *names = self._path(node.func)
+        if root == "self" and self.path is not None:
+            return self._called(self.lifted.method(names[-1], (*self.path, *names[:-1])), node)
+        if root in self.locals or root not in self.function.__globals__:
+            self.refuse(node, "this call")
+        called = self._reached(node, self.function.__globals__[root], names)
+        if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
+            return self._record(node, called)
+        if not isinstance(called, FunctionType):
+            self.refuse(node, "this call")
+        return self._called(self.lifted.function(called), self._in_order(node, called), method=False)
+
+    def _of_type(self, node: ast.Call) -> ast.expr:
+        """Whether a constant of a device is of a type."""
+        root, *names = self._path(node.args[0])
+        kind = attribute(self.function.__globals__.get(self._path(node.args[1])[0]), self._path(node.args[1])[1:])
+        if root != "self" or self.path is None or not isinstance(kind, type):
+            self.refuse(node, "this call")
+        return self._parameter((*self.path, *names, kind))
+
+    def _compiled(self, node: ast.expr) -> Any:
+        """A function that compiled code has a form of; None: another."""
+        if not isinstance(node, ast.Name | ast.Attribute) or self._path(node)[0] in self.locals:
+            return None
+        root, *names = self._path(node)
+        try:
+            called = attribute(self.function.__globals__.get(root, vars(builtins).get(root)), names)
+        except AttributeError:
+            return None
+        return called if isinstance(called, Hashable) and called in NAMES else None
+
+    def _in_order(self, node: ast.Call, function: FunctionType) -> ast.Call:
+        """A call with all arguments by position, those with defaults too."""
+        taken = list(inspect.signature(function).parameters.values())[len(node.args) :]
+        if any(isinstance(each, ast.Starred) for each in node.args):
+            taken = []
+        named = {each.arg: each.value for each in node.keywords}
+        for each in taken:
+            if each.name in named:
+                node.args.append(named[each.name])
+            elif each.default is not each.empty:
+                if constant(each.default) is None:
+                    self.refuse(node, f"the default of {each.name}")
+                name = f"d_{unique(function, function.__name__)}_{each.name}"
+                self.lifted.names[name] = constant(each.default)
+                node.args.append(ast.Name(name, ast.Load()))
+        return ast.Call(node.func, node.args, [])
+
+    def _record(self, node: ast.Call, kind: Any) -> ast.expr:
+        """A named tuple with all its fields by position."""
+        values = kind._field_defaults | dict(zip(kind._fields, node.args, strict=False))
+        values |= {each.arg: each.value for each in node.keywords if each.arg}
+        parts = [each if isinstance(each, ast.expr) else ast.Constant(each) for each in map(values.get, kind._fields)]
+        return ast.Call(ast.Name(self._class(kind), ast.Load()), [self.visit(each) for each in parts], [])
+
+    def _class(self, kind: Any) -> str:
+        """The name of a class of named tuples."""
+        name = f"r_{kind.__module__}_{kind.__name__}".replace(".", "_")
+        self.lifted.names[name] = kind
+        return name
+
+    def _called(self, name: str, node: ast.Call, method: bool = True) -> ast.Call:
+        arguments = [self.visit(each) for each in node.args]
+        if node.keywords:
+            self.refuse(node, "an argument by name")
+        return ast.Call(ast.Name(name, ast.Load()), [*(self._context() if method else []), *arguments], [])
+
+    def _builtin(self, node: ast.Call, name: str) -> ast.expr:
+        if name == "int":
+            return _call("f_whole", *map(self.visit, node.args))
+        if node.args and isinstance(node.args[0], ast.GeneratorExp):
+            if name in FOLDS:
+                return self._fold(name, node.args[0])
+            vector = self._listed(node.args[0])
+            return vector if name == "tuple" else _call(name, vector)
+        if name == "tuple":  # no text sets an element of a list
+            return self.visit(node.args[0])
+        node.keywords = [each for each in node.keywords if each.arg != "strict"]
+        if name in ("all", "any"):
+            return _call(f"f_{name}_of", self.visit(node.args[0]))
+        if name == "len" and (known := self.records.get(ast.unparse(node.args[0]))):
+            return _call("len", ast.Name(known[1][0], ast.Load()))
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+    def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
+        """sum, any or all of a generator as a loop before the statement."""
+        total, loop = self.fresh(name), self._only_loop(generator)
+        needs, element = self._inside(generator.elt)
+        step: ast.stmt = {
+            "sum": ast.AugAssign(ast.Name(total, ast.Store()), ast.Add(), element),
+            "any": ast.AugAssign(ast.Name(total, ast.Store()), ast.BitOr(), _call("bool", element)),
+            "all": ast.AugAssign(ast.Name(total, ast.Store()), ast.BitAnd(), _call("bool", element)),
+        }[name]
+        body = [*needs, step]
+        for test in reversed(loop.ifs):
+            needs, condition = self._inside(test)
+            body = [*needs, ast.If(condition, body, [])]
+        self.before += [*ast.parse(f"{total} = {FOLDS[name]}").body, *self._looped(loop, body)]
+        return ast.Name(total, ast.Load())
+
+    def _inside(self, node: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
+        """An expression in the body of a loop, and what it needs there first."""
+        outer, self.before = self.before, []
+        expression = self.visit(node)
+        needs, self.before = self.before, outer
+        return needs, expression
+
+    def _only_loop(self, node: ast.GeneratorExp | ast.ListComp) -> ast.comprehension:
+        if len(node.generators) > 1:
+            self.refuse(node, "a comprehension of two loops")
+        (loop,) = node.generators
+        self.locals |= {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+        return loop
+
+    def _looped(self, loop: ast.comprehension, body: list[ast.stmt]) -> list[ast.stmt]:
+        """A loop whose body is rewritten already."""
+        before, self.before = self.before, []
+        (*first, rewritten) = self.block([ast.For(loop.target, loop.iter, [], [])])
+        assert isinstance(rewritten, ast.For)
+        rewritten.body += body
+        self.before = before
+        return [*first, rewritten]
+
+    def _listed(self, node: ast.GeneratorExp | ast.ListComp) -> ast.expr:
+        """A list as an array that a loop before the statement fills; of tuples as the list that it is."""
+        loop = self._only_loop(node)
+        if loop.ifs or self._kind(node.elt) not in NUMBERS:
+            count = len(self.before)
+            whole = super().generic_visit(ast.ListComp(node.elt, [loop]))
+            if len(self.before) > count:
+                self.refuse(node, "a comprehension within one of tuples")
+            return whole  # type: ignore[return-value]
+        vector = self.fresh("list")
+        needs, element = self._inside(node.elt)
+        self.before += self._lists(node, [vector], needs, [element], [self._kind(node.elt)])
+        return ast.Name(vector, ast.Load())
+
+    def _lists(
+        self,
+        node: ast.GeneratorExp | ast.ListComp,
+        lists: Sequence[str],
+        needs: list[ast.stmt],
+        values: list[ast.expr],
+        kinds: Sequence[Any],
+    ) -> list[ast.stmt]:
+        """A loop that fills lists, and what it needs first. needs, values: in its body."""
+        (loop,) = node.generators
+        place = self.fresh("place")
+        body = [
+            _Put(value).visit(ast.parse(f"{name}[{place}] = _").body[0])
+            for name, value in zip(lists, values, strict=True)
+        ]
+        looped = self._looped(loop, [*needs, *body, *ast.parse(f"{place} += 1").body])
+        length = looped[-1].iter if isinstance(looped[-1], ast.For) else loop.iter
+        begin = [
+            f"{name} = f_empty{'_reals' * (kind is float)}(len({ast.unparse(length)}))"
+            for name, kind in zip(lists, kinds, strict=True)
+        ]
+        return [*looped[:-1], *ast.parse("\n".join([*begin, f"{place} = 0"])).body, looped[-1]]
+
+    def _kind(self, node: ast.expr) -> Any:
+        """The type of an element of a list, as its function says; int where no function is called."""
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in ("bit_length", "count"):
+                return int
+            if ast.unparse(node.func) in BUILTINS:
+                return float if ast.unparse(node.func) == "float" else int
+            return _returned(self._function(node))
+        return tuple if isinstance(node, ast.Tuple) else int
+
+    def _function(self, node: ast.Call) -> Any:
+        """The function or method that is called; None: not known."""
+        root, *names = self._path(node.func)
+        if root == "self" and self.path is not None:
+            return getattr(type(attribute(self.lifted.device, (*self.path, *names[:-1]))), names[-1])
+        return attribute(self.function.__globals__[root], names) if root in self.function.__globals__ else None
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return self._listed(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if isinstance(node.ops[0], ast.In | ast.NotIn) and isinstance(node.comparators[0], ast.Tuple):
+            tests = [ast.Compare(node.left, [ast.Eq()], [each]) for each in node.comparators[0].elts]
+            either = self.visit(ast.BoolOp(ast.Or(), list(tests)))
+            return ast.UnaryOp(ast.Not(), either) if isinstance(node.ops[0], ast.NotIn) else either
+        if isinstance(node.ops[0], ast.Is | ast.IsNot) and ast.unparse(node.comparators[0]) == "None":
+            root, *names = self._path(node.left)
+            if root != "self" or self.path is None:
+                self.refuse(node, "None")
+            absent = self._parameter((*self.path, *names, ABSENT))
+            return absent if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), absent)
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Tuple):
+            times = self.visit(node.right)
+            if not isinstance(times, ast.Constant) or not isinstance(times.value, int):
+                self.refuse(node, "a tuple of unknown length")
+            return ast.Tuple([self.visit(each) for each in node.left.elts] * times.value, ast.Load())
+        if isinstance(node.op, ast.Div | ast.Pow | ast.MatMult):
+            self.refuse(node, "this operation")
+        return super().generic_visit(node)  # type: ignore[return-value]
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _returned(function: Any) -> Any:
+    """What a function says that it returns."""
+    return getattr(function, "__annotations__", {}).get("return", RETURNED.get(function))
+
+
+def _parts(kind: Any) -> dict[str, Any]:
+    """Types of the parts of a tuple, by name or place; none of another type."""
+    if typing.get_origin(kind) is tuple:
+        return {f"{place}": part for place, part in enumerate(typing.get_args(kind))}
+    return dict(kind.__annotations__) if isinstance(kind, type) and hasattr(kind, "_fields") else {}
+
+
+class _Put(ast.NodeTransformer):
+    """Puts an expression in the place of `_`."""
+
+    def __init__(self, expression: ast.expr) -> None:
+        self.expression = expression
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.expression if node.id == "_" else node

@@ -1,0 +1,157 @@
+"""The clocked form of a unit whose operation is several events: every row is a clock edge, with one event or none.
+
+The clocked unit holds the unit itself, the inner one, and steps it; nothing is computed here.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from refemu.units.config import Config
+from refemu.units.declaration import Changes, Declared, DeclaredState, Sequential, constant, decides
+from refemu.units.ports import Port, Ports
+from refemu.units.stepping import Stepped
+
+IDLE = "idle"  #: event of a row in which nothing is done
+HELD = "_held"  #: end of the name of a register that holds an operand of the operation
+
+
+class CycleAccurate(Sequential):
+    """Base of the clocked forms: `class ClockedX(CycleAccurate, X)`, with a name, `held` and `edges`.
+
+    Parameters, counters and registers are those of X. A State has the fields of X's, `start`, `phase`, `busy` and
+    `valid`. Of an operand that later events of X read, `held` has the name, and the State `<name>_held`.
+    """
+
+    held: ClassVar[Sequence[str]] = ()
+    edges: ClassVar[int]  #: events of an operation
+    busy, steps, restore = Stepped.busy, Sequential.steps, Stepped.restore  # a row is one event
+    _whole: ClassVar[type[Declared]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if CycleAccurate in cls.__bases__[:-1]:
+            cls._whole = cls.__bases__[1]
+            cls.events = (*cls._whole.events, IDLE)
+            cls.registers = {name: meaning for name, meaning in cls._whole.registers.items() if name != "phase"}
+
+    @constant
+    def inner(self) -> Any:
+        """The whole operation, event by event."""
+        return self._whole(**{name: getattr(self, name) for name in self._names})
+
+    @constant
+    def ports(self) -> Ports:
+        return ports(self.inner.ports, self.edges, self.held)
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._in_step: Any = None  # the State that the inner unit's belongs to
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        """One clock edge."""
+        before: Any = self.state
+        row = dict(zip(self._inputs, inputs, strict=True)) | {"index": before.index + 1}
+        start, *operands = inputs
+        opens = self.begins(start)
+        if not opens and not before.busy:
+            self.state = self.changed(**row, event=IDLE, **self.idle())
+            return self.state
+        if before is not self._in_step:
+            self.inner.restore(self.whole(before))
+        inner = self.inner._open(*operands) if opens else self.inner._continue()
+        busy = int(self.inner.busy)
+        handshake = {"phase": 0 if opens else before.phase + 1, "busy": busy, "valid": 1 - busy}
+        self.state = self._in_step = self.changed(**row, **self._shown(inner), event=inner.event, **handshake)
+        return self.state
+
+    @decides("D-arith-19")
+    def begins(self, start: int) -> bool:
+        """Whether this row opens an operation.
+
+        Parameters
+        ----------
+        start : int
+            The port.
+
+        Returns
+        -------
+        bool
+            Never while an operation is under way.
+        """
+        return bool(start) and not self.state.busy
+
+    @decides("D-arith-21")
+    def idle(self) -> Changes:
+        """No operation is under way.
+
+        Returns
+        -------
+        mapping
+            What an idle row changes: `valid` is 1 only in the row that closes an operation.
+        """
+        return {"valid": 0}
+
+    @cached_property
+    def _inputs(self) -> tuple[str, ...]:
+        """Names of the input ports."""
+        return tuple(port.name for port in self.ports.inputs)
+
+    @decides("D-arith-20")
+    def _shown(self, inner: Any) -> dict[str, Any]:
+        """Fields of a State that are the inner unit's: outputs and registers as they stand, counters."""
+        hidden = {"event", "index", "phase", *self._inputs}
+        values: dict[str, Any] = vars(inner)
+        held = {f"{name}{HELD}": values[name] for name in self.held}
+        return {name: value for name, value in values.items() if name not in hidden} | held
+
+    def whole(self, state: DeclaredState) -> Any:
+        """State of the inner unit that a State of this one holds.
+
+        Parameters
+        ----------
+        state : State
+            A State of this unit.
+
+        Returns
+        -------
+        State
+            The inner unit's; operands that it has done with are those of the last row.
+        """
+        kind = type(self.inner.state)
+        values = {field.name: getattr(state, field.name) for field in dataclasses.fields(kind)}
+        held = {name: getattr(state, f"{name}{HELD}") for name in self.held}
+        return kind(**{**values, **held, "index": state.phase})
+
+
+def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
+    """Ports of the clocked form. inner: of the whole operation. events: of an operation. held: names of operands."""
+    operands = {port.name: port for port in inner.inputs}
+    registers = [
+        dataclasses.replace(operands[name], name=f"{name}{HELD}", meaning=f"{name} of the operation") for name in held
+    ]
+    return Ports(
+        inputs=(Port("start", 1, meaning="begin an operation, unless one is under way"), *inner.inputs),
+        outputs=(
+            *inner.outputs,
+            Port("busy", 1, meaning="events of the operation are left"),
+            Port("valid", 1, meaning="this row closes an operation"),
+        ),
+        state=(
+            Port("phase", max(1, (events - 1).bit_length()), meaning="number of the last event in its operation"),
+            *registers,
+            *inner.state,
+        ),
+    )
+
+
+def marks(whole: Any, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+    """Rows of each flag: those that close an operation that the whole operation flags.
+
+    whole: its Unit. config, inputs, result: as for `mark`; of operands that are held, registers stand for the inputs.
+    """
+    operands = {name: getattr(result, f"{name}{HELD}", array) for name, array in inputs.items()}
+    return {flag: rows & result.valid for flag, rows in whole.mark(config, operands, result).items()}

@@ -1,0 +1,345 @@
+"""Units that are stepped event by event, and the Result of their `run`."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import events, state_text
+from refemu.units.config import Config
+from refemu.units.ports import Ports, in_order, validate
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Base of every Result: outputs as arrays, counters as int."""
+
+    def equals(self, other: object) -> bool:
+        """Whether the other Result has the same type, and every field the same dtype, shape and content.
+
+        Parameters
+        ----------
+        other : object
+            Anything.
+
+        Returns
+        -------
+        bool
+            True if it is equal.
+        """
+        if type(self) is not type(other):
+            return False
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
+
+    def __repr__(self) -> str:  # of every Result that is made of ports: one for each would take time at every start
+        state_text = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
+        return f"{type(self).__qualname__}({state_text})"
+
+    if TYPE_CHECKING:  # fields of a Result that is made of ports and counters; `units.find` knows each by name
+
+        def __getattr__(self, name: str) -> np.ndarray: ...
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray | np.generic):
+        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if type(a) is not type(b):
+        return False
+    return bool(a.equals(b) if hasattr(a, "equals") else a == b)
+
+
+@functools.cache
+def _registers(state: type[Any]) -> tuple[str, ...]:
+    """Names of the fields of a State. Cached: every call of a twin makes a device, and looking them up is slow."""
+    return tuple(inspect.signature(state).parameters)
+
+
+class Stepped(Generic[S]):
+    """Base of the stepping classes: one immutable State, replaced as a whole by an event.
+
+    So a call that raises leaves the state as it was, and an event reads committed registers only. A class has `step`,
+    whose arguments are the inputs of one event, and `_open`, which takes them checked; where an operation has several
+    events, `busy` and `_continue` too.
+    """
+
+    name: ClassVar[str]  #: of the unit, as refusals start
+    _unit: ClassVar[Any] = None  #: descriptor, once there is one
+    ports: Ports
+    state: S  #: the module's State: event, index, every port and register under its own name, counters
+
+    @property
+    def busy(self) -> bool:
+        """Whether the current operation has events left; `step()` then takes no inputs."""
+        return False
+
+    def snapshot(self) -> S:
+        """Every register, port and counter after the last event.
+
+        Returns
+        -------
+        State
+            Frozen, comparable, hashable.
+        """
+        return self.state
+
+    def restore(self, state: S) -> None:
+        """Restore every register to its value when `state` was taken.
+
+        Parameters
+        ----------
+        state : State
+            A State of this unit.
+
+        Raises
+        ------
+        Refused
+            A port of the State is out of range.
+        RefusedType
+            The State is not this unit's.
+        """
+        if type(state) is not type(self.state):
+            raise RefusedType(f"{self.name}: restore takes a State of this unit, got {type(state).__name__}")
+        for port in self.ports.all:
+            port.validate_one(getattr(state, port.name), self.name)
+        self.state = state
+
+    def _repr_html_(self) -> str:
+        state = self.state
+        drawing = state_text.drawing(self._unit, self.ports, state) if self._unit else ""
+        return events.to_html(repr(self), self.ports, [state]) + drawing
+
+    def __repr__(self) -> str:
+        values = [(name, getattr(self, name)) for name in inspect.signature(type(self)).parameters]
+        state_text = [f"{name}={(value.value if isinstance(value, Enum) else value)!r}" for name, value in values]
+        return f"{type(self).__name__}({', '.join(state_text)})"
+
+    def reset(self, state: type[S], **registers: Any) -> S:
+        """State at reset: event "reset", index -1, 0 in every port, lane and counter.
+
+        Parameters
+        ----------
+        state : type
+            Class of the State.
+        **registers : object
+            Registers of another value.
+
+        Returns
+        -------
+        State
+            State at reset.
+        """
+        lanes = {port.name: (0,) * port.lanes for port in self.ports.all if port.lanes}
+        fields = dict.fromkeys(_registers(state), 0) | lanes  # type: ignore[arg-type]  # a class is hashable
+        return state(**{**fields, "event": "reset", "index": -1, **registers})
+
+    def latched(self, *inputs: Any, **changed: Any) -> S:
+        """Present State with the next index and new inputs.
+
+        Parameters
+        ----------
+        *inputs : int or tuple of int
+            Values of the input ports, in order.
+        **changed : object
+            Other fields that change.
+
+        Returns
+        -------
+        State
+            The State; it is not committed.
+        """
+        ports = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
+        registers: dict[str, Any] = vars(self.state)
+        return type(self.state)(**{**registers, "index": registers["index"] + 1, **ports, **changed})
+
+    def changed(self, **fields: Any) -> S:
+        """Present State with some fields changed, as `dataclasses.replace` makes it in four times as long.
+
+        Parameters
+        ----------
+        **fields : object
+            Fields that change.
+
+        Returns
+        -------
+        State
+            The State; it is not committed.
+
+        Raises
+        ------
+        TypeError
+            A name is no field of the State.
+        """
+        before = self.state
+        state: S = object.__new__(before.__class__)
+        values = state.__dict__
+        values |= before.__dict__
+        values |= fields
+        if len(values) != len(before.__dict__):
+            unknown = ", ".join(sorted(set(fields) - set(vars(before))))
+            raise TypeError(f"{self.name}: no field of State: {unknown}")
+        return state
+
+    def _require(self, *inputs: np.ndarray) -> None:
+        """Refuse inputs that fit their ports but that the block cannot process; name the first bad index.
+
+        inputs: arrays of one shape in the ports' order, lanes last. Those of a single event have no other axis.
+        """
+
+    def validate_event(self, *values: Any, **named: Any) -> list[Any]:
+        """Check the inputs of one event.
+
+        Parameters
+        ----------
+        *values : int or tuple of int
+            One per input port, in order.
+        **named : int or tuple of int
+            The same by name of the port.
+
+        Returns
+        -------
+        list
+            Python ints, tuples for lanes, in the ports' order.
+
+        Raises
+        ------
+        Refused
+            A value is out of range, or the block cannot process it.
+        RefusedType
+            An input is missing, unknown or of another type.
+        """
+        ordered = in_order(self.name, self.ports.inputs, values, named)
+        inputs = [port.validate_one(value, self.name) for port, value in zip(self.ports.inputs, ordered, strict=True)]
+        if type(self)._require is not Stepped._require:  # arrays would slow the many steps of other units
+            self._require(*(np.array(value, port.dtype) for value, port in zip(inputs, self.ports.inputs, strict=True)))
+        return inputs
+
+    def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
+        """Check the inputs of many events and broadcast them.
+
+        Parameters
+        ----------
+        *values : array_like of integers
+            One per input port, in order.
+        **named : array_like of integers
+            The same by name of the port.
+
+        Returns
+        -------
+        list of ndarray
+            Arrays of one shape, lanes last, in the ports' order.
+
+        Raises
+        ------
+        Refused
+            A value is out of range, or shapes do not fit.
+        RefusedType
+            An input is missing, unknown or of another dtype.
+        """
+        arrays = validate(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
+        self._require(*arrays)
+        return arrays
+
+    def steps(self, *values: Any, **named: Any) -> Iterator[S]:
+        """Yield the State after every event of every operation, in C order.
+
+        Parameters
+        ----------
+        *values : array_like of integers
+            Inputs as for `run`.
+        **named : array_like of integers
+            The same by name of the port.
+
+        Returns
+        -------
+        iterator of State
+            States in order.
+
+        Raises
+        ------
+        Refused
+            As `validated` does.
+        """
+        yield from self.operations(self.validated(*values, **named))
+
+    def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[S]:
+        """Yield the State after every event of checked inputs.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            One per input port, as `validated` returns them.
+
+        Returns
+        -------
+        iterator of State
+            States in order.
+        """
+        flat = [
+            map(tuple, array.reshape(-1, port.lanes).tolist()) if port.lanes else array.reshape(-1).tolist()
+            for array, port in zip(arrays, self.ports.inputs, strict=True)
+        ]
+        for inputs in zip(*flat, strict=True):
+            yield self._open(*inputs)
+            while self.busy:
+                yield self._continue()
+
+    def _stepped(self, **inputs: Any) -> S:
+        """`step` where an operation has several events: `inputs` begin one, without any the next event follows.
+
+        An input that is None is left out. Refused: inputs while an operation is in progress, none while there is none.
+        """
+        present = {name: value for name, value in inputs.items() if value is not None}
+        if self.busy and present:
+            raise Refused(f"{self.name}: step takes no inputs now: {self.state.event} came last")  # type: ignore[attr-defined]
+        if not self.busy and not present:
+            raise Refused(f"{self.name}: step takes the inputs of an operation now")
+        return self._open(*self.validate_event(**present)) if present else self._continue()
+
+    def _open(self, *inputs: Any) -> S:
+        """The first event of an operation, or the only one; inputs as `accept` gives them."""
+        step: Callable[..., S] = getattr(self, "step")  # noqa: B009  each unit has its own arguments
+        return step(*inputs)
+
+    def _continue(self) -> S:
+        """The next event of the operation that is in progress."""
+        step: Callable[..., S] = getattr(self, "step")  # noqa: B009
+        return step()
+
+
+class Descriptor(Protocol):
+    """What the modules that a Unit is made with read of it; each attribute is explained there."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def paper(self) -> str: ...
+    @property
+    def meaning(self) -> str: ...
+    @property
+    def configs(self) -> Mapping[str, Config]: ...
+    @property
+    def ready_ports(self) -> tuple[Ports, ...]: ...
+    @property
+    def unit_class(self) -> type[Stepped[Any]]: ...
+    @property
+    def counters(self) -> Sequence[str]: ...
+    @property
+    def peaks(self) -> Sequence[str]: ...
+    @property
+    def timing(self) -> str: ...
+    @property
+    def result(self) -> type[Any]: ...
+    @property
+    def run(self) -> Callable[..., Any]: ...
+    @property
+    def run_compiled(self) -> Callable[..., Any]: ...

@@ -1,0 +1,142 @@
+"""Other answers to the decisions that a unit takes, and devices that took them.
+
+An alternative is a change of the configuration, a stepping class that overrides what decides, or a function on answers.
+The first two compose exactly; a function on answers comes last.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.units import parameters
+from refemu.units.config import Config
+from refemu.units.declaration import Declared
+from refemu.units.derivation import readable
+from refemu.units.stepping import Descriptor, Result, Stepped
+
+#: answer(config, inputs, result): outputs (and registers) by name that such a device gives, where they differ
+Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
+
+
+def _unchanged(config: Config) -> Config:
+    """Return the configuration as it is.
+
+    Parameters
+    ----------
+    config : Config
+        Configuration.
+
+    Returns
+    -------
+    Config
+        The same.
+    """
+    return config
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Other answer to a decision. A ready configuration that cannot have it: `apply` or `answer` refuses."""
+
+    decision: str  #: id, "D-olive-33"
+    says: str  #: "overflow is 'saturate'"
+    apply: Callable[[Config], Config] = _unchanged  #: makes the configuration of a device that took the other answer
+    unit_class: type[Stepped[Any]] | None = None  #: stepping class of such a device, derived from the unit's
+    answer: Answer | None = None  #: what such a device answers, from the unit's inputs and Result
+
+
+def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ...]:
+    """Alternatives that set one parameter of the configuration to each of several values.
+
+    Parameters
+    ----------
+    decision : str
+        Id, "D-olive-33" say.
+    parameter : str
+        Name of the parameter.
+    *values : object
+        Values to try.
+
+    Returns
+    -------
+    tuple of Alternative
+        One per value.
+    """
+    return tuple(Variant(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values)
+
+
+def _with(parameter: str, value: Any, config: Config) -> Config:
+    return Config(**{**config, parameter: value})
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """A unit that answered some of its decisions in another way."""
+
+    unit: Descriptor
+    config: Config  #: of the device
+    run: Callable[..., Result]  #: compiled where no class is overridden
+    answer: Answer | None = None
+
+    def evaluate(self, inputs: Mapping[str, np.ndarray], jit: bool = True) -> Result:
+        """Answers to inputs by port name, as `Unit.evaluate` takes them.
+
+        jit: use the compiled twin where it has the same decisions. Refused: inputs that the device cannot take.
+        """
+        run = self.unit.run if self.run is self.unit.run_compiled and not jit else self.run
+        result: Result = run(**inputs, **self.config)
+        if self.answer is None:
+            return result
+        return dataclasses.replace(result, **self.answer(self.config, inputs, result))
+
+
+def right(unit: Descriptor, config: Config) -> Device:
+    """The unit itself. unit: a Unit."""
+    return Device(unit, config, unit.run_compiled)
+
+
+def device(unit: Descriptor, config: Config, variants: Sequence[Variant]) -> Device | None:
+    """The unit in a configuration with all of `variants`; None where it would be the same unit, or cannot be.
+
+    unit: a Unit. Two stepping classes are joined into one; of two functions on answers there is no such device.
+    RefusedType: an alternative sets something that is not a parameter of the unit.
+    """
+    changed, answers = config, [each.answer for each in variants if each.answer is not None]
+    classes = tuple(each.unit_class for each in variants if each.unit_class is not None)
+    try:
+        for each in variants:
+            before, changed = changed, each.apply(changed)
+            known = inspect.signature(unit.unit_class).parameters
+            unknown = sorted(set(changed) - set(known))
+            if unknown and issubclass(unit.unit_class, Declared):
+                raise RefusedType(
+                    f"{unit.name}: {each.decision} ({each.says}) sets {unknown[0]!r}, which is not a parameter of it"
+                )
+            if each.unit_class is None and each.answer is None and _same(unit, before, changed):
+                return None
+        if issubclass(unit.unit_class, Stepped):
+            unit.unit_class(**changed)
+    except Refused:
+        return None
+    if len(answers) > 1 or len(set(classes)) < len(classes):
+        return None
+    whole: Any = unit
+    joined = dataclasses.replace(whole, unit_class=_joined(unit, classes), run=None) if classes else None
+    run = readable(joined) if joined else unit.run_compiled
+    return Device(unit, changed, run, answers[0] if answers else None)
+
+
+def _same(unit: Descriptor, before: Config, after: Config) -> bool:
+    """Whether two configurations have the same parameters, those that they leave to their defaults too."""
+    return repr(parameters.full(unit, before)) == repr(parameters.full(unit, after))
+
+
+def _joined(unit: Descriptor, classes: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
+    """One class of all variants, with the parameters of the unit's own, however theirs pass them on."""
+    return type(unit.unit_class.__name__, classes, {"__signature__": inspect.signature(unit.unit_class)})

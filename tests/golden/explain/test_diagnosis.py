@@ -1,0 +1,141 @@
+"""The rule by which something is said, and the counts."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from refemu.golden.compare import answer_files
+from refemu.golden.explain import diagnosis as diagnoses
+from refemu.golden.explain import table as tables
+from refemu.golden.explain import unit_runs
+from refemu.golden.explain.diagnosis import diagnosis
+from refemu.golden.files.sets import Golden
+from tests.golden.explain import made
+from tests.golden.explain.test_search import decided
+
+
+def said(rows: made.Golden, arrays: made.Arrays) -> list[tuple[str, int, int]]:
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+    return [(part.id, part.rows_explained, part.rows_distinguishing) for part in result.explanations]
+
+
+def test_counts_are_over_all_rows_though_the_search_sees_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "ROWS", 100)
+    rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+    (part,) = result.explanations
+
+    assert result.rows <= 100 + 3 and result.verified == rows.rows
+    assert (part.id, part.rows_explained) == ("D-kllm-3", int(made.wrong(rows, arrays).sum()))
+    assert part.parameters == {"rounding": "fp16_fma"} and part.refused_rows == 0
+
+
+def peak(seeds: int) -> tuple[int, int]:
+    """Rows of a set of random cases, and the most bytes that explaining a wrong answer to it takes."""
+    rows = made.random("olive_mac", "wrap", seeds)
+    arrays = made.outputs(rows)
+    arrays["out.acc"] ^= 1
+    wrong = made.wrong(rows, arrays)
+    tracemalloc.start()
+    try:
+        diagnosis(rows, answer_files.Answer(arrays, {}), wrong)
+        return rows.rows, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows are held against the explanation, in pieces; a number for each case is all that a set of them takes."""
+    monkeypatch.setattr(diagnoses, "PIECE", 1 << 13)
+    monkeypatch.setattr(tables, "ROWS", 200)
+    peak(1)  # caches
+    (few, least), (many, most) = peak(16), peak(64)
+
+    assert many == 4 * few and most - least < 4 * (many - few)
+
+
+def test_slow_units_are_searched_on_fewer_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
+    monkeypatch.setattr(unit_runs, "pace", lambda table: diagnoses.PACE / 50)
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+
+    assert 0 < result.rows <= 50 < result.verified
+
+
+def test_equal_predictions_are_one_candidate_decision_first() -> None:
+    rows, arrays = decided("ovp_decoder", "int4", "the left element is in the high half")
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+    (part,) = result.explanations
+    assert (part.kind, part.id) == ("decision", "D-olive-1")
+    assert {"lane_permutation", "nibble_swap"} <= set(part.equivalent) and len(result.rivals) >= 3
+
+
+def test_a_set_that_the_unit_does_not_take_is_said() -> None:
+    rows = made.golden("ovp_encoder", "int4", ("paper",))
+    stale = {name: array.copy() for name, array in rows.arrays.items()}
+    stale["in.value"][...] = 0x7FC00000  # not a number
+    result = diagnosis(
+        Golden(rows.manifest, stale), answer_files.Answer(made.outputs(rows), {}), np.ones(rows.rows, np.bool_)
+    )
+    assert result.stories == () and "value" in result.refusal
+
+
+def test_nothing_is_said_of_one_wrong_word_but_what_would_fit() -> None:
+    rows = made.golden("bfp_aligner", "paper", ("paper",))
+    arrays = made.outputs(rows)
+    arrays["out.mantissa"][1, 0] += 1  # as half to even, and many others
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+    assert result.stories == () and any("D-harmonia-2" in text for text in result.possible)
+
+
+@pytest.mark.parametrize("unit", ["ovp_decoder", "fp16_mac", "orizuru"])
+@pytest.mark.parametrize("share", [0, 50, 3])
+def test_random_words_get_no_explanation(unit: str, share: int) -> None:
+    config = {"ovp_decoder": "int4", "fp16_mac": "paper", "orizuru": "n8"}[unit]
+    rows = made.golden(unit, config)
+    arrays, random = made.outputs(rows), np.random.default_rng(share)
+    for array in arrays.values():
+        flat = array.reshape(-1)
+        places = random.integers(0, flat.size, flat.size // share if share else 3)
+        flat[places] ^= random.integers(0, 2, len(places)).astype(flat.dtype)
+    assert said(rows, arrays) == []
+
+
+def test_a_guess_that_changes_right_rows_is_not_printed() -> None:
+    """Nine tenths of what it changes must come out right: here a half does."""
+    rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
+    right = made.outputs(rows)
+    wrong = np.flatnonzero(made.wrong(rows, arrays))
+    for name in arrays:
+        arrays[name][wrong[::2]] = right[name][wrong[::2]]
+    assert said(rows, arrays) == []
+
+
+def test_either_side_of_a_condition_is_no_cause() -> None:
+    """Outliers of both operands alone count: half of the wrong rows fit a mask of A that is 0, half one of B."""
+    rows = made.golden("index_product", "w3a3")
+    arrays, inputs = made.outputs(rows), rows.arrays
+    wrong = (inputs["in.a_mask"] ^ inputs["in.b_mask"]) != 0
+    arrays["out.q"] = np.where(wrong, inputs["in.a"] << 3 | inputs["in.b"], arrays["out.q"])
+    for name in ("out.mask", "out.outlier", "out.overflow"):
+        arrays[name] = np.where(wrong, 0, arrays[name]).astype(arrays[name].dtype)
+    assert said(rows, arrays) == []
+
+
+def test_one_long_case_is_no_proof() -> None:
+    """Ids from 1 look like lanes that moved where one case takes them in order; no other case fits that."""
+    rows = made.golden("free_page_list", "small", ("edge",))
+    arrays = made.outputs(rows)
+    there = arrays["out.taken"] != arrays["out.taken"].max()
+    arrays["out.taken"] += there.astype(np.uint32)
+    assert said(rows, arrays) == []
+
+
+def test_parts_of_a_composition_name_each_other() -> None:
+    rows, arrays = decided("bfp_aligner", "paper", "rounding is 'half_even'")
+    arrays["out.mantissa"][:, 7] ^= 1
+    first, second = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays)).stories[0]
+    assert (first.together, second.together) == ((second.id,), (first.id,))
+    assert first.rows_explained == second.rows_explained == int(made.wrong(rows, arrays).sum())
+    assert first.plain()["with"] == (second.id,) and "together" not in first.plain()

@@ -1,0 +1,76 @@
+"""Runs of a unit as another device."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu.golden.explain import arithmetic, reruns, unit_runs
+from refemu.golden.explain.guess import Guess
+from tests.golden.explain import made
+
+
+def chosen(unit: str, config: str, says: str) -> tuple[made.Table, Guess]:
+    rows = made.golden(unit, config)
+    table = made.table(rows, made.outputs(rows))
+    (guess,) = (each for each in reruns.decisions(table) if each.detail.endswith(says))
+    return table, guess
+
+
+def test_the_unit_itself_gives_the_answers_of_the_set() -> None:
+    rows = made.golden("olive_mac", "wrap")
+    table = made.table(rows, made.outputs(rows))
+    device = unit_runs.device(table, [])
+    assert device is not None
+    words, known = unit_runs.words(table, [], device)
+    assert known.all() and all((words[name] == table.want[name]).all() for name in table.ports)
+
+
+def test_another_decision_gives_other_answers_and_compiled_ones_are_fast() -> None:
+    table, guess = chosen("olive_mac", "wrap", "overflow is 'saturate'")
+    device = unit_runs.device(table, [guess])
+    assert device is not None and not unit_runs.is_slow([guess], device)
+    words, _ = unit_runs.words(table, [guess], device)
+    assert table.changed("out.acc", words["out.acc"]).any()
+
+
+def test_a_device_that_overrides_a_method_is_slow() -> None:
+    table, guess = chosen("ovp_decoder", "int4", "an illegal pair is not flagged")
+    device = unit_runs.device(table, [guess])
+    assert device is not None and unit_runs.is_slow([guess], device)
+    words, _ = unit_runs.words(table, [guess], device)
+    assert not words["out.illegal"].any() and table.want["out.illegal"].any()
+
+
+def test_rows_that_a_device_refuses_keep_the_answers_of_the_set() -> None:
+    rows = made.golden("ovp_decoder", "int4")
+    table = made.table(rows, made.outputs(rows))
+
+    def refused(seen: made.Table, number: int, inputs: Any) -> Any:
+        return {**inputs, "bias": np.where(np.asarray(inputs["bias"]) == 3, 999, inputs["bias"])}
+
+    guess = Guess("structure", "width", "", {}, stimulus=refused)
+    device = unit_runs.device(table, [guess])
+    assert device is not None
+    words, known = unit_runs.words(table, [guess], device)
+    bias = np.asarray(table.groups[0].inputs["bias"])
+    assert (bias == 3).any() and not known[bias == 3].any() and known.any()
+    assert all(not table.changed(name, words[name])[~known].any() for name in table.ports)
+
+
+@pytest.mark.parametrize("unit", ["fp16_mac", "fp2half"])
+def test_arithmetic_is_put_back(unit: str) -> None:
+    rows = made.golden(unit, "paper")
+    table = made.table(rows, made.outputs(rows))
+    (truncated,) = (each for each in arithmetic.guesses(table) if each.detail == "right if fp16 results: truncate")
+    device = unit_runs.device(table, [truncated])
+    assert device is not None
+    words, _ = unit_runs.words(table, [truncated], device)
+    assert table.changed("out.y", words["out.y"]).any()
+    again, _ = unit_runs.words(table, [], device)
+    assert (again["out.y"] == table.want["out.y"]).all()
+
+
+def test_pace_is_of_the_readable_unit() -> None:
+    rows = made.golden("fp16_mac", "paper")
+    assert 0 <= unit_runs.pace(made.table(rows, made.outputs(rows))) < 1

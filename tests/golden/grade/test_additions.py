@@ -1,0 +1,69 @@
+"""Few cases that convict what a stimulus lets pass."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.golden.grade import additions
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.grading import Grading
+from refemu.golden.grade.pool import Pool
+from refemu.units.unit import Cases
+from tests.golden import fakes
+
+POOR = Cases("edge", "one row", {"first": np.array([1]), "second": np.array([1])})
+
+
+def poor() -> Grading:
+    answers = answers_of.of_cases(fakes.BLENDER, fakes.BLENDER.configs["wrap"], [POOR])
+    return Grading("poor", answers, Pool(fakes.BLENDER, "wrap", 0, 24))
+
+
+def test_what_is_written_closes_the_holes(fake_units: None, tmp_path: Path) -> None:
+    first = poor()
+    assert not first.grade.passes and first.grade.classes["bits"].missed > 20
+
+    target = additions.write(first, tmp_path)
+    assert target == tmp_path / "blender-wrap"
+    written = answers_of.of_set(golden.load(target))
+    assert written.rows < 20
+    both = Answers(fakes.BLENDER, written.config, [*first.stimulus.blocks, *written.blocks])
+    assert Grading("both", both, first.pool).grade.passes
+
+
+def test_the_set_checks_and_says_where_it_comes_from(fake_units: None, tmp_path: Path) -> None:
+    additions.write(poor(), tmp_path)
+    (checked,) = golden.check(tmp_path).sets
+
+    assert checked.how == "hashes only" and "a grading chose these cases" in checked.note
+    reasons = {entry["why"] for entry in golden.load(tmp_path / "blender-wrap").manifest["cases"]}
+    assert any(reason.startswith("convicts what poor lets pass; from: ") for reason in reasons)
+
+
+def test_without_a_hole_nothing_is_written(tmp_path: Path) -> None:
+    answers = Pool(fakes.BLENDER, "wrap", 0, 24).answers
+
+    assert additions.write(Grading("all", answers, Pool(fakes.BLENDER, "wrap", 0, 24)), tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_others_stays(fake_units: None, tmp_path: Path) -> None:
+    (tmp_path / "blender-wrap").mkdir()
+    (tmp_path / "blender-wrap" / "mine.txt").write_text("mine")
+
+    with pytest.raises(Refused):
+        additions.write(poor(), tmp_path)
+    assert (tmp_path / "blender-wrap" / "mine.txt").read_text() == "mine"
+
+
+def test_the_cover_is_small_and_complete() -> None:
+    tells = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0]], np.bool_)
+
+    assert additions.cover(tells) == [0, 1, 3]
+    assert additions.cover(np.zeros((0, 4), np.bool_)) == []
+    with pytest.raises(Refused, match="every fault must be told"):
+        additions.cover(np.zeros((1, 4), np.bool_))

@@ -1,0 +1,52 @@
+"""Few cases that convict what all of them convict."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refemu import golden, units
+from refemu.arith.checks import Refused
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import minimize
+from refemu.golden.grade.fault import QUICK
+from refemu.golden.grade.grading import LIBRARY
+from refemu.golden.make.generate import collect
+
+
+def detected(path: Path) -> set[str]:
+    answers = answers_of.of_set(golden.load(path))
+    faults = ((klass, fault) for klass in QUICK for fault in LIBRARY[klass](answers))
+    return {f"{klass}/{fault.id}" for klass, fault in faults if minimize._is_detected(fault, answers)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bfp_accumulator", "orizuru"])
+def test_the_subset_convicts_every_fault_that_the_whole_convicts(name: str, tmp_path: Path) -> None:
+    config = next(iter(units.find(name).configs))
+    kinds = ["paper", "edge", "random"]
+    golden.generate(tmp_path / "all", units=[f"{name}:{config}"], kinds=kinds)
+    (few,) = golden.generate_minimal(tmp_path / "few", [f"{name}:{config}"], kinds)
+
+    assert detected(tmp_path / "few" / f"{name}-{config}") >= detected(tmp_path / "all" / f"{name}-{config}")
+    assert few.rows < few.rows_of_all / 5 and few.path == str(tmp_path / "few" / f"{name}-{config}")
+    report = golden.check(tmp_path / "few")
+    assert report.equal and "a grading chose these cases" in report.sets[0].note
+
+
+def test_cases_are_kept_where_nothing_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = units.find("outlier_decoder")
+    cases, _ = collect(unit, "e2m1", ["edge"], 0, ())
+    monkeypatch.setattr(minimize, "_faults", lambda answers: [])
+    assert minimize.subset(unit, unit.configs["e2m1"], cases) == cases
+
+
+def test_neighbours_of_a_lost_fault() -> None:
+    assert minimize._neighbours(np.array([2, 5]), {2, 5}, 9) == {1, 2}
+    assert minimize._neighbours(np.array([2, 5]), {1, 2}, 9) == {4, 5}
+    assert minimize._neighbours(np.array([0]), {0}, 9) == {1}
+
+
+def test_cases_of_a_model_are_not_drawn(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="kinds must be one of"):
+        golden.generate_minimal(tmp_path, ["olive_mac"], ["model"])

@@ -1,8 +1,0 @@
-"""Pages that the package carries."""
-
-from refemu.golden.pages.reading import page
-
-
-def test_pages_are_texts() -> None:
-    for name in ("decisions.md", "alternatives.md", "glossary.md"):
-        assert page(name).startswith("# ")

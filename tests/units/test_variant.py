@@ -1,0 +1,95 @@
+"""Every decision of every unit has another answer that its committed sets tell, or a reason why no bit shows it."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import units
+from refemu.arith.checks import RefusedType
+from refemu.golden.grade import reimport
+from refemu.units import variant as other
+from refemu.units.config import Config
+from refemu.units.olive.ovp_decoder import OvpDecoder
+from refemu.units.variant import Variant, choices
+
+ID = re.compile(r"D-[a-z]+-\d+")
+EVERY = [units.find(name) for name in units.names()]
+
+
+def named(unit: Any) -> set[str]:
+    """Decisions that the readable modules of a unit name."""
+    return {id for path in reimport.sources(unit) for id in ID.findall(path.read_text())}
+
+
+def test_every_decision_in_the_code_has_an_alternative_or_a_reason() -> None:
+    for unit in EVERY:
+        offered = {variant.decision for variant in unit.variants}
+        assert named(unit) - offered - set(unit.unobservable) == set(), unit.name
+        assert offered & set(unit.unobservable) == set(), unit.name
+        assert all(len(reason) > 20 for reason in unit.unobservable.values()), unit.name
+
+
+def test_alternatives_of_a_decision_differ_in_what_they_say() -> None:
+    for unit in EVERY:
+        said = [(variant.decision, variant.says) for variant in unit.variants]
+        assert len(set(said)) == len(said), unit.name
+
+
+class Silent(OvpDecoder):
+    """Never flags an illegal pair."""
+
+    def is_illegal(self, *codes: int) -> int:
+        return 0
+
+
+def silent() -> Variant:
+    return Variant("D-olive-18", "an illegal pair is not flagged", unit_class=Silent)
+
+
+PAIRS = {"pair": np.arange(256), "bias": np.full(256, 2)}
+
+
+def test_a_class_that_overrides_what_decides_answers_in_its_place() -> None:
+    unit = units.find("ovp_decoder")
+    config = unit.configs["int4"]
+    device = other.device(unit, config, [silent()])
+    assert device is not None
+
+    right, wrong = unit.evaluate(config, PAIRS), device.evaluate(PAIRS)
+    assert right.illegal.any() and not wrong.illegal.any()
+    assert (right.base_int == wrong.base_int).all()
+
+
+def test_changes_of_parameters_and_classes_compose_and_a_function_on_answers_comes_last() -> None:
+    unit = units.find("ovp_decoder")
+    config = unit.configs["int4"]
+    negated = Variant("D-test-1", "negated", answer=lambda config, inputs, result: {"base_int": -result.base_int})
+    flint = choices("D-test-2", "normal", "flint4")[0]
+    device = other.device(unit, config, [negated, silent(), flint])
+    assert device is not None
+
+    right, wrong = unit.evaluate(unit.configs["flint4"], PAIRS), device.evaluate(PAIRS)
+    assert right.illegal.any() and not wrong.illegal.any()
+    assert (right.base_int == -wrong.base_int).all() and right.base_int.any()
+
+
+def test_an_alternative_that_sets_no_parameter_of_the_unit_is_refused() -> None:
+    unit = units.find("ovp_decoder")
+    with pytest.raises(RefusedType, match=r"D-test-1 \(ties is 'up'\) sets 'ties', which is not a parameter"):
+        other.device(unit, unit.configs["int4"], choices("D-test-1", "ties", "up"))
+
+
+def test_there_is_no_device_that_is_the_unit_itself_or_cannot_be() -> None:
+    unit = units.find("ovp_decoder")
+    config = unit.configs["int4"]
+    answer = Variant("D-test-1", "negated", answer=lambda config, inputs, result: {})
+
+    assert other.device(unit, config, choices("D-test-2", "normal", "int4")) is None
+    assert other.device(unit, config, choices("D-test-2", "normal", "int5")) is None
+    short = Config(normal="int4")
+    assert other.device(unit, short, choices("D-test-2", "outlier", (2, 1))) is None, "a parameter set to its default"
+    assert other.device(unit, short, choices("D-test-2", "normal", "flint4")) is not None
+    assert other.device(unit, config, [answer, answer]) is None
+    assert other.device(unit, config, [silent(), silent()]) is None

@@ -1,0 +1,83 @@
+"""Write docs/alternatives.md: every decision with the other answers that `refemu diff --explain` tries.
+
+    python -m tools.variants
+
+Beside each stands the committed set in which most rows tell a device with that answer. A test compares the page with
+what the units offer; the counts are those of the committed sets when the page was written.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from refemu import golden, units
+from tools.grades import ROOT, VECTORS, names
+
+PAGE = ROOT / "docs" / "alternatives.md"
+PAPERS = {"kllm": "KLLM", "olive": "OliVe", "harmonia": "Harmonia", "leankv": "LeanKV"}
+HEAD = """# Decisions and their other answers
+
+Written by `make alternatives`; do not edit. Where a paper leaves something open, docs/decisions.md says what refemu
+does and why. This page lists the other answers that a design may have taken, and where a device with one can be told:
+the committed set in which most rows differ, and how many do. `refemu diff --explain` tries them all, alone and
+together; `refemu explain UNIT --set SET` counts the rows of any set.
+
+A decision without another answer stands below the table of its unit, with the reason.
+"""
+Row = tuple[str, str, str, int]  #: decision, other answer, set, rows
+
+
+def main(page: Path = PAGE) -> None:
+    """Write the page."""
+    with ProcessPoolExecutor() as pool:
+        rows = dict(zip(units.names(), pool.map(telling, units.names()), strict=True))
+    page.write_text("\n".join([HEAD, *(line for paper in PAPERS for line in _section(paper, rows))]), "utf-8")
+
+
+def telling(unit: str) -> list[Row]:
+    """Each other answer of a unit, and the committed set in which most rows tell it."""
+    best: dict[tuple[str, str], tuple[str, int]] = {}
+    for name in sets_of(unit):
+        config = golden.load(VECTORS / name).config
+        for choice in golden.variants(unit, config, VECTORS / name):
+            key, rows = (choice.decision, choice.says), choice.rows or 0
+            if rows > best.get(key, ("", -1))[1]:
+                best[key] = name, rows
+    return [(*key, *place) for key, place in best.items()]
+
+
+def sets_of(unit: str) -> list[str]:
+    """Names of the committed sets of a unit."""
+    return [name for name in names() if name.rpartition("-")[0] == unit or name.startswith(f"{unit}-")]
+
+
+def _section(paper: str, rows: dict[str, list[Row]]) -> Iterator[str]:
+    yield f"## {PAPERS[paper]}\n"
+    for unit in units.names():
+        if units.find(unit).paper.split()[0] == paper:
+            yield f"### {unit}\n"
+            yield from _table(rows[unit])
+            yield from (f"{id}: {reason.rstrip('.')}.\n" for id, reason in units.find(unit).unobservable.items())
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        yield "No decision of its own.\n"
+        return
+    yield "| decision | other answer | set | rows |\n|---|---|---|--:|"
+    for decision, says, name, count in rows:
+        yield f"| {decision} | {_cell(says)} | {name} | {count} |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def lines(path: Path = PAGE) -> list[str]:
+    """Rows of the tables on the page."""
+    return [line for line in path.read_text("utf-8").splitlines() if line.startswith("| D-")]
+
+
+if __name__ == "__main__":
+    main()
