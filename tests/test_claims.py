@@ -33,8 +33,8 @@ INT32 = 2**31 - 1
 
 
 def section(heading: str) -> str:
-    """What docs/claims.md holds under a heading."""
-    return (ROOT / "docs" / "claims.md").read_text().split(heading, 1)[1].split("\n#", 1)[0]
+    """Text of docs/claims-measurements.md under a heading."""
+    return (ROOT / "docs" / "claims-measurements.md").read_text().split(heading, 1)[1].split("\n#", 1)[0]
 
 
 def values(fmt: Any) -> set[int]:
@@ -249,8 +249,8 @@ def test_int4_and_ant_lie_outside_ten_to_a_thousand() -> None:
 
 
 def perplexities() -> dict[str, str]:
-    """What docs/claims.md says of SmolLM2, by scheme."""
-    rows = re.findall(r"^\| `([^`|]+)` \|.*\| ([\d,.]+) \|$", section("### Perplexity of SmolLM2"), re.MULTILINE)
+    """Perplexities of SmolLM2 in docs/claims-measurements.md, by scheme."""
+    rows = re.findall(r"^\| `([^`|]+)` \|.*\| ([\d,.]+) \|$", section("## OliVe: perplexity of SmolLM2"), re.MULTILINE)
     return {scheme: f"{float(value.replace(',', '')):.6g}" for scheme, value in rows}
 
 

@@ -106,5 +106,5 @@ def test_the_way_to_a_decision_is_as_written() -> None:
     source = (ROOT / (module[1] + module[2])).read_text()
     function = re.search(r"`OvpDecoder\.(\w+)`", steps)
 
-    assert "### D-olive-18" in (ROOT / "docs" / "decisions.md").read_text()
+    assert "### D-olive-18" in (ROOT / "docs" / "decisions-olive.md").read_text()
     assert function and re.search(rf'@decides\("D-olive-18"\)\n    def {function[1]}\(', source)

@@ -17,12 +17,16 @@ from refemu import units
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refemu"
-#: files of the package that stand elsewhere in the repository, each once
+#: pages that commands read
+TEXTS = [
+    "glossary.md",
+    *(f"decisions-{paper}.md" for paper in ("arith", "harmonia", "kllm", "leankv", "mix", "olive")),
+    *(f"variants-{paper}.md" for paper in ("harmonia", "kllm", "leankv", "olive")),
+]
+#: files of the package that are elsewhere in the repository, each once
 LINKS = {
     "refemu/golden/c/texts/golden_set.h": "examples/kernels/golden_set.h",
-    "refemu/golden/pages/texts/alternatives.md": "docs/alternatives.md",
-    "refemu/golden/pages/texts/decisions.md": "docs/decisions.md",
-    "refemu/golden/pages/texts/glossary.md": "docs/glossary.md",
+    **{f"refemu/golden/pages/texts/{name}": f"docs/{name}" for name in TEXTS},
 }
 
 
@@ -59,7 +63,7 @@ def test_every_file_of_the_package_is_package_data() -> None:
 def test_a_file_that_is_left_out_is_seen() -> None:
     less = {package: names for package, names in patterns().items() if package != "refemu.golden.pages"}
     lost = {path.name for path in data() if not is_packaged(path, less)}
-    assert lost == {"decisions.md", "alternatives.md", "glossary.md"}
+    assert lost == {*TEXTS}
 
 
 def test_links_of_the_package_are_these() -> None:

@@ -64,7 +64,7 @@ def decides(*ids: str) -> Callable[[F], F]:
     Parameters
     ----------
     *ids : str
-        Ids of docs/decisions.md, or of a plug-in's decisions.md: "D-word-number".
+        Ids of docs/decisions-*.md, or of a plug-in's decisions.md: "D-word-number".
 
     Returns
     -------

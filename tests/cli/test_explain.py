@@ -49,7 +49,7 @@ def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_one_decision_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The text of docs/decisions.md, the test, and where other answers show; with `show` too."""
+    """The text of docs/decisions-olive.md, the test, and where variants show; with `show` too."""
     golden.generate(tmp_path, units=["ovp_decoder:int4"], kinds=["exhaustive"])
     assert main(["explain", "D-olive-19"]) == 0
     out = capsys.readouterr().out

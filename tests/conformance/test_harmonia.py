@@ -1,6 +1,6 @@
 """SmolLM2-135M under the Harmonia schemes: the order of [harmonia Fig. 4, 5, 8, 10; Tables I, II], and its statistics.
 
-Absolute perplexities are another model's on another text: the order is compared, the numbers are in docs/claims.md.
+Absolute perplexities are of another model and text: tests compare the order; docs/claims-measurements.md has numbers.
 Each prompt is read as the paper describes the local window, by query (D-harmonia-19).
 """
 
@@ -31,7 +31,7 @@ NONE, OFFLINE, ONLINE, BOTH = (
     "harmonia-kv4:offline=false",
     "harmonia-kv4",
 )
-CACHES = {  #: KV bits and smoothing, as docs/claims.md names them
+CACHES = {  #: KV bits and smoothing, as docs/claims-measurements.md names them
     "harmonia-kv8": ("8", ""),
     "harmonia-kv4-naive": ("4", ""),
     NONE: ("8 and 4", "none"),
@@ -41,7 +41,7 @@ CACHES = {  #: KV bits and smoothing, as docs/claims.md names them
 }
 PROMPTS, DECODED = 8, 4  #: windows of 512 tokens
 T95 = {8: 2.365, 4: 3.182}  #: a mean of that many is beyond chance, at 95 %, from as many standard errors on
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "claims.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "claims-measurements.md").read_text()
 
 
 def scored(smollm2: Any, names: Sequence[str], windows: int = 1, prefill: int = 0) -> dict[str, Score]:
@@ -84,7 +84,7 @@ def beyond(one: Change, windows: int) -> bool:
 
 
 def rows(found: dict[str, Score]) -> str:
-    """The table of docs/claims.md: perplexity, error and windows; changes over 8 bits and over no smoothing."""
+    """The table of docs/claims-measurements.md: perplexity, error, windows, changes over 8 bits and no smoothing."""
     lines = []
     for scheme, names in CACHES.items():
         point = found[scheme]
@@ -127,7 +127,7 @@ def test_caches_bear_fewer_bits_than_activations(found: dict[str, float]) -> Non
 
 @pytest.mark.parametrize("table", ["prompts", "decoded"])
 def test_tables_of_the_page(table: str, request: pytest.FixtureRequest) -> None:
-    """Perplexities, windows and standard errors of docs/claims.md, to the last digit shown."""
+    """Perplexities, windows and standard errors of docs/claims-measurements.md, to the last digit shown."""
     assert rows(request.getfixturevalue(table)) in PAGE
 
 

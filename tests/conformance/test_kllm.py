@@ -1,6 +1,6 @@
 """SmolLM2-135M under the KLLM schemes: the order of [kllm Tables II, IV, Fig. 11] in every window of a short text.
 
-Absolute perplexities are another model's on another text: the order is compared, the numbers are in docs/claims.md.
+Absolute perplexities are of another model and text: tests compare the order; docs/claims-measurements.md has numbers.
 """
 
 import math
@@ -69,7 +69,7 @@ def test_perplexity_falls_with_the_share_of_outliers(
 ) -> None:
     """[kllm Table IV], from 0.5 to 10 percent: in every window but from 1 to 2 percent, where it falls in one of four.
 
-    On 1,024 tokens, calibrated on longer windows, that step falls too: see the table of docs/claims.md.
+    On 1,024 tokens, calibrated on longer windows, that step falls too: see the table of docs/claims-measurements.md.
     """
     assert [a > b for a, b in zip(found[fewer], found[more], strict=True)].count(True) == falls
     assert ratios(found, fewer, more) == spread

@@ -26,7 +26,7 @@ HOUSE = dict.fromkeys(
     "refemu/units/__init__.py": 'PAPERS = {"planted": "olive"}\n',
 }
 OLIVE, KLLM, UNITS = "refemu/units/olive/planted.py", "refemu/units/kllm/planted.py", "refemu/units/planted.py"
-TESTING, BITS, DECISIONS = "refemu/testing/__init__.py", "refemu/arith/bits.py", "docs/decisions.md"
+TESTING, BITS, DECISIONS = "refemu/testing/__init__.py", "refemu/arith/bits.py", "docs/decisions-arith.md"
 KERNEL = "@kernel\ndef f(x):\n    for i in range(3):\n        x = "
 SCALAR = "from refemu.arith.kernels.scalars import T\n@kernel\ndef f(x):\n    return T[x]"
 LATE = "def run():\n    "
@@ -69,13 +69,19 @@ def pinned(test: str, text: str = '"""D-arith-4."""') -> dict[str, str]:
     return {DECISIONS: page, "refemu/arith/sums.py": "# D-arith-4\n", "tests/arith/test_sums.py": source}
 
 
-def claimed(outcome: str, text: str, test: str = "tests/a.py::test_b", name: str = "a claim") -> dict[str, str]:
-    """A claim of a paper, under a row that is right, and the test of both."""
-    outcomes = "".join(f"- **{each}**: so\n" for each in OUTCOMES)
-    right = "| b | §1 | reproduced | equal | tests/a.py::test_b |"
-    head = f"{outcomes}\n## OliVe\n| claim | place | verdict | refemu | test |\n|---|\n{right}\n"
-    page = f"{head}| {name} | §1 | {outcome} | {text} | {test} |\n"
-    return {CLAIMS: page, "tests/a.py": "\ndef test_b(): pass"}
+ROW = "- 2: `tests/a.py::test_b`"  #: tests of the second row of a page of claims
+
+
+def claimed(
+    result: str, text: str, tests: str = ROW, name: str = "a claim", row: int = 2, more: int = 0
+) -> dict[str, str]:
+    """A claim of a paper, under a row that is right, and the test of both; more: too many in the index."""
+    results = "".join(f"- **{each}**: so\n" for each in OUTCOMES)
+    counts = " | ".join(str(more + ["reproduced", result].count(each)) for each in OUTCOMES)
+    table = "| row | claim | place | result | refemu |\n|---|\n| 1 | b | §1 | reproduced | equal |"
+    page = f"{table}\n| {row} | {name} | §1 | {result} | {text} |\n\n- 1: `tests/a.py::test_b`\n{tests}\n"
+    index = f"| OliVe | {counts} |\n\n{results}"
+    return {CLAIMS: index, "docs/claims-olive.md": page, "tests/a.py": "\ndef test_b(): pass"}
 
 
 WHOLE = multiply().split("\n", 1)[1].replace("(x", "(self, x", 1).replace("\n", "\n    ")
@@ -228,18 +234,27 @@ PLANTED: list[tuple[Any, ...]] = [
     ("decision", pinned("test_order") | {"refemu/arith/sums.py": ""}, pinned("test_order"), DECISIONS),
     ("decision", "# D-arith-5", "# D-5"),
     *(
-        ("claim", claimed(*wrong), claimed(*right), CLAIMS)
+        ("claim", claimed(*wrong), claimed(*right), "docs/claims-olive.md")
         for wrong, right in (
             (("the paper agrees with itself", "equal"), ("reproduced", "equal")),
-            (("reproduced", "equal", "none"), ("not checkable", "Missing: a CNN. On SmolLM2 it is 3", "none")),
-            (("reproduced", "equal", "tests/a.py::test_c"), ("reproduced", "equal", "tests/a.py::test_b")),
-            (("reproduced", "equal", "tests/a.py::test_b", "b"), ("reproduced", "equal", "tests/a.py::test_b", "c")),
+            (("reproduced", "equal", ""), ("not checkable", "Missing: a CNN. On SmolLM2 it is 3", "")),
+            (
+                ("reproduced", "equal", "- 2: `tests/a.py::test_c`"),
+                ("reproduced", "equal", "- 2: `tests/a.py::test_b`"),
+            ),
+            (
+                ("reproduced", "equal", "- 3: `tests/a.py::test_b`"),
+                ("reproduced", "equal", "- 2: `tests/a.py::test_b`"),
+            ),
+            (("reproduced", "equal", ROW, "b"), ("reproduced", "equal", ROW, "c")),
+            (("reproduced", "equal", ROW, "c", 3), ("reproduced", "equal", ROW, "c", 2)),
+            (("reproduced", "equal", ROW, "c", 2, 1), ("reproduced", "equal", ROW, "c", 2, 0)),
             (("reproduced", "equal | more"), ("reproduced", "equal, more")),
             (("reproduced", "Factor: 2"), ("explained in part", "Factor: 2 of 4")),
             (("explained in part", "2 of 4"), ("reproduced", "2 of 4")),
             (("explained in part", "Factor: some"), ("explained in part", "Factor: 2")),
-            (("not checkable", "a CNN", "none"), ("not checkable", "Missing: a CNN", "none")),
-            (("not checkable", "Missing: ", "none"), ("not checkable", "Missing: a")),
+            (("not checkable", "a CNN", ""), ("not checkable", "Missing: a CNN", "")),
+            (("not checkable", "Missing: ", ""), ("not checkable", "Missing: a")),
             (("same order", "SmolLM2: 1"), ("same order", "SmolLM2: 1 to 2")),
             (("same order", "1 ± 2"), ("same order", "SmolLM2: 1 ± 2")),
             (("contradicted", "SmolLM2: 7, not 8"), ("contradicted", "7, not 8")),

@@ -1,13 +1,16 @@
 """The documentation: names become links, pages say what descriptors say, broken links and large pages are seen."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from refemu import formats, units
-from tools.site import decisions, links, text, validated
+from tools.site import decisions, links, text
 from tools.site import formats as format_pages
 from tools.site import units as unit_pages
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_names_become_links_outside_code() -> None:
@@ -17,6 +20,9 @@ def test_names_become_links_outside_code() -> None:
     assert text.linked(line) == (
         "[D-olive-19](#d-olive-19) is in [decisions](/decisions/index.md); `D-olive-19`, D-olive-99999 and "
         "[D-olive-19](x) stay; see [a-page](/a-page.md)"
+    )
+    assert text.linked("[a](decisions-olive.md), [b](variants-olive.md#c), [d](claims.md)") == (
+        "[a](/decisions/olive.md), [b](/decisions/olive.md#c), [d](claims.md)"
     )
     assert text.linked("```\nD-olive-19\n```\n") == "```\nD-olive-19\n```\n"
     assert text.linked("# D-olive-19") == "# D-olive-19"
@@ -69,10 +75,14 @@ def test_pages_of_decisions_have_every_entry() -> None:
         assert f"`{entry.test}`" in whole
 
 
-def test_units_beside_no_other_program_are_named() -> None:
-    beside, alone = validated.page().split("## Not validated from outside")
-    assert "`fp16_mac`" in beside and "test_softfloat.py" in beside
-    assert "[`orizuru`]" in alone and "[`fp16_mac`]" not in alone
+def test_page_of_validation_names_each_conformance_test_with_its_units() -> None:
+    """A unit is in the row of a test that compares it with an outside program, and a file in one row or in the text."""
+    page = (ROOT / "docs" / "what-validates-what.md").read_text()
+    for path in (ROOT / "tests" / "conformance").glob("test_*.py"):
+        rows = [line for line in page.splitlines() if f"`{path.name}`" in line]
+        imported = {name for name in units.names() if re.search(rf"\bimport\b.*\b{name}\b", path.read_text())}
+        named = {name for name in units.names() if any(f"`{name}`" in row for row in rows)}
+        assert len(rows) == 1 and (named == imported or not rows[0].startswith("|")), path.name
 
 
 @pytest.mark.parametrize(

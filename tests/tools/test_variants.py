@@ -1,4 +1,4 @@
-"""The page of alternatives against what the units offer."""
+"""The pages of variants against what the units offer."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -34,9 +34,9 @@ def test_a_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Of one unit, without processes."""
     monkeypatch.setattr(variants, "ProcessPoolExecutor", lambda: nullcontext(SimpleNamespace(map=map)))
     monkeypatch.setattr(variants.units, "names", lambda: ["concat"])
-    variants.main(tmp_path / "page.md")
+    variants.main(tmp_path)
 
-    assert variants.lines(tmp_path / "page.md") == [line for line in variants.lines() if "| concat-" in line]
+    assert variants.lines(tmp_path) == [line for line in variants.lines() if "| concat-" in line]
 
 
 def _escaped(lines: list[str]) -> list[str]:

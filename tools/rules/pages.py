@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tools.rules.house import House, Place, rule
 
-DECISIONS = "docs/decisions.md"
+DECISIONS = "docs/decisions-"  #: pages begin with it
 ID = re.compile(r"D-[a-z]+-\d+")
 ENTRY = re.compile(r"^### (D-[a-z]+-\d+) (.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 PIN = re.compile(r"^Pinned by `(tests/[\w/]+\.py)::(test_\w+)`\.$", re.MULTILINE)
@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 CLAIMS = "docs/claims.md"
 CLAIMED = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 MODELS, SPREAD = "SmolLM2|MiniLM|normal data", r"±|\d to \d|no spread"  #: of refemu's figures, none of a paper's model
-#: what refemu's cell of a claim says, by verdict
+#: what refemu's cell of a claim says, by result
 OUTCOMES = {
     "reproduced": "(?!Factor: |Missing: )",
     "same order": f"(?!Factor: |Missing: )(?=.*({MODELS}))(?=.*({SPREAD}))",
@@ -40,22 +40,26 @@ def link(house: House) -> Iterator[Place]:
                 yield path, plain.count("\n", 0, match.start()) + 1, f"link to {match[1]}"
 
 
-@rule("document it in docs/decisions.md, take it in refemu, and name one test that asserts it")
+@rule("document it in docs/decisions-PAPER.md, take it in refemu, and name one test that asserts it")
 def decision(house: House) -> Iterator[Place]:
     """Docs and code name the same decisions, and each entry a test that names it."""
-    page = house.texts.get(DECISIONS, "")
-    entries = {entry[1]: (page.count("\n", 0, entry.start()) + 1, entry[2]) for entry in ENTRY.finditer(page)}
+    entries = {
+        entry[1]: (path, page.count("\n", 0, entry.start()) + 1, entry[2])
+        for path, page in house.texts.items()
+        if path.startswith(DECISIONS)
+        for entry in ENTRY.finditer(page)
+    }
     uses: dict[str, Place] = {}
     for module in house.modules.values():
         for number, line in enumerate(module.lines, 1):
             for name in ID.findall(line) if "D-" in line else ():
                 uses.setdefault(name, (module.path, number, f"{name} is not documented"))
     yield from (place for name, place in uses.items() if name not in entries)
-    for name, (line, text) in entries.items():
+    for name, (path, line, text) in entries.items():
         if name not in uses:
-            yield DECISIONS, line, f"{name} is not in the code"
+            yield path, line, f"{name} is not in the code"
         if why := _pin(house, name, text):
-            yield DECISIONS, line, f"{name} {why}"
+            yield path, line, f"{name} {why}"
 
 
 def _pin(house: House, name: str, entry: str) -> str:
@@ -72,22 +76,30 @@ def _pin(house: House, name: str, entry: str) -> str:
     return f"is pinned by {path}::{test}, which is not there"
 
 
-@rule("give it five cells: claim, place, verdict, what the verdict needs (VERDICTS of tools/rules/pages.py), a test")
+@rule("give it a number, claim, place, result, what the result needs (VERDICTS of tools/rules/pages.py), listed tests")
 def claim(house: House) -> Iterator[Place]:
-    """Rows of docs/claims.md have what their verdict needs, each claim once, and name tests that exist."""
-    table, claims = False, set[str]()
-    page = house.texts.get(CLAIMS, "")
-    if page and {*re.findall(r"^- \*\*(.*)\*\*:", page.split("\n## ")[0], re.MULTILINE)} != OUTCOMES.keys():
-        yield CLAIMS, 1, f"the page lists other verdicts than {', '.join(OUTCOMES)}"
-    for number, line in enumerate(page.splitlines(), 1):
-        for path, test in CLAIMED.findall(line):
-            if not test.startswith("test_") or f"\ndef {test}(" not in house.texts.get(path, ""):
-                yield CLAIMS, number, f"no test {path}::{test}"
-        if table and line.startswith("| "):
-            cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
-            known = len(cells) == 5 and re.match(OUTCOMES.get(cells[2], "(?!)"), cells[3])
-            tested = "::test_" in cells[-1] or cells[2:] == ["not checkable", cells[-2], "none"]
-            if not known or not tested or cells[0] in claims:
-                yield CLAIMS, number, f"row of {cells[0]!r}"
-            claims.add(cells[0])
-        table = line == "| claim | place | verdict | refemu | test |" or (table and line.startswith("|"))
+    """Rows of docs/claims-*.md have what their result needs, each claim once, and name tests that exist."""
+    index, claims = house.texts.get(CLAIMS, ""), set[str]()
+    if index and {*re.findall(r"^- \*\*(.*)\*\*:", index, re.MULTILINE)} != OUTCOMES.keys():
+        yield CLAIMS, 1, f"the page lists other results than {', '.join(OUTCOMES)}"
+    pages = {path: page for path, page in house.texts.items() if path.startswith("docs/claims-")}
+    for path, page in pages.items():
+        table, results, tested = False, list[str](), {*re.findall(r"^- (\d+): `tests/", page, re.MULTILINE)}
+        for number, line in enumerate(page.splitlines(), 1):
+            for file, test in CLAIMED.findall(line):
+                if not test.startswith("test_") or f"\ndef {test}(" not in house.texts.get(file, ""):
+                    yield path, number, f"no test {file}::{test}"
+            if table and line.startswith("| "):
+                row, name, _, result, text, *more = [*line.strip("| ").split(" | "), *[""] * 5][:6]
+                results.append(result)
+                known = re.match(OUTCOMES.get(result, "(?!)"), text) and not any(more) and row == str(len(results))
+                if not known or name in claims or (row not in tested and result != "not checkable"):
+                    yield path, number, f"row of {name!r}"
+                claims.add(name)
+                tested.discard(row)
+            table = line == "| row | claim | place | result | refemu |" or (table and line.startswith("|"))
+        counts = " | ".join(str(results.count(result)) for result in OUTCOMES)
+        if tested:
+            yield path, 1, f"tests of rows that are not there: {', '.join(sorted(tested))}"
+        if results and f" | {counts} |" not in index:
+            yield path, 1, f"{CLAIMS} does not have its counts, {counts}"

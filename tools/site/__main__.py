@@ -17,7 +17,7 @@ from pathlib import Path
 from refemu import units
 from refemu.cli.main import main as refemu
 from tools import api, tutorials
-from tools.site import decisions, formats, links, text, validated
+from tools.site import decisions, formats, links, text
 from tools.site import units as unit_pages
 
 HERE = Path(__file__).resolve().parent
@@ -56,7 +56,6 @@ def assemble(source: Path) -> None:
         pages[f"{name.lower()}.md"] = text.linked((ROOT / f"{name}.md").read_text("utf-8"))
     pages |= {f"tutorials/{name}.md": text.linked(tutorials.page(name)) for name in tutorials.NAMES}
     pages |= {
-        "validated.md": validated.page(),
         **decisions.pages(),
         **formats.pages(),
         **unit_pages.pages(),

@@ -8,9 +8,15 @@ _FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`[^`\n]+`)")
 _ID = re.compile(r"(?<![\w\[#/-])D-[a-z]+-\d+(?![\w\]-])")
 _PAGE = re.compile(r"`?\bdocs/(api|[a-z-]+(?:\.md|/[a-z]+\.md))`?")
+_LINK = re.compile(r"(?<=\]\()[a-z-]+\.md(?=[)#])")
 _SEE = re.compile(r"^See: (.+)\.$", re.MULTILINE)
-#: pages of docs/ that the site shows in another form
-PLACES = {"decisions.md": "decisions/index.md", "alternatives.md": "decisions/index.md", "api": "api/index.md"}
+#: pages of docs/ that the site shows in another form, with their variants
+PAPERS = ("arith", "harmonia", "kllm", "leankv", "mix", "olive")
+PLACES = {
+    "decisions.md": "decisions/index.md",
+    "api": "api/index.md",
+    **{f"{kind}-{paper}.md": f"decisions/{paper}.md" for kind in ("decisions", "variants") for paper in PAPERS},
+}
 
 
 def linked(text: str) -> str:
@@ -50,6 +56,7 @@ def _lines(text: str) -> str:
 
 
 def _line(line: str) -> str:
+    line = _LINK.sub(lambda match: f"/{PLACES[match[0]]}" if match[0] in PLACES else match[0], line)
     line = _PAGE.sub(lambda match: _page(match[1]), line)
     return "".join(part if number % 2 else _ID.sub(_decision, part) for number, part in enumerate(_CODE.split(line)))
 

@@ -153,7 +153,7 @@ def _decisions(unit: AnyUnit) -> Iterator[str]:
         if not others:
             reason = entry.unobservable.get(unit.name, "")
             rows.append([link(entry.id), entry.title, linked(reason) or "by parameter", "", ""])
-    yield table(["id", "decision", "another answer", "set that tells it", "rows"], rows)
+    yield table(["id", "decision", "variant", "set that detects it best", "rows"], rows)
 
 
 def _index() -> str:

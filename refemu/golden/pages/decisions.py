@@ -1,6 +1,6 @@
-"""Decisions as docs/decisions.md states them: the text, the test that pins it, other answers and where these show.
+"""Decisions as docs/decisions-*.md states them: the text, the test that pins it, variants and sets that show them.
 
-Those of a plug-in stand in the same form in a file decisions.md of its package.
+A plug-in has its own in the same form, in a file decisions.md of its package.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from refemu import plugins
 from refemu.arith.checks import Refused
-from refemu.golden.pages.packaged_text import page
+from refemu.golden.pages.packaged_text import pages
 
 ID = re.compile(r"D-[a-z]+-\d{1,6}")
 _ENTRY = re.compile(r"^### (D-[a-z]+-\d+) ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -34,7 +34,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Decision:
-    """An entry of docs/decisions.md."""
+    """An entry of docs/decisions-*.md."""
 
     id: str  #: "D-olive-19"
     title: str
@@ -69,9 +69,9 @@ def find(id: str) -> Decision:
 
 @cache
 def every() -> dict[str, Decision]:
-    """All decisions by id, in the order of the page."""
-    others = page("alternatives.md")
-    return {id: _decision(id, title, body, others) for id, title, body in _ENTRY.findall(page("decisions.md"))}
+    """All decisions by id, in the order of the pages."""
+    others = pages("variants-")
+    return {id: _decision(id, title, body, others) for id, title, body in _ENTRY.findall(pages("decisions-"))}
 
 
 def of_unit(key: str, id: str) -> Decision | None:
@@ -96,8 +96,8 @@ def plugged() -> tuple[Decision, ...]:
 
 @cache
 def _of_distribution(name: str, folders: tuple[Path, ...]) -> tuple[Decision, ...]:
-    pages = [(folder / "decisions.md").read_text("utf-8") for folder in folders if (folder / "decisions.md").is_file()]
-    entries = [entry for text in pages for entry in _ENTRY.findall(text)]
+    texts = [(folder / "decisions.md").read_text("utf-8") for folder in folders if (folder / "decisions.md").is_file()]
+    entries = [entry for text in texts for entry in _ENTRY.findall(text)]
     return tuple(Decision(id, title, _text(body), _test(body), (), {}, name) for id, title, body in entries)
 
 

@@ -7,6 +7,7 @@ import pytest
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.pages import decisions
+from refemu.golden.pages.packaged_text import pages
 from tools.rules.pages import ENTRY
 
 ROOT = Path(__file__).parents[3]
@@ -15,15 +16,16 @@ TEXTS = ROOT / "refemu" / "golden" / "pages" / "texts"
 
 def test_the_pages_are_those_of_docs() -> None:
     """One file under two names."""
-    pages = sorted(path.name for path in TEXTS.iterdir())
-    assert pages == ["alternatives.md", "decisions.md", "glossary.md"]
-    for name in pages:
+    names = sorted(path.name for path in TEXTS.iterdir())
+    kinds = ("decisions-*.md", "variants-*.md", "glossary.md")
+    assert names == sorted(path.name for kind in kinds for path in (ROOT / "docs").glob(kind))
+    for name in names:
         assert (TEXTS / name).read_bytes() == (ROOT / "docs" / name).read_bytes()
         assert (TEXTS / name).resolve() == ROOT / "docs" / name
 
 
 def test_every_entry_is_read_whole() -> None:
-    every, documented = decisions.every(), dict(ENTRY.findall((ROOT / "docs" / "decisions.md").read_text()))
+    every, documented = decisions.every(), dict(ENTRY.findall(pages("decisions-")))
     assert set(every) == set(documented)
     for id, entry in every.items():
         assert entry.id == id and entry.title and len(entry.text) > 10, id
@@ -32,8 +34,8 @@ def test_every_entry_is_read_whole() -> None:
         assert "".join(words) == "".join(documented[id].split()), id
 
 
-def test_every_row_of_the_page_of_alternatives_is_read() -> None:
-    text = (ROOT / "docs" / "alternatives.md").read_text()
+def test_every_row_of_the_pages_of_variants_is_read() -> None:
+    text = pages("variants-")
     rows = sum(line.startswith("| D-") for line in text.splitlines())
     reasons = sum(decisions.ID.match(line) is not None for line in text.splitlines())
     every = decisions.every().values()

@@ -169,7 +169,7 @@ def test_smollm2_is_equal(scheme: str, smollm2: Any) -> None:
 
 @pytest.mark.long
 def test_use_of_the_array_on_smollm2(smollm2: Any) -> None:
-    """docs/claims.md: 16 of 64 rows, K of K + 190 cycles."""
+    """docs/claims-measurements.md: 16 of 64 rows, K of K + 190 cycles."""
     report = machine.run(smollm2, "olive-4", 0, 16)
 
     products = [operation for operation in report.operations if operation.kind == "linear"]
