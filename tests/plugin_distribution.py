@@ -39,7 +39,7 @@ class Clipper(Stepped[State]):
 
     def step(self, value: int) -> State:
         """Clip one value."""
-        return self._open(*self.accept(value))
+        return self._open(*self.validate_event(value))
 
     def _open(self, value: int) -> State:
         high = (1 << (self.bits - 1)) - 1
@@ -71,7 +71,7 @@ UNIT = Unit(
     unit_class=Clipper,
     cases=cases,
     counters=("operations",),
-    twin="none",
+    compiled_run="none",
 )
 '''
 

@@ -321,7 +321,7 @@ Of no consequence.
 OTHERS = """
 import numpy as np
 
-from refemu.units import Alternative
+from refemu.units import Variant
 
 
 def wrapped(config, inputs, result):
@@ -329,8 +329,8 @@ def wrapped(config, inputs, result):
     return {"clipped": (inputs["value"].astype(int) + high) % (2 * high) - high}
 
 
-ALTERNATIVES = (Alternative("D-acme-1", "the upper bits are lost", answer=wrapped),)
-FAULTS = (Alternative("F-acme-1", "never over", answer=lambda config, inputs, result: {"over": 0 * result.over}),)
+VARIANTS = (Variant("D-acme-1", "the upper bits are lost", answer=wrapped),)
+FAULTS = (Variant("F-acme-1", "never over", answer=lambda config, inputs, result: {"over": 0 * result.over}),)
 """
 
 

@@ -21,7 +21,7 @@ TESTS = [
     f"tests/{name}.py"
     for name in (
         "arith/test_fp16",
-        "arith/kernels/test_float_jit",
+        "arith/kernels/test_kernels",
         "arith/jit/test_jit",
         "formats/olive/test_ovp",
         "formats/harmonia/test_bfp_tensor",

@@ -18,10 +18,10 @@ TIMED = "import sys, time, numpy\nbegin = time.perf_counter()\n{}\nprint(time.pe
 FIRST = {
     "ordered matmul": (
         4.0,
-        """from refemu.arith import dot_jit
+        """from refemu.arith import dot_compiled
 from refemu.arith.orders import Sequential
 x = numpy.ones((64, 64), numpy.float32)
-dot_jit.matmul(x, dot_jit.panels(x), order=Sequential(), acc="fp32")""",
+dot_compiled.matmul(x, dot_compiled.panels(x), order=Sequential(), acc="fp32")""",
     ),
     "Orizuru": (
         2.0,
@@ -50,9 +50,9 @@ index_matmul_jit.matmul(KMeans(book).encode(x), index_matmul_jit.prepare(KMeans(
     ),
     "attention": (
         4.0,
-        """from refemu.arith import dot_jit
+        """from refemu.arith import dot_compiled
 q = numpy.ones((4, 2, 64), numpy.float32)
-dot_jit.attention(q, q, q, scale=numpy.float32(0.125), start=0)""",
+dot_compiled.attention(q, q, q, scale=numpy.float32(0.125), start=0)""",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Compiled twins of `fp32`, and of tanh and soft caps: same names, same arguments, same bits. Kernels: `float_jit`."""
+"""Compiled twins of `fp32`, and of tanh and soft caps: same names, same arguments, same bits. Kernels: `kernels`."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -62,7 +62,7 @@ class Panels:
 def panels(w: ArrayLike) -> Panels:
     """`w` (N, K), float16 or float32, one row per output, packed and frozen in its own width.
 
-    `dot_jit.matmul(a, panels(w), ...)` is a (M, K) times w.T.
+    `dot_compiled.matmul(a, panels(w), ...)` is a (M, K) times w.T.
     """
     rows = np.asarray(w)
     if rows.ndim != 2 or rows.dtype not in (np.float16, np.float32):

@@ -1,4 +1,4 @@
-"""Compiled twins of the plain sums of `sums`: same names, same arguments, same bits. Kernels: `float_jit`."""
+"""Compiled twins of the plain sums of `sums`: same names, same arguments, same bits. Kernels: `kernels`."""
 
 import math
 

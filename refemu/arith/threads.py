@@ -3,7 +3,7 @@
 A twin cuts its outputs into units (tiles, rows, heads, requests) and hands them to `share_out`:
 
     def run(first, last):  # units first to last, by a kernel, which releases Python's lock
-        float_jit.some_kernel(x, out, first, last)
+        kernels.some_kernel(x, out, first, last)
 
     share_out(run, units, threads)
 

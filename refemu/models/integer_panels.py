@@ -25,7 +25,7 @@ class IntegerPanels:
         """Cut and pack.
 
         rows: (outputs, inputs) integers, every one an fp16 value; int64, or float16. panels: makes what the kernel
-        reads, `dot_jit.panels`. largest: sum of magnitudes of a row, where that is known.
+        reads, `dot_compiled.panels`. largest: sum of magnitudes of a row, where that is known.
         """
         self.outputs: int = len(rows)
         if rows.dtype == np.float16 and largest is not None and largest <= WIDEST:

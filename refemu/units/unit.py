@@ -94,7 +94,7 @@ class Unit(Generic[S, R]):
     #: closes(config, inputs, result) -> rows that complete an operation: bool (cases, events); by default, those in
     #: which an output `valid` is 1, or without one any output whose name ends in `_valid`
     closes: Callable[..., np.ndarray] | None = None
-    #: module with `ALTERNATIVES`, `FAULTS` and `UNOBSERVABLE`, imported on first use; by default `variants`
+    #: module with `VARIANTS`, `FAULTS` and `UNOBSERVABLE`, imported on first use; by default `variants`
     others: str = ""
     #: "module:function" that draws a State: function(ports, state) -> SVG; where none is given, one of refemu.draw
     drawing: str = ""
@@ -174,7 +174,7 @@ class Unit(Generic[S, R]):
             return compiled
         if not module or (not module.startswith("refemu.") and not _exists(module)):
             place = f"module {module}" if module else "a module in no package"
-            raise Refused(f"{self.name}: a compiled twin is needed, or twin='none', got none in {place}")
+            raise Refused(f"{self.name}: a compiled form is needed, or compiled_run='none', got none in {place}")
         compiled_run: Callable[..., R] = getattr(importlib.import_module(module), function)
         return compiled_run
 

@@ -12,8 +12,8 @@ import refemu.arith
 
 FOLDER = Path(refemu.arith.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
-COMPILED_RUNS = [name for name in MODULES if name.endswith("_jit") and name != "float_jit"]
-COMPILED = ["jit", "float_jit", *COMPILED_RUNS]  #: what may bring numba
+COMPILED_RUNS = [name for name in MODULES if name.endswith("_compiled")]
+COMPILED = ["jit", "kernels", *COMPILED_RUNS]  #: what may bring numba
 ALONE = {"fp16": {"mode"}, "dot": {"threads"}}  #: arguments that only one of two twins has: IEEE is what compiles
 
 

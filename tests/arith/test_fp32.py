@@ -186,15 +186,15 @@ KERNELS = ["exp_all", "block_fp32", "row_fp32", "rmsnorm_rows", "rotate_pairs"]
 COMPILE = """
 import json, sys
 import numpy as np
-from refemu.arith import dot_jit, float_jit, fp32_jit
+from refemu.arith import dot_compiled, kernels, fp32_compiled
 from refemu.arith.orders import Sequential
 x = np.full((8, 16), 0.1, np.float32)  # products of fp16 values are exact, fused or not
-fp32_jit.exp32(x)
+fp32_compiled.exp32(x)
 for rows in (x, x[:1]):
-    dot_jit.matmul(rows, dot_jit.panels(x), order=Sequential(), acc="fp32")
-fp32_jit.rmsnorm(x, x[0], 1e-5, Sequential())
-fp32_jit.rotate(np.ones((1, 2, 4), np.float32), np.ones((1, 2), np.float32), np.ones((1, 2), np.float32), True)
-found = {name: getattr(module, name) for module in float_jit.MODULES for name in sys.argv[1:] if hasattr(module, name)}
+    dot_compiled.matmul(rows, dot_compiled.panels(x), order=Sequential(), acc="fp32")
+fp32_compiled.rmsnorm(x, x[0], 1e-5, Sequential())
+fp32_compiled.rotate(np.ones((1, 2, 4), np.float32), np.ones((1, 2), np.float32), np.ones((1, 2), np.float32), True)
+found = {name: getattr(module, name) for module in kernels.MODULES for name in sys.argv[1:] if hasattr(module, name)}
 print(json.dumps({name: "".join(kernel.inspect_asm().values()) for name, kernel in found.items()}))
 """
 

@@ -1,4 +1,4 @@
-"""The checks that sums share; their refusals are also tried through `dot` and `dot_jit` in test_dot.py."""
+"""The checks that sums share; their refusals are also tried through `dot` and `dot_compiled` in test_dot.py."""
 
 import numpy as np
 import pytest

@@ -36,11 +36,11 @@ def test_a_right_unit_holds(notebook: ModuleType) -> None:
         ("over", "output", "port_names_are_no_keywords"),
         ("(-128, 128)", "(-128, 129)", "cases_fit_their_ports_and_say_why"),
         ('"every value"', '""', "cases_fit_their_ports_and_say_why"),
-        (", 100)}", ", 128)}", "first_row_tells_a_device_from_none"),
+        (", 100)}", ", 128)}", "first_row_detects_a_missing_device"),
         ("11 * each", "11", "cases_depend_on_the_seed_alone"),
         ("seeds = seed if isinstance(seed, range)", "seeds = (seed[0],) if isinstance(seed, range)", "random_cases_of"),
         ("@dataclass(frozen=True)", "@dataclass(unsafe_hash=True)", "states_are_frozen"),
-        ("self._open(*self.accept(value))", "self._open(int(value))", "refused_step_leaves_the_state"),
+        ("self._open(*self.validate_event(value))", "self._open(int(value))", "refused_step_leaves_the_state"),
     ],
 )
 def test_a_wrong_unit_is_named(notebook: ModuleType, piece: str, wrong: str, rule: str) -> None:
@@ -66,10 +66,10 @@ def test_a_twin_that_differs_is_found(notebook: ModuleType) -> None:
         result.clipped[result.clipped == 3] = 2
         return result
 
-    exec(CLIPPER.replace('twin="none"', 'twin="notebook:wrong"'), vars(notebook))
+    exec(CLIPPER.replace('compiled_run="none"', 'compiled_run="notebook:wrong"'), vars(notebook))
     vars(notebook)["wrong"] = wrong
     notebook.__spec__ = sys.__spec__
-    with pytest.raises(AssertionError, match="clipper: twin_equals_unit_on_every_case-b4: every value: the twin gives"):
+    with pytest.raises(AssertionError, match="clipper: compiled_form_equals_unit_on_every_case-b4: every value: the twin gives"):
         unit_protocol(vars(notebook)["UNIT"])
 
 

@@ -150,9 +150,9 @@ PLANTED: list[tuple[Any, ...]] = [
     ("set-order", "for x in {1, 2}: pass", "for x in sorted({1, 2}): pass"),
     ("set-order", "y = [x for x in set(values)]", "y = [x for x in list(values)]"),
     ("kernel-name", "from m import T\n@kernel\ndef f(x):\n    return T[x]", SCALAR),
-    ("kernel-name", SCALAR.replace("arith.float_jit.scalars", "models"), SCALAR),
-    ("kernel-name", SCALAR.replace("arith.float_jit.scalars", "units.olive.olive_mac.cases"), SCALAR),
-    ("kernel-name", SCALAR.replace("arith.float_jit.scalars", "units.olive.variants"), SCALAR),
+    ("kernel-name", SCALAR.replace("arith.kernels.scalars", "models"), SCALAR),
+    ("kernel-name", SCALAR.replace("arith.kernels.scalars", "units.olive.olive_mac.cases"), SCALAR),
+    ("kernel-name", SCALAR.replace("arith.kernels.scalars", "units.olive.variants"), SCALAR),
     ("kernel-type", "@kernel\ndef f(x):\n    return np.float16(x)", "def f(x):\n    return np.float16(x)"),
     ("kernel-type", f"{KERNEL}1 if x else 2", "@kernel\ndef f(x):\n    return 1 if x else 2"),
     ("kernel-type", f"{KERNEL}x * 0.5", f"{KERNEL}x + np.float32(0.5)"),
@@ -188,7 +188,7 @@ PLANTED: list[tuple[Any, ...]] = [
     ("blocks", "from refemu.units.kllm.orizuru.trees import T", "from refemu.arith import fp16", f"{ORIZURU}/cases.py"),
     ("circle", f"{LATE}from refemu.arith.fp16 import value", "NAME = 'refemu.arith.fp16'", BITS),
     ("circle", "if TYPE_CHECKING:\n    from refemu.arith.fp16 import value", "from refemu.arith import jit", BITS),
-    ("bound-name", COMPILED_RUN, f"{COMPILED_RUN} as kmeans_jit", KLLM),
+    ("bound-name", COMPILED_RUN, f"{COMPILED_RUN} as kmeans_compiled", KLLM),
     ("bound-name", CASES.replace("orizuru_cases", "orizuru"), CASES, KLLM),
     *(
         ("untested", {path: DOC}, {path: DOC, test: DOC}, path)

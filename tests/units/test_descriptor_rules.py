@@ -35,7 +35,7 @@ PIECES = {
     "ports": "    ports=ports,",
     "cases": "    cases=cases,",
     "own_ports": "self.ports = ports(Config(bits=bits))",
-    "end": 'twin="none",',
+    "end": 'compiled_run="none",',
 }
 
 
@@ -59,7 +59,7 @@ PIECES = {
         ({"first": '"b4": Config()'}, "clipper: configuration b4 must state what its ports need, 'bits', got nothing"),
         ({"ports": "    ports=None,"}, "clipper: ports must be callable, got None"),
         ({"cases": "    cases=3,"}, "clipper: cases must be callable, got 3"),
-        ({"end": 'twin="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'}, "each flag needs a bit of its own"),
+        ({"end": 'compiled_run="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'}, "each flag needs a bit of its own"),
     ],
 )
 def test_a_contradiction_is_refused(changes: dict[str, str], rule: str) -> None:

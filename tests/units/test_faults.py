@@ -13,14 +13,14 @@ from refemu.units import FaultLibrary, Unit, Variant, register_faults, unregiste
 from tests.plugin_distribution import CLIPPER, installed, write
 
 LIBRARY = """
-from refemu.units import Alternative, FaultLibrary
+from refemu.units import Variant, FaultLibrary
 
 
 def odd(config, inputs, result):
     return {"clipped": result.clipped | 1}
 
 
-LIBRARY = FaultLibrary("acme-clip/clipper", [Alternative("F-lab-1", "the last bit is stuck", answer=odd)])
+LIBRARY = FaultLibrary("acme-clip/clipper", [Variant("F-lab-1", "the last bit is stuck", answer=odd)])
 """
 
 
@@ -53,7 +53,7 @@ def test_a_stimulus_that_no_row_of_tells_a_fault_has_a_hole(lab: Path, tmp_path:
     np.savez(tmp_path / "odd.npz", **{"in.value": np.arange(-7, 8, 2)})
     grade = golden.grade_stimulus(tmp_path / "odd.npz", "clipper", "b4", ["decisions"])
 
-    assert [(each.id, each.outcome) for each in grade.survivors] == [("F-lab-1/the last bit is stuck", "hole")]
+    assert [(each.id, each.outcome) for each in grade.survivors] == [("F-lab-1/the last bit is stuck", "missed")]
 
 
 def test_the_explainer_names_a_fault_of_a_library(lab: Path, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_library_of_a_unit_that_is_not_here_is_named(lab: Path) -> None:
 @pytest.mark.parametrize(
     ("library", "error", "message"),
     [
-        (Variant("F-lab-1", "x"), RefusedType, "a FaultLibrary is needed, got Alternative"),
+        (Variant("F-lab-1", "x"), RefusedType, "a FaultLibrary is needed, got Variant"),
         (FaultLibrary("concat", ()), Refused, "at least one is needed, got none"),
         (FaultLibrary("conkat", [Variant("F-lab-1", "x")]), Refused, "unknown unit 'conkat'"),
         (FaultLibrary("concat", [Variant("lab-1", "x")]), Refused, r"entry 0: its id must be .* got 'lab-1'"),

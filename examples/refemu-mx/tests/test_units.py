@@ -56,7 +56,7 @@ def test_sets_reach_every_gate(name: str, config: str, tmp_path: Path) -> None:
     grade = golden.grade_set(written.path)
 
     assert golden.check(tmp_path).equal and grade.passes
-    assert not [survivor for survivor in grade.survivors if survivor.outcome == "hole"]
+    assert not [survivor for survivor in grade.survivors if survivor.outcome == "missed"]
 
 
 def test_converting_rounds_once() -> None:

@@ -20,7 +20,7 @@ from refemu.formats.olive.ovp import SMALLEST_NORMAL, Ovp
 
 Per: TypeAlias = Literal["row", "tensor"]  #: what has one scale (D-olive-23)
 Base: TypeAlias = Literal["sigma", "mean_sigma"]  #: the candidates are multiples of 3 sigma, or of |mean| + 3 sigma
-Total = Callable[..., np.ndarray]  #: `total64` of arith.sums or of arith.sums_jit
+Total = Callable[..., np.ndarray]  #: `total64` of arith.sums or of arith.sums_compiled
 
 
 @dataclass(frozen=True, eq=False)

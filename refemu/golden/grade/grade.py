@@ -8,7 +8,7 @@ from refemu.golden.grade.fault import FaultClass
 
 GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: share convicted of a class that passes, where not all must be
 
-Outcome: TypeAlias = Literal["hole", "undecided", "raised"]  #: of a fault that is not convicted
+Outcome: TypeAlias = Literal["missed", "undecided", "raised"]  #: of a fault that is not convicted
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Survivor:
     klass: FaultClass  #: class of the fault
     id: str  #: stable
     fault: str  #: what the device does
-    outcome: Outcome  #: "hole": another legal row tells it; "undecided": none does; "raised": it takes no case
+    outcome: Outcome  #: "missed": another legal row tells it; "undecided": none does; "raised": it takes no case
     row: Mapping[str, Sequence[str]] | None  #: of a hole: words at every input up to the row that tells, in hex
     reason: str  #: why that verdict
 

@@ -70,7 +70,7 @@ class Grading:
         tried = [self._tried(klass, fault) for fault in self._library[klass](self.stimulus)]
         survivors = [survivor for survivor in tried if survivor is not None]
         of = [survivor.outcome for survivor in survivors]
-        missed, undecided, raised = of.count("hole"), of.count("undecided"), of.count("raised")
+        missed, undecided, raised = of.count("missed"), of.count("undecided"), of.count("raised")
         return Counts(len(tried), len(tried) - len(of), missed, undecided, raised), survivors
 
     def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
@@ -95,7 +95,7 @@ class Grading:
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
         self.telling.append(wrong)
         reason = f"{telling.size} of {fault.tried(others)} other rows tell"
-        return Survivor(klass, fault.id, fault.says, "hole", others.stimulus(int(telling[0])), reason)
+        return Survivor(klass, fault.id, fault.says, "missed", others.stimulus(int(telling[0])), reason)
 
 
 def _known(name: str) -> FaultClass:

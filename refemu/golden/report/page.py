@@ -173,7 +173,7 @@ def _coverage(each: Coverage) -> Iterator[str]:
         yield _table("bits that are seen", ("output or register", *seen), rows, seen)
     if each.grade:
         yield _graded(each.grade.classes)
-        missed = [survivor.fault for survivor in each.grade.survivors if survivor.outcome == "hole"]
+        missed = [survivor.fault for survivor in each.grade.survivors if survivor.outcome == "missed"]
         if missed:
             more = [f"and {len(missed) - HOLES} more; the JSON has all"] * (len(missed) > HOLES)
             yield f"<p>wrong devices that the set lets pass:</p>{_pre([*missed[:HOLES], *more])}"
@@ -227,7 +227,7 @@ def _pre(lines: Sequence[str]) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    return f'<span class="verdict {_class(outcome)}">{WORDS[outcome]}</span>'
+    return f'<span class="outcome {_class(outcome)}">{WORDS[outcome]}</span>'
 
 
 def _class(outcome: Outcome) -> str:

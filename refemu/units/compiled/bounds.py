@@ -310,7 +310,7 @@ class Bounds:
             if len(values) != len(target.elts):
                 raise Refused(
                     f"{self.unit}: {ast.unparse(target)} must have as many values as are assigned, got {len(values)};"
-                    " write a twin, or state twin='none'"
+                    " write one, or state compiled_run='none'"
                 )
             for part, item in zip(target.elts, values, strict=True):
                 self._assign(part, item, local)

@@ -185,7 +185,7 @@ class _Text(ast.NodeTransformer):
         line = first + getattr(node, "lineno", 1)
         raise Refused(
             f"{self.lifted.device.name}: {file}:{line}: {what} has no compiled form: {ast.unparse(node)}; "
-            "write a twin, or state twin='none'"
+            "write one, or state compiled_run='none'"
         )
 
     def rewrite(self, name: str, event: str) -> None:

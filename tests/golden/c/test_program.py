@@ -61,7 +61,7 @@ def exported(tmp_path: Path) -> Path:
 def built(folder: Path) -> "subprocess.CompletedProcess[str]":
     """The command that stands in the first lines of the check."""
     lines = (folder / "check_outlier_decoder.c").read_text().splitlines()
-    return subprocess.run(lines[1].strip(), wrapper=True, cwd=folder, capture_output=True, text=True)
+    return subprocess.run(lines[1].strip(), shell=True, cwd=folder, capture_output=True, text=True)
 
 
 @needs_compiler
@@ -83,7 +83,7 @@ def test_one_line_for_each_output_that_differs(tmp_path: Path) -> None:
     """Also where more than 256 rows do."""
     assert main(["export", "c", "olive_mac", "-o", str(tmp_path)]) == 0
     command = (tmp_path / "check_olive_mac.c").read_text().splitlines()[1].strip()
-    ran = subprocess.run(command, wrapper=True, cwd=tmp_path, capture_output=True, text=True)
+    ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
     lines = [line.split("[")[0].split()[-1] for line in ran.stdout.splitlines() if line.startswith("row ")]
     assert sorted(lines) == ["out.acc", "out.overflow", "out.product", "out.shift"]
 

@@ -47,7 +47,7 @@ def test_the_unit_itself_passes_and_a_flipped_bit_does_not(
     monkeypatch.setattr(pipe, "CHUNK", 100)
     lines = echoed(unit, config, ["paper", "edge", "random"])
     diagnosis = pipe.check(units.find(unit), config, io.BytesIO(lines))
-    assert diagnosis == pipe.Diagnosis(lines.count(b"\n") - 1, 0, None) and diagnosis.passed
+    assert diagnosis == pipe.Outcome(lines.count(b"\n") - 1, 0, None) and diagnosis.passed
 
     at = lines.index(b"\n", len(lines) // 2) - 1  # lowest digit of an answer in the middle
     wrong = lines[:at] + (b"1" if lines[at : at + 1] != b"1" else b"0") + lines[at + 1 :]

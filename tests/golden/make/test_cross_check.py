@@ -17,7 +17,7 @@ WRONG: dict[str, Any] = {}
 def clipper() -> Any:
     """The unit of CLIPPER, its twin a function of this module."""
     space: dict[str, Any] = {"__name__": __name__}
-    exec(CLIPPER.replace('twin="none"', f'twin="{__name__}:twin"'), space)
+    exec(CLIPPER.replace('compiled_run="none"', f'compiled_run="{__name__}:compiled_run"'), space)
     WRONG.update(unit=space["UNIT"])
     return space["UNIT"]
 

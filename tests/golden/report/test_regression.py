@@ -157,7 +157,7 @@ def test_shards_of_a_campaign(run: Path) -> None:
 
     assert [each.campaign for each in shards] == ["c", "c"] and outcome.code == 1
     explained = [each.answers[0].difference for each in shards]
-    assert [bool(each and each.outcome) for each in explained] == [True, False]
+    assert [bool(each and each.diagnosis) for each in explained] == [True, False]
     shutil.rmtree(place.parent)
     outcome = regression(run, "none")
     assert outcome.code == 2 and outcome.campaigns[0].missing and outcome.counts["pass"] == 1

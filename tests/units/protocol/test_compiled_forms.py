@@ -48,7 +48,7 @@ INTERPRETED = [
 
 
 @pytest.mark.parametrize(("unit", "name"), COMPILED_RUNS)
-def test_twin_equals_unit_on_every_case(unit: Unit, name: str) -> None:
+def test_compiled_form_equals_unit_on_every_case(unit: Unit, name: str) -> None:
     protocol.compiled_form_equals_unit_on_every_case(unit, name)
 
 
@@ -85,7 +85,7 @@ def test_a_kernel_that_says_otherwise_as_python_is_seen(
 
 
 @pytest.mark.parametrize(("unit", "name"), FIRST_CONFIGS)
-def test_twin_equals_unit_on_drawn_inputs(unit: Unit, name: str) -> None:
+def test_compiled_form_equals_unit_on_drawn_inputs(unit: Unit, name: str) -> None:
     protocol.compiled_form_equals_unit_on_drawn_inputs(unit, name)
 
 

@@ -213,8 +213,8 @@ async function start() {
   options("decision", data.cases.map((each) => each.decision));
   id("answer").hidden = !data.answers;
   if (data.answers) {
-    id("verdict").hidden = id("onlylabel").hidden = false;
-    id("said").textContent = data.verdict.join("\n");
+    id("diagnosis").hidden = id("onlylabel").hidden = false;
+    id("said").textContent = data.diagnosis.join("\n");
     id("tofirst").hidden = data.firstdiffer === null || data.firstdiffer < data.first || data.firstdiffer > last;
     id("tofirst").onclick = () => choose(data.firstdiffer - data.first);
   }

@@ -1,7 +1,7 @@
 """Compiled twin of index_matmul over whole matrices; ports.py has the one between the ports. [kllm §III-B, §III-D]
 
 Counts are integers, so positions are counted group by group, first those where A has index 0, then 1, and so on; when a
-group is counted, its entries of the codebook are due in the sequential sum. Kernels: `float_jit`.
+group is counted, its entries of the codebook are due in the sequential sum. Kernels: `kernels`.
 """
 
 from collections.abc import Callable, Iterator
