@@ -16,12 +16,12 @@ from tests.golden.grade import plain
 
 def with_variants(*variants: Variant) -> Answers:
     unit = dataclasses.replace(fakes.BLENDER, care=None, mark=None)
-    vars(unit)["_alternatives"] = variants
+    vars(unit)["_variants"] = variants
     inputs = {"first": np.array([1, 15]), "second": np.array([1, 7])}
     return answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "one overflows", inputs)])
 
 
-def test_alternatives_alone() -> None:
+def test_variants_alone() -> None:
     answers = with_variants(*choices("D-fake-1", "overflow", "wrap", "saturate"))
     faults = plain.by_id(decisions.faults, answers)
 
