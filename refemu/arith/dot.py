@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import exact, fp16, integers
 from refemu.arith.attention.scores import PLAIN, ScoreRule
 from refemu.arith.checks import RefusedType
-from refemu.arith.fp32 import fma32, softmax32
+from refemu.arith.fp32 import fused32, softmax32
 from refemu.arith.integers import Overflow
 from refemu.arith.operands import (
     ACCUMULATORS,
@@ -194,7 +194,7 @@ def _arithmetic(request: Request) -> tuple[Any, Any, Any]:
     add, _, leaf = _with_products(np.add, _same) if request.acc == "fp32_fma" else _with_products(_add16, fp16.round16)
     if request.acc == "fp16":
         return _with_products(_add16, fp16.round16)
-    fused = fma32 if request.acc == "fp32_fma" else _fma16
+    fused = fused32 if request.acc == "fp32_fma" else _fma16
     return add, lambda s, term: fused(term[0], term[1], s), leaf
 
 

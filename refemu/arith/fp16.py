@@ -584,9 +584,9 @@ def round_to_odd(total: np.ndarray, p: np.ndarray, c: np.ndarray) -> np.ndarray:
     back = total - p
     error = (p - (total - back)) + (c - back)
     word = np.asarray(total).view(np.int64)
-    step = np.where((error > 0) == (total > 0), 1, -1)  # away from zero where the error points that way
+    step = (np.asarray(error).view(np.int64) ^ word) >> 63 | 1  # away from zero where the error points that way
     inexact = (error != 0) & np.isfinite(error) & (word & 1 == 0)
-    return np.where(inexact, word + step, word).view(np.float64)
+    return np.asarray(word + step * inexact).view(np.float64)
 
 
 def order_key(u: ArrayLike, total: bool = False) -> np.ndarray:

@@ -57,11 +57,15 @@ def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
     RefusedType
         Another dtype.
     """
-    operands = [require_f32(value, "fma32", name) for value, name in ((a, "a"), (b, "b"), (c, "c"))]
+    x, y, z = (require_f32(value, "fma32", name) for value, name in ((a, "a"), (b, "b"), (c, "c")))
     with np.errstate(all="ignore"):
-        x, y, z = (operand.astype(np.float64) for operand in operands)  # a signalling NaN warns here
-        product = x * y
-        return canonical(round_to_odd(product + z, product, z).astype(np.float32))
+        return canonical(fused32(x, y, z))
+
+
+def fused32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """`fma32` of values that an operation gave, so without checks; a NaN is as the processor gives it."""
+    product, addend = a.astype(np.float64) * b, np.asarray(c, np.float64)
+    return round_to_odd(product + addend, product, addend).astype(np.float32)
 
 
 @functools.cache

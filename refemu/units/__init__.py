@@ -347,27 +347,27 @@ def configurations(spec: str | AnyUnit) -> tuple[AnyUnit, list[str]]:
 
 
 def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
-    """Import the module of a unit, or of its compiled twin.
+    """Import the module of a unit, or of its compiled form.
 
     Parameters
     ----------
     name : str or Unit
         Unit, of a plug-in too.
     compiled : bool
-        Import the twin.
+        Import that of the compiled form. One that is derived from the text of the unit has `run` alone.
 
     Returns
     -------
     module
         Module.
     """
-    if isinstance(name, str) and name in PAPERS:
-        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{name}{'.compiled' if compiled else ''}")
+    if isinstance(name, str) and name in PAPERS and not compiled:
+        return importlib.import_module(f"refemu.units.{PAPERS[name]}.{name}")
     unit = find(name)
-    if _is_own(unit):
-        return module(unit.name, compiled)
     if compiled:
-        return importlib.import_module(unit.compiled_run.partition(":")[0])
+        return unit.module_compiled
+    if _is_own(unit):
+        return module(unit.name)
     points = [plug.module for plug in plugins.plugs("unit") if plug.key == unit.key]
     return importlib.import_module(points[0] if points else unit.unit_class.__module__)
 

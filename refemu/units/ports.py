@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -57,7 +58,7 @@ class Port:
         """Encoding, spelled out."""
         return self.encoding or ("int" if self.signed else "uint")
 
-    @property
+    @cached_property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of one lane."""
         low, high = limits(self.bits, self.signed)
@@ -181,7 +182,7 @@ def validate(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np
     """One array per port, each of the port's dtype, all of one shape (and the axis of lanes of a vector).
 
     values: integers or integer arrays, one per port, broadcast against each other without their lanes. The results may
-    be read-only views. Refuses what `Port.admit` refuses, and shapes that do not fit each other.
+    be read-only views, or the values themselves. Refuses what `Port.admit` refuses, and shapes that do not fit.
     """
     arrays = [port.validate(value, unit) for port, value in zip(ports, values, strict=True)]
     shapes = [array.shape[: array.ndim - len(port.shape)] for port, array in zip(ports, arrays, strict=True)]
@@ -190,7 +191,11 @@ def validate(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np
     except ValueError:
         listed = ", ".join(f"{port.name} {shape}" for port, shape in zip(ports, shapes, strict=True))
         raise Refused(f"{unit}: the ports' shapes do not fit each other: {listed}") from None
-    return [np.broadcast_to(array, shape + port.shape) for port, array in zip(ports, arrays, strict=True)]
+    whole = [shape + port.shape for port in ports]
+    return [
+        array if array.shape == each else np.broadcast_to(array, each)
+        for array, each in zip(arrays, whole, strict=True)
+    ]
 
 
 def validate_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -163,20 +164,26 @@ class Unit(Generic[S, R]):
     @cached_property
     def run_compiled(self) -> RunFunction[R]:
         """The compiled twin: same arguments, same Result. Imports numba. Refused: there is no such module."""
+        compiled: RunFunction[R] = getattr(self.module_compiled, self.compiled_run.partition(":")[2] or "run")
+        return compiled
+
+    @cached_property
+    def module_compiled(self) -> ModuleType:
+        """The module of the compiled form, with `run` alone where the form is derived. Refused: there is none."""
+        home = self.compiled_run.partition(":")[0]
+        usual, form = self.compiled_run == self._of_block("compiled", ":run"), ModuleType(home)
         if self.compiled_run == "none":
-            return self.run
-        module, _, function = self.compiled_run.partition(":")
-        usual = self.compiled_run == self._of_block("compiled", ":run")
-        if usual and issubclass(self.unit_class, Declared) and not (module and _exists(module)):
+            form.run = self.run  # type: ignore[attr-defined]
+        elif usual and issubclass(self.unit_class, Declared) and not (home and _exists(home)):
             from refemu.units.compiled import derived  # numba
 
-            compiled: Callable[..., R] = derived(self)
-            return compiled
-        if not module or (not module.startswith("refemu.") and not _exists(module)):
-            place = f"module {module}" if module else "a module in no package"
+            form.run = derived(self)  # type: ignore[attr-defined]
+        elif not home or (not home.startswith("refemu.") and not _exists(home)):
+            place = f"module {home}" if home else "a module in no package"
             raise Refused(f"{self.name}: a compiled form is needed, or compiled_run='none', got none in {place}")
-        compiled_run: Callable[..., R] = getattr(importlib.import_module(module), function)
-        return compiled_run
+        else:
+            return importlib.import_module(home)
+        return form
 
     @cached_property
     def origin(self) -> plugins.Origin:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refemu import units
-from refemu.testing import unit_protocol, unit_rules
+from refemu.testing import protocol, unit_protocol, unit_rules
 from tests.plugin_distribution import CLIPPER
 
 
@@ -71,6 +71,19 @@ def test_a_twin_that_differs_is_found(notebook: ModuleType) -> None:
     notebook.__spec__ = sys.__spec__
     with pytest.raises(AssertionError, match="clipper: compiled_form_equals_unit_on_every_case-b4: every value: the twin gives"):
         unit_protocol(vars(notebook)["UNIT"])
+
+
+def test_a_twin_that_changes_its_inputs_is_found(notebook: ModuleType) -> None:
+    def wrong(*values: Any, **named: Any) -> Any:
+        result: Any = vars(notebook)["UNIT"].run(*values, **named)
+        named["value"][...] = 0
+        return result
+
+    exec(CLIPPER.replace('twin="none"', 'twin="notebook:wrong"'), vars(notebook))
+    vars(notebook)["wrong"] = wrong
+    notebook.__spec__ = sys.__spec__
+    with pytest.raises(AssertionError, match="the twin changes its input value"):
+        protocol.compiled_form_equals_unit_on_drawn_inputs(vars(notebook)["UNIT"], "b4")
 
 
 def test_it_is_what_refemus_own_units_hold() -> None:

@@ -18,7 +18,7 @@ SHARED = (
         for name in ("docstrings", "events", "faults", "parameters", "ports", "state_text", "value_text")
     ),
     *(f"units/{name}" for name in ("stepping", "unit", "compiled/bounds", "compiled/lifter", "kernels/cycle_accurate")),
-    *(f"units/compiled/{name}" for name in ("form", "placement", "scalars")),
+    *(f"units/compiled/{name}" for name in ("form", "placement", "ranges", "scalars")),
     "units/kernels/packing",
 )
 #: modules that tests elsewhere cover

@@ -14,7 +14,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.arith.jit import helper, inlined, kernel
-from refemu.units.compiled import bounds
+from refemu.units.compiled import ranges
+from refemu.units.compiled.bounds import Bounds
 from refemu.units.compiled.lifter import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
 from refemu.units.compiled.placement import REALS, Placed
 from refemu.units.compiled.scalars import COMPILED, LISTS, NAMES, GivenUp
@@ -23,7 +24,7 @@ from refemu.units.ports import Port
 from refemu.units.stepping import Stepped
 
 MOST = 28  #: arguments of a function that numba puts into another one: it takes calls with more of them by another way
-EVENTS = bounds.Range(-1, 1 << 48)  #: number of the last event
+EVENTS = ranges.Range(-1, 1 << 48)  #: number of the last event
 LENGTHS, INITIAL = "_l", "_i"  #: arguments of a loop: lengths of lists, registers at reset
 
 
@@ -169,12 +170,12 @@ class Form:
     def lengths_of(self, device: Any) -> dict[str, int]:
         """Lists of events that have one length. Refused: a value may leave 64 bits."""
         limits = {port.name: _limits(port) for port in device.ports.all} | {self.kind.number: EVENTS}
-        words = bounds.Range(0, (1 << 32) - 1)
+        words = ranges.Range(0, (1 << 32) - 1)
         names = {f"s_{name}": limits.get(name, words) for name in self.held}
-        names |= dict(zip(self.lifted.constants, map(bounds.of_constant, self.constants_of(device)), strict=True))
-        names |= {name: bounds.of_constant(value) for name, value in self.lifted.names.items()}
+        names |= dict(zip(self.lifted.constants, map(ranges.of_constant, self.constants_of(device)), strict=True))
+        names |= {name: ranges.of_constant(value) for name, value in self.lifted.names.items()}
         written = {f"{WRITE}{port.name}": port.count for port in device.ports.outputs + device.ports.state}
-        check = bounds.Bounds(device.name, self.lifted.functions, names, written)
+        check = Bounds(device.name, self.lifted.functions, names, written)
         inputs = [limits[port.name] for port in device.ports.inputs]
         for name, event in self.events.items():
             check.call(event, [(), (), (), *(inputs if self._takes(name) else ())])
@@ -261,9 +262,9 @@ def _array(port: Port, inputs: Sequence[Port]) -> str:
     return f"{'x' if port in inputs else 'y'}_{port.name}"
 
 
-def _limits(port: Port) -> bounds.Value:
-    limits = bounds.Range(*port.limits)
-    return bounds.Vector(limits, port.lanes) if port.lanes else limits
+def _limits(port: Port) -> ranges.Value:
+    limits = ranges.Range(*port.limits)
+    return ranges.Vector(limits, port.lanes) if port.lanes else limits
 
 
 def _read(port: Port) -> list[str]:

@@ -27,6 +27,7 @@ MADE = {
     "fp2half",
     "index_product",
     "olive_mac",
+    "olive_pe8",
     "outlier_decoder",
     "ovp_decoder",
     "ovp_encoder",
@@ -46,6 +47,13 @@ def test_units_with_integer_events_have_one_in_every_configuration() -> None:
         assert [compiled.refusal(unit.unit_class(**config)) for config in unit.configs.values()] == [""] * len(
             unit.configs
         )
+
+
+def test_a_derived_form_is_in_the_module_of_compiled_forms() -> None:
+    for name in units.names():
+        home = units.module(name, compiled=True)
+        assert home.run is units.find(name).run_compiled
+        assert home.__name__ == f"{units.module(name).__name__}.compiled"
 
 
 OPERATIONS = st.lists(

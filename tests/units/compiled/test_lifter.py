@@ -1,6 +1,7 @@
 """Texts of events as numba takes them."""
 
 import ast
+import linecache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,49 @@ def test_lists_of_tuples_are_a_list_for_each_part() -> None:
 
     assert "parts__high[_place_2] = _record_1[0]" in text and "parts__low[_place_2] = _record_1[1]" in text
     assert "Split(parts__high[0], parts__low[0]).high" in text and "[split(" not in text
+
+
+def rewritten(test: str) -> str:
+    """What an event of the toy's takes `int` of, where the text has this test of a, b, op and x."""
+
+    class Testing(Toy):
+        """Another event."""
+
+    code = "def clear(self, op, x):\n    a, b, one = x[0], x[1], split(x[0])\n    parts = [split(each) for each in x]\n"
+    code += f"    return {{'total': int({test})}}\n"
+    linecache.cache["testing"] = len(code), None, code.splitlines(keepends=True), "testing"
+    names: dict[str, Any] = {"split": split}
+    exec(compile(code, "testing", "exec"), names)
+    Testing.clear = names["clear"]
+    device = Toy()
+    device.__class__ = Testing
+    lifted = Lifted(device, device.ports.outputs + device.ports.state)
+    return (
+        ast.unparse(lifted.functions[lifted.method("clear", event="clear")]).partition("f_whole(")[2].partition("\n")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "text"),
+    [
+        ("a > b or a == 1 and b != 2", "(a > b) | (a == 1) & (b != 2)"),
+        ("not a and a >> 1 < b", "(not a) & (a >> 1 < b)"),
+        ("a in (1, 2)", "(a == 1) | (a == 2)"),
+        ("a > b or op", "a > b or op"),
+        ("b and a // b > 1", "b and a // b > 1"),
+        ("b > 0 and a % b > 1", "b > 0 and a % b > 1"),
+        ("a >= 0 and b >> a == 1", "a >= 0 and b >> a == 1"),
+        ("a >= 0 and x[a] == 1", "a >= 0 and x[a] == 1"),
+        ("a > 0 and int(a) == 1", "a > 0 and f_whole(a) == 1"),
+    ],
+)
+def test_tests_that_need_no_test_before_them_are_made_without_branches(test: str, text: str) -> None:
+    assert rewritten(test).startswith(f"{text})")
+
+
+def test_a_part_of_every_tuple_of_a_list_is_a_list() -> None:
+    assert rewritten("tuple(each.low for each in parts)[2]").startswith("parts__low[2])")
+    assert rewritten("tuple(one.low for each in parts)[2]").startswith("_list_")
 
 
 def test_a_list_of_tuples_is_refused_where_it_would_be_needed_whole() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refemu.arith import scalar32
-from refemu.units.compiled import bounds
+from refemu.units.compiled import ranges
 from refemu.units.compiled.scalars import COMPILED, GivenUp, all_of, any_of, bit_length, count, whole
 
 REALS = st.floats(allow_nan=True, width=32) | st.floats(-70000, 70000) | st.floats()
@@ -39,10 +39,10 @@ def test_a_function_and_its_bounds(function: Any, data: st.DataObject) -> None:
         arguments = data.draw(ARGUMENTS.get(function, two))
     value = function(*arguments)
     assert bits(COMPILED[function](*arguments)) == bits(value)
-    parts = bounds.COMPILED[function](*map(bounds.of_constant, arguments))
+    parts = ranges.COMPILED[function](*map(ranges.of_constant, arguments))
     for part, limits in zip(value, parts, strict=True) if isinstance(value, tuple) else [(value, parts)]:
         assert (
-            limits.low <= part <= limits.high or (part != part and limits == bounds.ANY) or arguments[0] != arguments[0]
+            limits.low <= part <= limits.high or (part != part and limits == ranges.ANY) or arguments[0] != arguments[0]
         )
 
 

@@ -106,24 +106,24 @@ class IndexCounter(Sequential):
     @decides("D-kllm-13")
     def count(self, clear: int, q: Lanes, valid: Lanes, amount: Lanes = ()) -> Changes:
         """Every valid lane adds 1, or its amount, to the register of its index."""
-        before, indices, used = self.state, q, valid
-        weights = tuple(map(mul, used, amount)) if self.amount_bits else used
+        before = self.state
+        weights = map(mul, valid, amount) if self.amount_bits else valid
         sums = [0] * (1 << self.bits)
         count = list(sums if clear else before.count)
-        for lane, index in enumerate(indices):
-            sums[index] += weights[lane]
-            count[index] += weights[lane]
-        largest = max(map(count.__getitem__, indices))  # no other register grows
+        for index, weight in zip(q, weights, strict=True):
+            sums[index] += weight
+            count[index] += weight
+        largest = max(map(count.__getitem__, q))  # no other register grows
         if largest >> self.counter_bits:
             self._require_fits(count)
         return {
             "amount": amount if self.amount_bits else self._ones,
-            "one_hot": tuple(map(lshift, used, indices)),
+            "one_hot": tuple(map(lshift, valid, q)),
             "sums": tuple(sums),
-            "hits": tuple(map(mul, used, map(sums.__getitem__, indices))),
+            "hits": tuple(map(mul, valid, map(sums.__getitem__, q))),
             "count": tuple(count),
             "count_bits": max(before.count_bits, largest.bit_length()),
-            "indices": used.count(1),
+            "indices": valid.count(1),
             "cycles": 1,
         }
 

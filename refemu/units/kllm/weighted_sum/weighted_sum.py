@@ -98,7 +98,9 @@ class WeightedSum(Combinational):
         """Word of the accumulator behind count * entry; the MAC takes the count as fp16."""
         if self.fp16_mac is None:
             return _word(sums(np.array([count]), fp16.values([entry]), self.arith, value32(acc)))
-        return pattern32(value16(self.fp16_mac.step(pattern16(float(count)), entry, pattern16(value32(acc))).y))
+        return pattern32(
+            value16(self.fp16_mac.multiply_add(pattern16(float(count)), entry, pattern16(value32(acc)))[1])
+        )
 
     def _reached(self, acc: int, done: int, macs: int) -> Changes:
         """The accumulator behind `macs` more, `done` of the sum; the last one shows y."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.dot import dot
-from refemu.arith.fp32 import exp32, fma32
+from refemu.arith.fp32 import exp32, fused32
 from refemu.arith.operands import Accumulator
 from refemu.arith.orders import Halves
 from refemu.arith.sums import reduce, total32
@@ -104,7 +104,7 @@ def add_values(
         for slot in range(page.tokens):
             place = pages.place(page.number, slot, arithmetic)
             weight, value, before = p[:, slot, None], values[slot], acc_of(result, place)
-            result[:, place] = fma32(weight, value, before) if arithmetic.fma else before + weight * value
+            result[:, place] = fused32(weight, value, before) if arithmetic.fma else before + weight * value
     return result
 
 
@@ -150,7 +150,7 @@ def combine(
         acc = np.zeros(parts.shape[1:], np.float32)
         for part, factor in zip(parts, factors, strict=True):
             term = fp16.to_f32(fp16.narrow(part)) * factor[:, None]
-            acc = fma32(term, inverse[:, None], acc) if arithmetic.fma else acc + term * inverse[:, None]
+            acc = fused32(term, inverse[:, None], acc) if arithmetic.fma else acc + term * inverse[:, None]
         return acc, factors * inverse
 
 

@@ -126,10 +126,10 @@ class DotProductUnit(Combinational):
         """The pairs of both operands become exponents and integers."""
         changes: dict[str, Any] = {"illegal": 0, "decodes": self.n}
         for name, decoder, pairs, bias in zip("ab", self.decoders, (a_pairs, b_pairs), (bias_a, bias_b), strict=True):
-            states = [decoder.step(pair, bias) for pair in pairs]
-            changes[f"{name}_exponent"] = tuple(exponent for state in states for exponent in state.exponent)
-            changes[f"{name}_int"] = tuple(integer for state in states for integer in state.base_int)
-            changes["illegal"] |= max(state.illegal for state in states)
+            decoded = [decoder.decode(pair, bias) for pair in pairs]
+            changes[f"{name}_exponent"] = tuple(exponent for each in decoded for exponent in each["exponent"])
+            changes[f"{name}_int"] = tuple(integer for each in decoded for integer in each["base_int"])
+            changes["illegal"] |= max(each["illegal"] for each in decoded)
         return changes
 
     def multiply(self) -> Changes:

@@ -17,6 +17,7 @@ __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
 
 Split = Literal["twos_complement", "sign_magnitude"]  #: Rule that splits an 8-bit integer into halves (D-olive-36)
 PES = 4  #: Elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)
+PLACES = (8, 4, 4, 0)  #: Shift of each element's product, to which that of the exponents is added
 
 
 @decides("D-olive-36")
@@ -83,12 +84,12 @@ class OlivePe8(Sequential):
         (high_x, low_x), (high_y, low_y) = halves(x_int, self.split), halves(y_int, self.split)
         partial = high_x * high_y, high_x * low_y, low_x * high_y, low_x * low_y
         exponent = x_exp + y_exp
-        shift = 8 + exponent, 4 + exponent, 4 + exponent, exponent
-        total = self.state.acc
-        for product, places in zip(partial, shift, strict=True):
-            total += product << places  # the extra adder: exact, reduced once below
+        total, within = self.state.acc, min(exponent, ACC_BITS)  # from 32 on, the register and the flag are the same
+        for product, places in zip(partial, PLACES, strict=True):
+            total += product << within + places  # the extra adder: reduced once below
         acc, overflow = reduce(total, self.overflow)
         counts = {"macs": 1, "pe_multiplications": PES, "overflows": overflow}
+        shift = tuple(exponent + places for places in PLACES)
         return {"partial": partial, "shift": shift, "acc": acc, "overflow": overflow, **counts}
 
 

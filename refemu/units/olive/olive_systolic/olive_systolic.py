@@ -228,9 +228,9 @@ class OliveSystolic(Combinational):
             return Border(NOTHING, NOTHING, 0, 0)
         if k % 2:
             return Border(held, NOTHING, 0, 0)
-        state = self._decoders[side].step(pairs[(line * self.k + k) // 2], bias)
-        first, second = (Operand(1, e, i) for e, i in zip(state.exponent, state.base_int, strict=True))
-        return Border(first, second, 1, state.illegal)
+        decoded = self._decoders[side].decode(pairs[(line * self.k + k) // 2], bias)
+        first, second = (Operand(1, e, i) for e, i in zip(decoded["exponent"], decoded["base_int"], strict=True))
+        return Border(first, second, 1, decoded["illegal"])
 
     def drain(self) -> Changes:
         """Accumulators move one row south, the bottom row leaves, zeros enter at the top."""
