@@ -1,4 +1,4 @@
-"""The page on what is validated by what: tests beside programs of other people, and units that have none."""
+"""The page on what validates what: tests against programs of other people, and units without such a test."""
 
 import ast
 import re
@@ -10,13 +10,13 @@ from tools.site.text import code, link, prose, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
-HEAD = """# What is validated by what
+HEAD = """# What validates what
 
-Every unit exists three times: readable, compiled, and as an oracle in the tests that shares no code with either. All
-agree in every bit, but all three read the same paper: a misreading could be in all of them.
-This page lists what else there is.
+Every unit has three implementations: a readable model, a compiled model, and an oracle in the tests that shares no code
+with either. They agree in every bit, but all three follow the same reading of a paper, which could be wrong.
+This page lists what else is compared.
 
-## Beside programs of other people
+## Compared with programs of other people
 
 These tests compare with outputs of other programs (`make conformance`;
 [how to make them](claims.md#reference-data-of-other-programs)).
@@ -26,9 +26,9 @@ These tests compare with outputs of other programs (`make conformance`;
 OPEN = """
 ## Not validated from outside
 
-No other program is known that computes these units: there is no hardware of these papers to measure, and the
-authors published code for OliVe's format and for LeanKV's kernels only. They stand on the paper, on {count} documented
-decisions with their other answers, and on the agreement of three implementations.
+No other program is known that computes these units. There is no hardware of these papers to measure, and the authors
+published code for OliVe's format and LeanKV's kernels only. These units rely on the paper, on {count} documented
+decisions with their alternatives, and on three implementations that agree.
 
 """
 
