@@ -25,7 +25,7 @@ help:
 	@echo "make test-skipped   what make test skipped, with the programs that it needs   (make programs: install these)"
 	@echo "make nightly  every stage of CI, all sweeps, all Pythons, all mutants   (.ci/run: those that a change starts)"
 	@echo "make mutation   planted changes of refemu, and whether a test still fails with each"
-	@echo "make conformance   against outputs of other people's programs, where available   (make conformance-hf: transformers alone; make conformance-numbers: write the table of docs/models.md)"
+	@echo "make conformance   against outputs of other people's programs, where available   (make conformance-hf: transformers alone; make conformance-numbers: write docs/compared-with-transformers.md)"
 	@echo "make arm64    equal digests on aarch64, emulated   (ARM64=--tests: and tests)"
 	@echo "make test-pythons   equal digests and some tests with every Python 3.11 to 3.14 that is here or can be unpacked"
 	@echo "make lint     layout by ruff, rules by ruff and tools/rules, types by mypy and pyright"
@@ -103,7 +103,7 @@ conformance-hf:
 	@$(PYTHON) tools/bootstrap.py $(VENV)-hf conformance-hf
 	@$(VENV)-hf/bin/python -m pytest -n 2 --timeout $(LIMIT) $(HF)
 
-# the table of docs/models.md
+# the table of docs/compared-with-transformers.md
 conformance-numbers:
 	@$(PYTHON) tools/bootstrap.py $(VENV)-hf conformance-hf
 	@$(VENV)-hf/bin/python -m tests.conformance.family_numbers

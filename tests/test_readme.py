@@ -19,10 +19,10 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README + CONCEPTS, re.DOTALL)
 PLACEHOLDERS = {"UNIT": "ovp_decoder", "MODEL": "tiny", "SCHEME": "fp16", "NAME": "olive", "N": "100"}
 PLAIN = [block for block in BLOCKS if "smollm2" not in block]
 DOCS = [
-    (page, block)
+    pytest.param(page, block, id=f"{page.stem}-{at}")
     for page in PAGES[1:]
     if page.stem != "concepts"
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    for at, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
 
 
@@ -53,7 +53,7 @@ def test_python_block_runs(block: str) -> None:
     exec(compile(block, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize(("page", "block"), DOCS, ids=[f"{page.stem}-{at}" for at, (page, _) in enumerate(DOCS)])
+@pytest.mark.parametrize(("page", "block"), DOCS)
 def test_python_block_of_docs_runs(
     page: Path, block: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,7 @@ def files(places: Iterable[str]) -> list[str]:
         name
         for name in listed
         if name.endswith((".md", ".py"))
-        and not name.startswith(("docs/api/", "docs/variants-", "vectors/"))
+        and not name.startswith(("docs/api/", "docs/measurements.md", "docs/variants-", "vectors/"))
         and not (ROOT / name).is_symlink()
     ]
 

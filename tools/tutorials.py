@@ -1,22 +1,24 @@
-"""Make the notebooks of docs/tutorials: run every block, and keep what it printed.
+"""Run the blocks of docs/tutorials, and write what they printed into the pages and into notebooks.
 
-    python -m tools.tutorials                 # writes examples/tutorials/*.ipynb
+    python -m tools.tutorials                 # writes examples/tutorials/*.ipynb and the outputs in docs/tutorials
     python -m tools.tutorials kernel          # one of them
-    python -m tools.tutorials --text kernel   # takes over new sentences, runs nothing; refused where a block changed
-    python -m tools.tutorials --check kernel  # runs it, writes nothing; exit code 1 and a diff where an output changed
+    python -m tools.tutorials --text kernel   # takes over new sentences, runs nothing; an error if a block changed
+    python -m tools.tutorials --check kernel  # runs it, writes nothing; exit code 1 and a diff if an output changed
 
-A tutorial is Markdown. Of its fenced blocks, `python` is Python, `sh` a command of the shell that must exit with 0, and
-a block with the name of a file behind its language is that file. Everything else is text. A notebook runs in an empty
-folder, with the models that are fetched, and measures anew what a study would have kept.
+A tutorial is Markdown. A fenced block `python` is Python, and `sh` a command of the shell that must exit with 0. If the
+name of a file follows the language, the block is that file. `text` is the output of the block before it. A notebook
+runs in an empty folder, with the models that are fetched and without saved measurements.
 """
 
 import argparse
 import difflib
 import html
+import itertools
 import os
 import re
 import sys
 import tempfile
+import textwrap
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +44,9 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 _BLOCK = re.compile(r"^```(python|sh|verilog|c)(?: (\S+))?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
+_OUTPUT = re.compile(r"\n```text\n.*?^```$\n", re.MULTILINE | re.DOTALL)
 _PRINTED = "\n```{code-block} text\n:class: printed\n\n"
+_COLUMNS = 80  #: of outputs
 _LIMIT = 1800  #: seconds of a cell
 #: variables that a run keeps: others change what programs print, as CI does with hypothesis, and make with make
 _KEPT = (
@@ -61,6 +65,7 @@ SHOWN = ("image/svg+xml", "text/html", "image/png", "text/plain")
 
 def cells(page: str) -> list[Any]:
     """The cells of a page, without outputs; numbered ids, so that equal pages give equal notebooks."""
+    page = _bare(page)
     made: list[Any] = []
     place = 0
     for block in _BLOCK.finditer(page):
@@ -124,7 +129,7 @@ def environment(home: Path) -> dict[str, str]:
     words = {key: os.environ[key] for key in _KEPT if key in os.environ}
     words |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
     words |= {"REFEMU_CACHE": os.environ.get("REFEMU_CACHE") or str(cache_folder() / "kernels")}
-    return words | {"REFEMU_HOME": str(home), "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
+    return words | {"REFEMU_HOME": str(home), "COLUMNS": str(_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def joined(outputs: list[Any]) -> list[Any]:
@@ -215,10 +220,69 @@ def difference(name: str, before: Any, after: Any) -> str:
 
 
 def page(name: str) -> str:
-    """A tutorial for the site: its text, with what its blocks printed behind each of them."""
-    text = (SOURCES / f"{name}.md").read_text("utf-8")
+    """A tutorial for the site: its text, with the full output of each block after it."""
+    text = _bare((SOURCES / f"{name}.md").read_text("utf-8"))
     printed = iter([cell.outputs for cell in committed(name).cells if cell.cell_type == "code"])
     return _BLOCK.sub(lambda block: _listing(*block.groups()) + "".join(map(_result, next(printed))), text)
+
+
+def with_outputs(name: str, page: str) -> str:
+    """A page with the outputs of the committed notebook, in 80 columns."""
+    printed = iter([cell.outputs for cell in committed(name).cells if cell.cell_type == "code"])
+    return _BLOCK.sub(lambda block: block[0] + "".join(_plain(name, each) for each in next(printed)), _bare(page))
+
+
+def _bare(page: str) -> str:
+    return _OUTPUT.sub("", page)
+
+
+def _plain(name: str, output: Any) -> str:
+    if output.output_type == "stream":
+        text = "" if output.text.startswith(("Writing ", "Overwriting ")) else output.text
+    else:
+        other = output.data.keys() - {"text/plain"}
+        text = f"(shown in examples/tutorials/{name}.ipynb)" if other else output.data["text/plain"]
+    shown = narrow(text.strip("\n"))
+    return f"\n```text\n{shown}\n```\n" if text else ""
+
+
+def narrow(text: str) -> str:
+    """Text in 80 columns: long lines are wrapped, and tables continue below with their first column repeated."""
+    made: list[str] = []
+    for part in re.split(r"(?<=\n)\n", text):
+        lines = part.rstrip("\n").split("\n")
+        rule = next((at for at, line in enumerate(lines) if set(line) == {"─"}), 0)
+        wide = rule and max(map(len, lines[rule - 1 :])) > _COLUMNS
+        head = lines[: rule - 1] if wide else lines
+        made.append("\n".join(folded for line in head for folded in _wrapped(line)))
+        made[-1] += "".join(f"\n{line}" for line in (_tables(lines[rule - 1 :]) if wide else ()))
+    return "\n\n".join(made)
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, _COLUMNS, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _tables(lines: list[str]) -> list[str]:
+    """The columns of a table that fit next to each other, and below them the others."""
+    width = max(map(len, lines))
+    cells = [line.ljust(width) for line in lines if set(line) != {"─"}]
+    gaps = [at for at in range(width) if all(line[at : at + 2].isspace() for line in cells)]
+    starts = [0, *(at + 2 for at in gaps if at + 1 not in gaps and at + 2 < width), width]
+    columns = [[line[begin:end].rstrip() for line in cells] for begin, end in itertools.pairwise(starts)]
+    sizes = [max(map(len, column)) for column in columns]
+    blocks, taken = [[0]], sizes[0]
+    for at in range(1, len(columns)):
+        if taken + 2 + sizes[at] > _COLUMNS:
+            blocks, taken = [*blocks, [0]], sizes[0]
+        blocks[-1].append(at)
+        taken += 2 + sizes[at]
+    made: list[str] = []
+    for block in blocks:
+        rows = ["  ".join(columns[at][row].ljust(sizes[at]) for at in block).rstrip() for row in range(len(cells))]
+        made += ["", rows[0], "─" * (sum(sizes[at] for at in block) + 2 * len(block) - 2), *rows[1:]]
+    return made[1:]
 
 
 def _listing(language: str, file: str | None, text: str) -> str:
@@ -252,6 +316,8 @@ def main(words: list[str]) -> int:
             continue
         notebook = reworded(name) if arguments.text else run(name)
         nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
+        source = SOURCES / f"{name}.md"
+        source.write_text(with_outputs(name, source.read_text("utf-8")), "utf-8")
         print(f"examples/tutorials/{name}.ipynb: {notebook.metadata['refemu']['seconds']} s")
     print(wrong, end="\n" if wrong else "")
     return 1 if wrong else 0

@@ -1,7 +1,7 @@
 """Campaigns by one worker and by several: rates, bytes, and whether the bytes are equal.
 
     python -m benchmarks.rows.campaign [--cases N] [--seconds S] [--workers 1 2] [--unit U]...
-        [--markdown docs/performance.md]
+        [--markdown docs/measurements.md]
 
 A table of every unit: each campaign is made by `refemu generate` in a folder of its own, which is removed afterwards;
 10^6 rows of the widest unit are 4 GB for each of its configurations. With --seconds a unit whose campaign would take

@@ -92,7 +92,7 @@ def load(name: str | Path) -> Model:
     ------
     Refused
         The name is unknown, weights are not here, or a file is damaged, foreign, or no model of a family that
-        docs/models.md lists.
+        docs/your-model.md lists.
     """
     if str(name) == "tiny":
         from refemu.models.builtin import tiny

@@ -29,7 +29,7 @@ class ModelConfig:
 
     By default Llama-like: RMSNorm, rotary positions, SwiGLU, no biases. GPT-2-like and OPT-like ones have LayerNorm,
     learned positions, biases, and a feed-forward half without a gate.
-    docs/models.md lists the parts of the other families.
+    docs/your-model.md lists the parts of the other families.
     """
 
     blocks: int

@@ -1,7 +1,7 @@
 """A decoder, layer by layer, written once: a scheme's `Prepared` computes each part.
 
 Pre-norm blocks of grouped-query attention and of a feed-forward half [D-arith-15]: Llama-like with rotary positions and
-SwiGLU, or with the parts of other families (docs/models.md). Hidden states are (tokens, width) float32
+SwiGLU, or with the parts of other families (docs/fp16-scheme.md). Hidden states are (tokens, width) float32
 arrays; what values they may hold is the scheme's business. Every part works token by token or on the cache, so that a
 token's bits are the same in a prompt and in a decode step.
 """

@@ -126,7 +126,7 @@ def test_the_output_in_the_docs_is_the_real_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/step-through.md").read_text()
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["step", "free_page_list"]) == 0
 
     assert f"```\nrefemu step free_page_list\n{capsys.readouterr().out}```\n" in page

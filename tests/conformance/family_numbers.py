@@ -1,8 +1,8 @@
-"""How near models come to transformers: measured by the tests of the families, stated in docs/models.md.
+"""How close models are to transformers, as the tests of the families measure it: docs/compared-with-transformers.md.
 
     make conformance-numbers
 
-writes the table anew; the tests fail where it says something else than they measure.
+regenerates the table; the tests fail where a number differs from what they measure.
 """
 
 import re
@@ -17,8 +17,8 @@ from refemu.models.model import Model
 from tests.conformance.hugging_face import logits, make
 from tests.models import toy_decoder
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
-HEAD = "| seeded model | tokens | float64 forward | scheme `fp16` | share of the bound |"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compared-with-transformers.md"
+HEAD = "| model | tokens | float64 forward | scheme `fp16` | share of the bound |"
 SECOND = 1.5  #: the bounds are of first order; the rest is for the second
 
 
@@ -69,7 +69,7 @@ def compare(kind: str, changes: dict[str, Any], ids: list[int], folder: Path) ->
 
 
 def stated() -> dict[str, Numbers]:
-    """The rows of docs/models.md by model."""
+    """The rows of docs/compared-with-transformers.md by model."""
     _, _, behind = PAGE.read_text("utf-8").partition(HEAD + "\n")
     rows: dict[str, Numbers] = {}
     for line in behind.splitlines()[1:]:

@@ -97,7 +97,7 @@ def test_transformers_agrees_and_would_not_without_the_part(name: str, tmp_path:
 
 
 def test_the_table_of_docs_has_every_model_and_no_other() -> None:
-    """docs/models.md; each test of a model compares its row."""
+    """docs/compared-with-transformers.md; each test of a model compares its row."""
     assert list(stated()) == list(cases())
 
 

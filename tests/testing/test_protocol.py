@@ -79,7 +79,7 @@ def test_a_twin_that_changes_its_inputs_is_found(notebook: ModuleType) -> None:
         named["value"][...] = 0
         return result
 
-    exec(CLIPPER.replace('twin="none"', 'twin="notebook:wrong"'), vars(notebook))
+    exec(CLIPPER.replace('compiled_run="none"', 'compiled_run="notebook:wrong"'), vars(notebook))
     vars(notebook)["wrong"] = wrong
     notebook.__spec__ = sys.__spec__
     with pytest.raises(AssertionError, match="the twin changes its input value"):

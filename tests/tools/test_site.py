@@ -15,23 +15,17 @@ ROOT = Path(__file__).parents[2]
 
 def test_names_become_links_outside_code() -> None:
     line = (
-        "D-olive-19 is in docs/decisions.md; `D-olive-19`, D-olive-99999 and [D-olive-19](x) stay; see `docs/a-page.md`"
+        "D-olive-19 is in docs/decisions.md; `D-olive-19`, D-olive-99999 and [D-olive-19](x) stay; see `docs/fp16-p.md`"
     )
     assert text.linked(line) == (
         "[D-olive-19](#d-olive-19) is in [decisions](/decisions/index.md); `D-olive-19`, D-olive-99999 and "
-        "[D-olive-19](x) stay; see [a-page](/a-page.md)"
+        "[D-olive-19](x) stay; see [fp16-p](/fp16-p.md)"
     )
     assert text.linked("[a](decisions-olive.md), [b](variants-olive.md#c), [d](claims.md)") == (
         "[a](/decisions/olive.md), [b](/decisions/olive.md#c), [d](claims.md)"
     )
     assert text.linked("```\nD-olive-19\n```\n") == "```\nD-olive-19\n```\n"
     assert text.linked("# D-olive-19") == "# D-olive-19"
-
-
-def test_a_page_that_no_list_names_is_a_guide() -> None:
-    index = "# refemu\n\n```{toctree}\n:caption: Guides\nrtl\n```\n"
-    assert text.listed(index, ["rtl", "index", "new"]) == index.replace("rtl\n", "rtl\nnew\n")
-    assert text.listed(index, ["rtl", "index"]) == index
 
 
 def test_words_of_the_glossary_lead_to_their_pages() -> None:

@@ -82,6 +82,27 @@ def test_the_site_shows_what_blocks_printed(name: str) -> None:
     assert not re.search(r"^```\w+ \S+\.\w+$", shown, re.MULTILINE)  # files have captions
 
 
+@pytest.mark.parametrize("name", tutorials.NAMES)
+def test_the_page_shows_the_outputs_of_its_notebook(name: str) -> None:
+    assert page(name) == tutorials.with_outputs(name, page(name)) and page(name).count("\n```text\n") > 4
+
+
+@pytest.mark.parametrize("name", tutorials.NAMES)
+def test_each_file_of_a_page_is_named_before_its_block(name: str) -> None:
+    files = re.findall(r"^```\w+ (\S+)$", page(name), re.MULTILINE)
+    assert [file for file in files if f"Save as `{file}`:\n\n" not in re.sub(r"as\n", "as ", page(name))] == []
+
+
+def test_long_lines_are_wrapped_and_wide_tables_continue_below() -> None:
+    row, rule = "name  " + "a" * 40 + "  " + "b" * 40, "─" * 88
+    assert tutorials.narrow(f"  {'x ' * 40}y\n\ntitle\n{row}\n{rule}\n{row}\nend").split("\n") == [
+        *("  " + "x " * 38 + "x", "    x y", "", "title"),
+        *("name  " + "a" * 40, "─" * 46, "name  " + "a" * 40, "end", ""),
+        *("name  " + "b" * 40, "─" * 46, "name  " + "b" * 40, "end"),
+    ]
+    assert tutorials.narrow("short\n\nlines") == "short\n\nlines"
+
+
 def test_sentences_are_taken_over_and_blocks_are_not(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     name = tutorials.NAMES[0]
     monkeypatch.setattr(tutorials, "SOURCES", tmp_path)

@@ -51,7 +51,6 @@ def assemble(source: Path) -> None:
     pages = {path.name: text.linked(path.read_text("utf-8")) for path in (ROOT / "docs").glob("*.md")}
     pages = {name: page for name, page in pages.items() if name not in text.PLACES}
     pages["glossary.md"] = text.glossary((ROOT / "docs" / "glossary.md").read_text("utf-8"))
-    pages["index.md"] = text.listed(pages["index.md"], [name.removesuffix(".md") for name in pages])
     for name in ("CHANGELOG", "CONTRIBUTING"):
         pages[f"{name.lower()}.md"] = text.linked((ROOT / f"{name}.md").read_text("utf-8"))
     pages |= {f"tutorials/{name}.md": text.linked(tutorials.page(name)) for name in tutorials.NAMES}

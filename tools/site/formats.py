@@ -83,7 +83,7 @@ def _parameters(known: dict[str, parameters.Parameter]) -> Iterator[str]:
 
 def _schemes() -> str:
     parts = [
-        "# Schemes\n\nA scheme says which format and which unit compute which step of a model ([models](models.md)). ",
+        "# Schemes\n\nA scheme says which format and unit compute each step of a model ([steps](fp16-scheme.md)). ",
         "The defaults below are those of the scheme; `refemu ppl --scheme NAME:parameter=value` changes them.\n",
     ]
     for name in SCHEMES:

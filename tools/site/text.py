@@ -7,8 +7,8 @@ from refemu.golden.pages import decisions, topics
 _FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`[^`\n]+`)")
 _ID = re.compile(r"(?<![\w\[#/-])D-[a-z]+-\d+(?![\w\]-])")
-_PAGE = re.compile(r"`?\bdocs/(api|[a-z-]+(?:\.md|/[a-z]+\.md))`?")
-_LINK = re.compile(r"(?<=\]\()[a-z-]+\.md(?=[)#])")
+_PAGE = re.compile(r"`?\bdocs/(api|[a-z0-9-]+(?:\.md|/[a-z]+\.md))`?")
+_LINK = re.compile(r"(?<=\]\()[a-z0-9-]+\.md(?=[)#])")
 _SEE = re.compile(r"^See: (.+)\.$", re.MULTILINE)
 #: pages of docs/ that the site shows in another form, with their variants
 PAPERS = ("arith", "harmonia", "kllm", "leankv", "mix", "olive")
@@ -67,14 +67,6 @@ def _page(name: str) -> str:
 
 def _decision(match: re.Match[str]) -> str:
     return f"[{match[0]}](#{slug(match[0])})" if match[0] in decisions.every() else match[0]
-
-
-def listed(index: str, names: list[str]) -> str:
-    """The first page, with the pages that its lists leave out behind the guides."""
-    more = "".join(f"{name}\n" for name in sorted(names) if name != "index" and f"\n{name}\n" not in index)
-    head, guides, rest = index.partition(":caption: Guides\n")
-    there, fence, tail = rest.partition("```")
-    return f"{head}{guides}{there}{more}{fence}{tail}"
 
 
 def cell(text: object) -> str:

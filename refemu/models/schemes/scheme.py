@@ -304,5 +304,5 @@ def require_layers(scheme: Scheme, model: Model) -> None:
     if more and not scheme.every_decoder:
         raise Refused(
             f"{type(scheme).__name__} computes Llama-like decoders, and {model.name} has "
-            f"{', '.join(more)}; docs/models.md says which schemes compute these"
+            f"{', '.join(more)}; docs/your-model.md says which schemes compute these"
         )

@@ -2,7 +2,7 @@
 
 Names of tensors are those of the gguf package. The converters of that format permute q and k of `llama` so that rotary
 pairs are interleaved, put gains of 1 + w into the norms of `gemma2`, and split fused layers head by head for `bloom`.
-Whatever is not modelled is refused by name (docs/models.md).
+Whatever is not modelled is refused by name (docs/your-model.md).
 """
 
 from collections.abc import Callable

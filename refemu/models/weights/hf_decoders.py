@@ -1,6 +1,6 @@
 """Decoders in Hugging Face folders, by `model_type`: sizes from `config.json`, places of the weights.
 
-GPT-2 and OPT are in `decoder_checkpoint`. Whatever is not modelled is refused by name (docs/models.md).
+GPT-2 and OPT are in `decoder_checkpoint`. Whatever is not modelled is refused by name (docs/your-model.md).
 """
 
 import re

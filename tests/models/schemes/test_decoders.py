@@ -52,7 +52,7 @@ def prepared(name: str, scheme: str) -> Any:
 
 
 class Oracle(test_decoder.Oracle):
-    """The decoder in Python floats, one token at a time, every value an fp16 or float32 one [docs/models.md]."""
+    """The decoder in Python floats, one token at a time, every value an fp16 or float32 one [docs/fp16-scheme.md]."""
 
     def logits(self, token: int) -> list[float]:
         word, position = self.weights["embed"][token], self.weights["position"][len(self.keys[0])]

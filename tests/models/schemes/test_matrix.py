@@ -1,5 +1,5 @@
 """Every registered scheme on every kind of decoder: it runs, the same bits however the tokens are cut and by either
-backend. The table of docs/models.md is this one; the tests of each paper's scheme look closer.
+backend. docs/your-model.md has the exceptions in a table; the tests of each paper's scheme look closer.
 """
 
 import dataclasses

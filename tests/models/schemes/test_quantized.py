@@ -1,9 +1,8 @@
 """A scheme of somebody else's gives values for weights and inputs; all else is scheme `fp16`."""
 
 import dataclasses
-import importlib
 import re
-import sys
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
 from refemu.models.schemes.scheme import Half
+from refemu.models.schemes.scheme_text import PLUGGED
 
 IDS = [1, 2, 3, 200]
 
@@ -53,15 +53,17 @@ def test_both_functions_reach_the_products() -> None:
     assert len({logits(Shifted(weight=3)), logits(Shifted(activation=-2)), logits("fp16")}) == 3
 
 
-def test_scheme_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheme_of_the_docs_prints_what_its_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wide weights give nearly the logits of fp16."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "plugin-reference.md").read_text()
-    block = re.search(r"```python\n(from dataclasses .*?)```", page, re.DOTALL)
-    assert block
-    (tmp_path / "my_scheme.py").write_text(block[1])
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_scheme", raising=False)
-    rtn = importlib.import_module("my_scheme").Rtn
+    page = (Path(__file__).resolve().parents[3] / "docs" / "your-scheme.md").read_text()
+    (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "text"))
+    assert len([line for line in block.splitlines() if line]) <= 30
+    (tmp_path / "my_scheme.py").write_text(block)
+    try:
+        rtn = runpy.run_path(str(tmp_path / "my_scheme.py"), run_name="__main__")["Rtn"]
+    finally:
+        PLUGGED.forget("rtn")
+    assert capsys.readouterr().out == shown
     near, far, want = (models.run("tiny", IDS, scheme=s).logits for s in (rtn(bits=16), rtn(bits=3), "fp16"))
     assert 0 < np.abs(near - want).max() < 0.01 < np.abs(far - want).max()
 
@@ -74,8 +76,6 @@ def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
         with pytest.raises(Refused, match="the last part computes the attention"):
             logits("fp16+shifted")
     finally:
-        from refemu.models.schemes.scheme_text import PLUGGED
-
         PLUGGED.forget("shifted")
 
 

@@ -12,7 +12,7 @@ from refemu.models.schemes.scheme import Half, Scheme, Scope
 class Fp16Config(Scheme):
     """Parameters of scheme `fp16`."""
 
-    paper: ClassVar[str] = "docs/models.md"
+    paper: ClassVar[str] = "docs/fp16-scheme.md"
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")

@@ -36,7 +36,7 @@ class Part:
 class Mix(Scheme):
     """A scheme whose linear layers and attention are those of other schemes."""
 
-    paper: ClassVar[str] = "docs/models.md"
+    paper: ClassVar[str] = "docs/mixes.md"
     every_decoder: ClassVar[bool] = True  # a part refuses what it does not compute
 
     parts: tuple[Part, ...]  #: the linear ones, then the attention

@@ -41,7 +41,7 @@ def small(interleaved: bool = True, tied: bool = True) -> Model:
 
 
 class Oracle:
-    """The decoder in Python floats, one token at a time, every value an fp16 or float32 one [docs/models.md]."""
+    """The decoder in Python floats, one token at a time, every value an fp16 or float32 one [docs/fp16-scheme.md]."""
 
     def __init__(self, model: Model) -> None:
         self.config = model.config

@@ -24,7 +24,7 @@ def small(**changes: np.ndarray) -> Model:
 
 
 class Oracle:
-    """The encoder in Python floats, token by token, every value an fp16 or float32 one [docs/models.md]."""
+    """The encoder in Python floats, token by token, every value an fp16 or float32 one [docs/fp16-scheme.md]."""
 
     def __init__(self, model: Model) -> None:
         self.weights = {name: half(model.tensor(name).tolist()) for name in model.config.shapes}
