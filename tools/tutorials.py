@@ -1,13 +1,13 @@
-"""Make the notebooks of docs/tutorials: run every block, and keep what it printed.
+"""Make the notebooks of docs/tutorials: run every block, and save its output.
 
     python -m tools.tutorials                 # writes examples/tutorials/*.ipynb
     python -m tools.tutorials kernel          # one of them
-    python -m tools.tutorials --text kernel   # takes over new sentences, runs nothing; refused where a block changed
-    python -m tools.tutorials --check kernel  # runs it, writes nothing; exit code 1 and a diff where an output changed
+    python -m tools.tutorials --text kernel   # updates sentences, runs nothing; fails if a block changed
+    python -m tools.tutorials --check kernel  # runs it, writes nothing; exit code 1 and a diff if an output changed
 
-A tutorial is Markdown. Of its fenced blocks, `python` is Python, `sh` a command of the shell that must exit with 0, and
-a block with the name of a file behind its language is that file. Everything else is text. A notebook runs in an empty
-folder, with the models that are fetched, and measures anew what a study would have kept.
+A tutorial is Markdown. Of its fenced blocks, `python` is Python, `sh` a shell command that must exit with 0, and a
+block with a file name after its language is that file. Everything else is text. A notebook runs in an empty folder with
+the fetched models, and measures again what a study would have saved.
 """
 
 import argparse
@@ -31,11 +31,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "docs" / "tutorials"
 NOTEBOOKS = ROOT / "examples" / "tutorials"
 NAMES = tuple(sorted(path.stem for path in SOURCES.glob("*.md")))
-#: what differs between two runs, and what is written in its place: but for the folder, only times
+#: text that differs between two runs, and its replacement: only times, except for the folder
 VARIES = [(re.compile(r"\b\d+(\.\d+)? s\b"), "N s"), (re.compile(r"\bin \d+\.\d+s\b"), "in N s")]
-#: lines of other people's programs, whose words are not the same in every version: make, Icarus Verilog, pytest
+#: lines of other programs, which differ from version to version: make, Icarus Verilog, pytest
 FOREIGN = re.compile(r"^(make(\[\d+\])?: |FATAL: | +Time: |[=_-]{3}|FAILED |[.F] +\[|image/png: )")
-#: progress that a machine shows or not, by its speed
+#: progress that depends on the machine's speed
 PROGRESS = re.compile(r"^refemu: (\d+ s, |study ).*\n", re.MULTILINE)
 METADATA = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
@@ -43,8 +43,8 @@ METADATA = {
 }
 _BLOCK = re.compile(r"^```(python|sh|verilog|c)(?: (\S+))?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _PRINTED = "\n```{code-block} text\n:class: printed\n\n"
-_LIMIT = 1800  #: seconds of a cell
-#: variables that a run keeps: others change what programs print, as CI does with hypothesis, and make with make
+_LIMIT = 1800  #: most seconds of a cell
+#: variables passed to a run: others change outputs, as CI's do hypothesis's, and make's do make's
 _KEPT = (
     "HOME",
     "LANG",
@@ -55,12 +55,12 @@ _KEPT = (
     "TMPDIR",
     "USER",
 )
-#: of an output, best first, and how the site shows it
+#: formats of an output, best first, and how the site shows each
 SHOWN = ("image/svg+xml", "text/html", "image/png", "text/plain")
 
 
 def cells(page: str) -> list[Any]:
-    """The cells of a page, without outputs; numbered ids, so that equal pages give equal notebooks."""
+    """The cells of a page, without outputs, with numbered ids, so that equal pages give equal notebooks."""
     made: list[Any] = []
     place = 0
     for block in _BLOCK.finditer(page):
@@ -74,7 +74,7 @@ def cells(page: str) -> list[Any]:
 
 
 def source(language: str, file: str | None, text: str) -> str:
-    """The source of a cell that does what a block says."""
+    """The source of a cell for a block."""
     text = text.rstrip("\n")
     if file:
         return f"%%writefile {file}\n{text}"
@@ -82,7 +82,7 @@ def source(language: str, file: str | None, text: str) -> str:
 
 
 def run(name: str) -> Any:
-    """Run a tutorial; returns its notebook, with outputs and the seconds that it took.
+    """Run a tutorial; returns its notebook with outputs, and the seconds it took.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def run(name: str) -> Any:
 
 
 def executed(notebook: Any) -> Any:
-    """Run a notebook in an empty folder, and give it the outputs without what differs between two runs.
+    """Run a notebook in an empty folder, and store the outputs without text that differs between two runs.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def executed(notebook: Any) -> Any:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Of the kernel: this environment's programs, tables of one width, no colours, and nothing measured before."""
+    """Environment of the kernel: this environment's programs, tables of one width, no colours, no saved results."""
     (home / "models").symlink_to(cache_folder() / "models")
     words = {key: os.environ[key] for key in _KEPT if key in os.environ}
     words |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
@@ -128,7 +128,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def joined(outputs: list[Any]) -> list[Any]:
-    """Outputs of a cell, all text of a stream in one, streams first: how they interleave depends on time."""
+    """Outputs of a cell, with the text of each stream joined, streams first: their interleaving depends on time."""
     streams: dict[str, Any] = {}
     for output in outputs:
         if output.output_type == "stream" and output is not streams.setdefault(output.name, output):
@@ -138,7 +138,7 @@ def joined(outputs: list[Any]) -> list[Any]:
 
 
 def plain(output: Any, folder: str) -> Any:
-    """An output without what differs between two runs."""
+    """An output without text that differs between two runs."""
     if output.output_type == "stream":
         output.text = settled(output.text, folder)
     elif "data" in output:
@@ -161,12 +161,12 @@ def committed(name: str) -> Any:
 
 
 def reworded(name: str) -> Any:
-    """The committed notebook with the sentences that its page has now.
+    """The committed notebook with the current sentences of its page.
 
     Raises
     ------
     SystemExit
-        If a block is another, which has to be run.
+        If a block changed and must be run.
     """
     notebook, now = committed(name), cells((SOURCES / f"{name}.md").read_text("utf-8"))
     if [_block(cell) for cell in notebook.cells] != [_block(cell) for cell in now]:
@@ -181,7 +181,7 @@ def _block(cell: Any) -> str:
 
 
 def outputs(notebook: Any) -> str:
-    """All outputs of a notebook as one text, to be compared."""
+    """All outputs of a notebook as one text, for comparison."""
     lines: list[str] = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -192,30 +192,30 @@ def outputs(notebook: Any) -> str:
 
 
 def drawn(text: str) -> str:
-    """Of a plot its words and numbers, which do not depend on the version of matplotlib; other text as it is."""
+    """Words and numbers of a plot, which do not depend on the version of matplotlib; other text unchanged."""
     return "\n".join(re.findall(r"<!-- (.*?) -->", text)) if "Matplotlib v" in text else text
 
 
 def comparable(text: str) -> list[str]:
-    """Lines without those of other programs and without pictures of times, N for a time."""
+    """Lines without those of other programs and without pictures of times, with N for a time."""
     for pattern, word in VARIES:
         text = pattern.sub(word, text)
     return [line for line in text.splitlines() if not FOREIGN.match(line)]
 
 
 def changes(name: str, notebook: Any) -> str:
-    """Compare what a run of a tutorial printed with its committed notebook: a diff, "" where all is equal."""
+    """Compare the output of a run of a tutorial with its committed notebook: a diff, or ""."""
     return difference(name, committed(name), notebook)
 
 
 def difference(name: str, before: Any, after: Any) -> str:
-    """A diff of what two runs of a notebook printed."""
+    """A diff of the outputs of two runs of a notebook."""
     then, now = (comparable(outputs(each)) for each in (before, after))
     return "\n".join(difflib.unified_diff(then, now, f"{name}.ipynb", "this run", lineterm=""))
 
 
 def page(name: str) -> str:
-    """A tutorial for the site: its text, with what its blocks printed behind each of them."""
+    """A tutorial for the site: its text, with the output of a block after it."""
     text = (SOURCES / f"{name}.md").read_text("utf-8")
     printed = iter([cell.outputs for cell in committed(name).cells if cell.cell_type == "code"])
     return _BLOCK.sub(lambda block: _listing(*block.groups()) + "".join(map(_result, next(printed))), text)
@@ -241,8 +241,8 @@ def _result(output: Any) -> str:
 def main(words: list[str]) -> int:
     """Write or check notebooks; returns the exit code."""
     options = argparse.ArgumentParser(prog="python -m tools.tutorials")
-    options.add_argument("--check", action="store_true", help="compare with what is committed, and write nothing")
-    options.add_argument("--text", action="store_true", help="take over sentences, and run nothing")
+    options.add_argument("--check", action="store_true", help="compare with the committed ones, and write nothing")
+    options.add_argument("--text", action="store_true", help="update sentences, and run nothing")
     options.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default all")
     arguments = options.parse_args(words)
     wrong = ""

@@ -1,9 +1,9 @@
-"""Write docs/alternatives.md: every decision with the other answers that `refemu diff --explain` tries.
+"""Write docs/alternatives.md: every decision with the variants that `refemu diff --explain` tries.
 
     python -m tools.variants
 
-Beside each stands the committed set in which most rows tell a device with that answer. A test compares the page with
-what the units offer; the counts are those of the committed sets when the page was written.
+Each variant has the committed set in which most rows detect it. A test compares the page with the units; the counts
+are those of the committed sets when the page was written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from tools.grades import ROOT, VECTORS, names
 
 PAGE = ROOT / "docs" / "alternatives.md"
 PAPERS = {"kllm": "KLLM", "olive": "OliVe", "harmonia": "Harmonia", "leankv": "LeanKV"}
-HEAD = """# Decisions and their other answers
+HEAD = """# Decisions and their variants
 
 Written by `make alternatives`; do not edit. Where a paper leaves something open, docs/decisions.md says what refemu
-does and why. This page lists the other answers that a design may have taken, and where a device with one can be told:
-the committed set in which most rows differ, and how many do. `refemu diff --explain` tries them all, alone and
-together; `refemu explain UNIT --set SET` counts the rows of any set.
+does and why. This page lists variants: other ways in which a design may decide. It names the committed set in which
+most rows detect a variant, and counts these rows. `refemu diff --explain` tries all variants, alone and together;
+`refemu explain UNIT --set SET` counts the rows of any set.
 
-A decision without another answer stands below the table of its unit, with the reason.
+Decisions without a variant follow the table of their unit, with the reason.
 """
-Row = tuple[str, str, str, int]  #: decision, other answer, set, rows
+Row = tuple[str, str, str, int]  #: decision, variant, set, rows
 
 
 def main(page: Path = PAGE) -> None:
@@ -35,7 +35,7 @@ def main(page: Path = PAGE) -> None:
 
 
 def telling(unit: str) -> list[Row]:
-    """Each other answer of a unit, and the committed set in which most rows tell it."""
+    """Each variant of a unit, and the committed set that detects it best."""
     best: dict[tuple[str, str], tuple[str, int]] = {}
     for name in sets_of(unit):
         config = golden.load(VECTORS / name).config
@@ -64,7 +64,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
     if not rows:
         yield "No decision of its own.\n"
         return
-    yield "| decision | other answer | set | rows |\n|---|---|---|--:|"
+    yield "| decision | variant | set | rows |\n|---|---|---|--:|"
     for decision, says, name, count in rows:
         yield f"| {decision} | {_cell(says)} | {name} | {count} |"
     yield ""

@@ -2,7 +2,7 @@
 
     make conformance-numbers
 
-writes the table anew; the tests fail where it says something else than they measure.
+regenerates the table; the tests fail if it differs from their measurements.
 """
 
 import re

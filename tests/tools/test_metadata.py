@@ -8,7 +8,7 @@ import refemu
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
+def test_citation_names_version_and_four_papers() -> None:
     text = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", text, re.MULTILINE) == [refemu.__version__]
     papers = (ROOT / "docs" / "papers.md").read_text()
@@ -18,8 +18,8 @@ def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
         assert title in papers
 
 
-def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
-    """Beside its sections one of our own, which comes first."""
+def test_changelog_follows_keep_a_changelog() -> None:
+    """In addition to its sections one of our own, which comes first."""
     text = (ROOT / "CHANGELOG.md").read_text()
     releases = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     known = ["Changed bits", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]

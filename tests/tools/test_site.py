@@ -22,7 +22,7 @@ def test_names_become_links_outside_code() -> None:
     assert text.linked("# D-olive-19") == "# D-olive-19"
 
 
-def test_a_page_that_no_list_names_is_a_guide() -> None:
+def test_page_that_no_list_names_is_guide() -> None:
     index = "# refemu\n\n```{toctree}\n:caption: Guides\nrtl\n```\n"
     assert text.listed(index, ["rtl", "index", "new"]) == index.replace("rtl\n", "rtl\nnew\n")
     assert text.listed(index, ["rtl", "index"]) == index
@@ -39,7 +39,7 @@ def test_markup_of_a_docstring_is_text() -> None:
     assert text.prose("<a, b> is a*b, `a*b` (D-olive-19)") == r"\<a, b\> is a\*b, `a*b` ([D-olive-19](#d-olive-19))"
 
 
-def test_a_page_of_a_unit_has_all_that_its_descriptor_has() -> None:
+def test_unit_page_has_all_of_its_descriptor() -> None:
     written = unit_pages.page(units.find("orizuru"))
     page = written["units/orizuru.md"]
     assert written["units/orizuru.svg"].startswith("<svg")
@@ -69,7 +69,7 @@ def test_pages_of_decisions_have_every_entry() -> None:
         assert f"`{entry.test}`" in whole
 
 
-def test_units_beside_no_other_program_are_named() -> None:
+def test_units_without_other_programs_are_named() -> None:
     beside, alone = validated.page().split("## Not validated from outside")
     assert "`fp16_mac`" in beside and "test_softfloat.py" in beside
     assert "[`orizuru`]" in alone and "[`fp16_mac`]" not in alone
@@ -95,5 +95,5 @@ def test_a_broken_link_is_seen(link: str, complaint: str | None, tmp_path: Path)
 
 def test_a_large_page_is_seen(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("x" * 11)
-    assert list(links.large(tmp_path, 10)) == ["a.html: 11 bytes, of at most 10"]
+    assert list(links.large(tmp_path, 10)) == ["a.html: 11 bytes, 10 at most"]
     assert list(links.large(tmp_path, 11)) == []

@@ -1,4 +1,4 @@
-"""Rules of pages: links of docs, decisions, which docs, code and tests name alike, and claims of the papers."""
+"""Rules of pages: links of docs; decisions in docs, code and tests; claims of the papers."""
 
 import ast
 import posixpath
@@ -15,8 +15,11 @@ CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 CLAIMS = "docs/claims.md"
 CLAIMED = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
-MODELS, SPREAD = "SmolLM2|MiniLM|normal data", r"±|\d to \d|no spread"  #: of refemu's figures, none of a paper's model
-#: what refemu's cell of a claim says, by verdict
+MODELS, SPREAD = (
+    "SmolLM2|MiniLM|normal data",
+    r"±|\d to \d|no spread",
+)  #: words of refemu's numbers, none of a paper's model
+#: pattern of refemu's cell of a claim, by `verdict`
 OUTCOMES = {
     "reproduced": "(?!Factor: |Missing: )",
     "same order": f"(?!Factor: |Missing: )(?=.*({MODELS}))(?=.*({SPREAD}))",
@@ -26,9 +29,9 @@ OUTCOMES = {
 }
 
 
-@rule("name a file that is there")
+@rule("name an existing file")
 def link(house: House) -> Iterator[Place]:
-    """Links of a page of docs lead to files; the index, the front page of the site, has pages more."""
+    """Links of a docs page lead to files; the index, the front page of the site, has further pages."""
     for path, text in house.texts.items():
         if not path.startswith("docs/") or path == "docs/index.md":
             continue
@@ -40,9 +43,9 @@ def link(house: House) -> Iterator[Place]:
                 yield path, plain.count("\n", 0, match.start()) + 1, f"link to {match[1]}"
 
 
-@rule("document it in docs/decisions.md, take it in refemu, and name one test that asserts it")
+@rule("document it in docs/decisions.md, mark it in refemu, and name one test that asserts it")
 def decision(house: House) -> Iterator[Place]:
-    """Docs and code name the same decisions, and each entry a test that names it."""
+    """Docs and code have the same decisions, and each entry has a test that names it."""
     page = house.texts.get(DECISIONS, "")
     entries = {entry[1]: (page.count("\n", 0, entry.start()) + 1, entry[2]) for entry in ENTRY.finditer(page)}
     uses: dict[str, Place] = {}
@@ -59,26 +62,26 @@ def decision(house: House) -> Iterator[Place]:
 
 
 def _pin(house: House, name: str, entry: str) -> str:
-    """What is wrong with the test that an entry names; "" if nothing is."""
+    """Error in the test that an entry names, or ""."""
     pins = PIN.findall(entry)
     if len(pins) != 1:
-        return "names no test or several: Pinned by `tests/...::test_...`."
+        return "must name one test: Pinned by `tests/...::test_...`."
     path, test = pins[0]
     for node in ast.parse(house.texts.get(path, "")).body:
         if isinstance(node, ast.FunctionDef) and node.name == test:
             inner = (part for each in (node, *node.decorator_list) for part in ast.walk(each))
             texts = [part.value for part in inner if isinstance(part, ast.Constant) and isinstance(part.value, str)]
             return "" if name in ID.findall(" ".join(texts)) else f"is not named in {path}::{test}"
-    return f"is pinned by {path}::{test}, which is not there"
+    return f"is pinned by {path}::{test}, which does not exist"
 
 
-@rule("give it five cells: claim, place, verdict, what the verdict needs (VERDICTS of tools/rules/pages.py), a test")
+@rule("give it five cells: claim, place, `verdict`, text that fits (`OUTCOMES` of tools/rules/pages.py), a test")
 def claim(house: House) -> Iterator[Place]:
-    """Rows of docs/claims.md have what their verdict needs, each claim once, and name tests that exist."""
+    """Rows of docs/claims.md have the text for their `verdict`, each claim once, and name existing tests."""
     table, claims = False, set[str]()
     page = house.texts.get(CLAIMS, "")
     if page and {*re.findall(r"^- \*\*(.*)\*\*:", page.split("\n## ")[0], re.MULTILINE)} != OUTCOMES.keys():
-        yield CLAIMS, 1, f"the page lists other verdicts than {', '.join(OUTCOMES)}"
+        yield CLAIMS, 1, f"each `verdict` must be one of {', '.join(OUTCOMES)}"
     for number, line in enumerate(page.splitlines(), 1):
         for path, test in CLAIMED.findall(line):
             if not test.startswith("test_") or f"\ndef {test}(" not in house.texts.get(path, ""):

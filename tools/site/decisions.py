@@ -1,4 +1,4 @@
-"""Pages of decisions: text, test, where each is taken and set, the other answers and the sets that tell them."""
+"""Pages of decisions: text, test, where each is made and set, its variants and the sets that detect them."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def pages() -> dict[str, str]:
         for ids in sections.values()
         for id in ids
     ]
-    listed = table(["id", "decision", "other answers"], rows)
+    listed = table(["id", "decision", "variants"], rows)
     index = f"{linked(head)}\n\n```{{toctree}}\n:maxdepth: 1\n{tree}\n```\n\n{listed}"
     written = {f"decisions/{slug(title)}.md": _page(title, ids) for title, ids in sections.items()}
     return {"decisions/index.md": index, **written}
@@ -42,11 +42,11 @@ def _entry(id: str) -> Iterator[str]:
     rows: list[list[object]] = [
         [link(each.unit), each.says.replace("|", "\\|"), code(each.set), each.rows] for each in entry.variants
     ]
-    yield table(["unit", "other answer", "committed set that tells it best", "rows that differ"], rows)
+    yield table(["unit", "variant", "committed set that detects it best", "rows that differ"], rows)
     for unit, reason in entry.unobservable.items():
-        yield f"{link(unit)}: no other answer shows: {linked(reason)}\n"
+        yield f"{link(unit)}: no variant is observable: {linked(reason)}\n"
     taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
-    yield f"- Taken in {'; '.join(taken)}"
+    yield f"- Made in {'; '.join(taken)}"
     names = parameters_of_decision(id)
     if names:
         yield f"- Set by {', '.join(link(name) for name in names)}"

@@ -10,7 +10,7 @@ from refemu.golden.pages import parameters
 from refemu.models.schemes import SCHEMES
 from tools.site.text import code, link, prose, slug, table
 
-MOST = 256  #: codes of a table
+MOST = 256  #: most codes of a table
 
 
 def pages() -> dict[str, str]:
@@ -33,7 +33,7 @@ def page(name: str, fmt: Any) -> dict[str, str]:
 
 
 def drawing(fmt: Any) -> str:
-    """A word, a group or a page of a format; "" where there is no drawing of its kind."""
+    """A drawing of a word, a group or a page of a format, or ""."""
     if isinstance(fmt, formats.Ovp):
         return draw.pair(fmt, 0x85 if fmt.width == 4 else 0x8035)
     if isinstance(fmt, formats.AbFloat):
@@ -83,7 +83,7 @@ def _parameters(known: dict[str, parameters.Parameter]) -> Iterator[str]:
 
 def _schemes() -> str:
     parts = [
-        "# Schemes\n\nA scheme says which format and which unit compute which step of a model ([models](models.md)). ",
+        "# Schemes\n\nA scheme assigns formats and units to the steps of a model ([models](models.md)). ",
         "The defaults below are those of the scheme; `refemu ppl --scheme NAME:parameter=value` changes them.\n",
     ]
     for name in SCHEMES:

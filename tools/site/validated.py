@@ -1,4 +1,4 @@
-"""The page on what is validated by what: tests beside programs of other people, and units that have none."""
+"""The page on what is validated by what: tests against other programs, and units without such tests."""
 
 import ast
 import re
@@ -14,9 +14,9 @@ HEAD = """# What is validated by what
 
 Every unit exists three times: readable, compiled, and as an oracle in the tests that shares no code with either. All
 agree in every bit, but all three read the same paper: a misreading could be in all of them.
-This page lists what else there is.
+This page lists the other evidence.
 
-## Beside programs of other people
+## Comparison with other programs
 
 These tests compare with outputs of other programs (`make conformance`;
 [how to make them](claims.md#reference-data-of-other-programs)).
@@ -27,8 +27,8 @@ OPEN = """
 ## Not validated from outside
 
 No other program is known that computes these units: there is no hardware of these papers to measure, and the
-authors published code for OliVe's format and for LeanKV's kernels only. They stand on the paper, on {count} documented
-decisions with their other answers, and on the agreement of three implementations.
+authors published code for OliVe's format and for LeanKV's kernels only. They rely on the paper, on {count} documented
+decisions with their variants, and on the agreement of three implementations.
 
 """
 
